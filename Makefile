@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+PROTOS := $(wildcard image_format/proto/*.proto journal/proto/*.proto)
+
+.PHONY: help setup demo test unit lint types layers check bench format lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with pinned requirements and compile the .proto files
+
+$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python hatch_build.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## start an active NameNode stub and the daemon, checkpoint twice, restart, compare
+	$(BIN)/python -m namenode_stub.demo
+
+test: setup lint types layers unit ## everything CI runs
+
+unit: setup
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+check: lint types layers ## the static checks alone
+
+format: setup ## rewrite the sources in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5sum
+	$(BIN)/python -m bench
+
+lock: ## pin requirements anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/runtime.in -o requirements/runtime.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
+
+clean: ## remove what setup and the tests made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} + ; find . -name '*_pb2.py*' -delete
