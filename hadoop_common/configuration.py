@@ -1,0 +1,200 @@
+"""Hadoop's XML configuration: `core-site.xml` and `hdfs-site.xml` of a directory, with typed getters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, overload
+from urllib.parse import unquote, urlsplit
+
+from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector
+from hadoop_common.configuration_xml import Property, read_properties
+from hadoop_common.deprecations import current_name
+from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_size, parse_time
+from hadoop_common.substitution import has_variable, substitute, system_properties
+
+__all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector"]
+
+T = TypeVar("T")
+
+RESOURCES = ("core-site.xml", "hdfs-site.xml")
+
+
+class Configuration:
+    """Immutable settings. Later properties override earlier ones unless those are final.
+
+    Values come trimmed and with `${…}` replaced. Deprecated keys are kept under, and found by, their current
+    names. `warnings` holds one sentence for each deprecated key and each override of a final property.
+    """
+
+    def __init__(
+        self,
+        properties: Iterable[Property],
+        environment: Mapping[str, str],
+        defaults: Mapping[str, str] | None = None,
+    ) -> None:
+        self._defaults = dict(defaults or {})
+        self._environment = dict(environment)
+        self._system = system_properties(environment)
+        self._properties: dict[str, Property] = {}
+        warnings: dict[str, None] = {}
+        for each in properties:
+            self._set(each, warnings)
+        self.warnings = tuple(warnings)
+
+    @classmethod
+    def load(
+        cls, directory: Path, environment: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    ) -> Configuration:
+        """Read `core-site.xml`, then `hdfs-site.xml`; one of the two may be absent.
+
+        `environment` serves `${env.NAME}`; `defaults` are the values of keys no file sets.
+
+        Raises:
+            ConfigurationError: no file is there, or files cannot be read; all faults of all files.
+        """
+        present = [path for path in (directory / name for name in RESOURCES) if path.exists()]
+        if not present:
+            raise ConfigurationError([ConfigurationFault(str(directory), f"holds neither {' nor '.join(RESOURCES)}")])
+        collector = FaultCollector()
+        properties: list[Property] = []
+        for path in present:
+            properties += collector.take(partial(read_properties, path), [])
+        collector.raise_if_any()
+        return cls(properties, environment, defaults)
+
+    @classmethod
+    def from_mapping(
+        cls, values: Mapping[str, str], environment: Mapping[str, str], source: str = "(given)"
+    ) -> Configuration:
+        """Settings that come from no file, as a program that starts the daemon gives them."""
+        return cls([Property(key, value, False, source) for key, value in values.items()], environment)
+
+    def with_defaults(self, defaults: Mapping[str, str]) -> Configuration:
+        """The same settings over other defaults."""
+        copy = Configuration((), self._environment, {**self._defaults, **defaults})
+        copy._properties = self._properties
+        copy.warnings = self.warnings
+        return copy
+
+    def __contains__(self, key: str) -> bool:
+        return current_name(key) in self._properties
+
+    def keys(self) -> list[str]:
+        """Keys that files set, sorted, under their current names."""
+        return sorted(self._properties)
+
+    def source(self, key: str) -> str:
+        """The file that set `key`, or `(default)`."""
+        found = self._properties.get(current_name(key))
+        return "(default)" if found is None else found.source
+
+    @overload
+    def get(self, key: str) -> str | None: ...
+    @overload
+    def get(self, key: str, default: str) -> str: ...
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """Text of `key`, trimmed; an empty value counts as one.
+
+        Raises:
+            ConfigurationError: its variables refer to each other in a circle.
+        """
+        text = self._raw(current_name(key))
+        if text is None:
+            text = default
+        return None if text is None else self._substituted(key, text)
+
+    def get_int(self, key: str, default: int | None = None) -> int:
+        """An integer, decimal or `0x…`."""
+        return self._typed(key, default, parse_int)
+
+    def get_float(self, key: str, default: float | None = None) -> float:
+        """A decimal number."""
+        return self._typed(key, default, parse_float)
+
+    def get_bool(self, key: str, default: bool | None = None) -> bool:
+        """`true` or `false`; any other word is a fault, where Hadoop takes the default silently."""
+        return self._typed(key, default, parse_bool)
+
+    def get_time(self, key: str, default: str | None = None, unit: str = "s") -> float:
+        """Seconds; a bare number counts in `unit` (ns, us, ms, s, m, h, d). `default` is text: `"3600s"`."""
+        fallback = None if default is None else parse_time(default, unit)
+        return self._typed(key, fallback, lambda text: parse_time(text, unit))
+
+    def get_size(self, key: str, default: int | None = None) -> int:
+        """Bytes, with k, m, g, t, p as powers of 1024."""
+        return self._typed(key, default, parse_size)
+
+    def get_list(self, key: str, default: str = "") -> list[str]:
+        """Comma-separated items, trimmed, without the empty ones."""
+        return [item for item in (part.strip() for part in self.get(key, default).split(",")) if item]
+
+    def get_path_list(self, key: str, default: str = "") -> list[Path]:
+        """Absolute local paths of a comma-separated list of `file:` URIs and plain paths, without repeats.
+
+        Raises:
+            ConfigurationError: all items that are not absolute, not local or hold an unknown variable.
+        """
+        collector = FaultCollector()
+        paths: dict[Path, None] = {}
+        for item in self.get_list(key, default):
+            try:
+                paths[_local_path(item)] = None
+            except ValueError as fault:
+                collector.add(self.fault(key, str(fault), item))
+        collector.raise_if_any()
+        return list(paths)
+
+    def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
+        """A fault of `key` that names the file it is set in, and its value where none is given."""
+        return ConfigurationFault(
+            self.source(key), problem, key, self._raw(current_name(key)) if value is None else value
+        )
+
+    def _set(self, new: Property, warnings: dict[str, None]) -> None:
+        key = current_name(new.name)
+        if key != new.name:
+            warnings[f"{new.source}: {new.name} is deprecated, use {key}"] = None
+        old = self._properties.get(key)
+        if old is None or not old.final:
+            self._properties[key] = new
+        elif old.value != new.value:
+            warnings[f"{new.source}: {key}={new.value!r} is ignored: it is final in {old.source}"] = None
+
+    def _raw(self, key: str) -> str | None:
+        found = self._properties.get(key)
+        return self._defaults.get(key) if found is None else found.value
+
+    def _look_up(self, name: str) -> str | None:
+        known = self._system.get(name)
+        return self._raw(current_name(name)) if known is None else known
+
+    def _substituted(self, key: str, text: str) -> str:
+        try:
+            return substitute(text, self._environment, self._look_up).strip()
+        except ValueError as fault:
+            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
+
+    def _typed(self, key: str, default: T | None, parse: Callable[[str], T]) -> T:
+        text = self.get(key)
+        if not text:
+            if default is None:
+                raise ConfigurationError([self.fault(key, "is not set")])
+            return default
+        try:
+            return parse(text)
+        except ValueError as fault:
+            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
+
+
+def _local_path(item: str) -> Path:
+    if has_variable(item):
+        raise ValueError("holds a variable that nothing sets")
+    parts = urlsplit(item)
+    if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
+        raise ValueError("is no local directory: expected file:///path or /path")
+    path = Path(unquote(parts.path)) if parts.scheme else Path(item)
+    if not path.is_absolute():
+        raise ValueError("is not absolute, so it would depend on where the process was started")
+    return path

@@ -1,0 +1,118 @@
+"""Names of the files in a storage directory (NNStorage, FileJournalManager): txids in 19 digits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "MD5_SUFFIX",
+    "SEEN_TXID",
+    "VERSION",
+    "ImageName",
+    "SegmentName",
+    "checkpoint_name",
+    "image_name",
+    "inprogress_name",
+    "md5_name",
+    "parse_checkpoint",
+    "parse_image",
+    "parse_segment",
+    "parse_temporary_segment",
+    "segment_name",
+    "temporary_segment_name",
+]
+
+VERSION = "VERSION"
+SEEN_TXID = "seen_txid"
+MD5_SUFFIX = ".md5"
+
+# Hadoop reads any number of digits and writes 19, which hold every 63-bit txid
+_IMAGE = re.compile(r"fsimage_(rollback_)?([0-9]{1,19})")
+_CHECKPOINT = re.compile(r"fsimage\.ckpt_([0-9]{1,19})")
+_FINALIZED = re.compile(r"edits_([0-9]{1,19})-([0-9]{1,19})")
+_INPROGRESS = re.compile(r"edits_inprogress_([0-9]{1,19})")
+_TEMPORARY = re.compile(r"edits_tmp_([0-9]{1,19})-([0-9]{1,19})_[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ImageName:
+    """`fsimage_TXID`, or `fsimage_rollback_TXID` (made at the start of a rolling upgrade)."""
+
+    txid: int
+    rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """An edit log segment; `last` is None while it is in progress."""
+
+    first: int
+    last: int | None
+
+    @property
+    def in_progress(self) -> bool:
+        return self.last is None
+
+
+def image_name(txid: int, rollback: bool = False) -> str:
+    """`fsimage_%019d`, or `fsimage_rollback_%019d`."""
+    return f"fsimage_{'rollback_' if rollback else ''}{_digits(txid)}"
+
+
+def checkpoint_name(txid: int) -> str:
+    """`fsimage.ckpt_%019d`, the name of an image that is being written."""
+    return f"fsimage.ckpt_{_digits(txid)}"
+
+
+def md5_name(name: str) -> str:
+    """Name of the digest file beside image `name`."""
+    return name + MD5_SUFFIX
+
+
+def segment_name(first: int, last: int) -> str:
+    """`edits_%019d-%019d`, a finalized segment."""
+    return f"edits_{_digits(first)}-{_digits(last)}"
+
+
+def inprogress_name(first: int) -> str:
+    """`edits_inprogress_%019d`."""
+    return f"edits_inprogress_{_digits(first)}"
+
+
+def temporary_segment_name(first: int, last: int, stamp: int) -> str:
+    """`edits_tmp_%019d-%019d_%019d`, a segment that is being downloaded; `stamp` is a time in ms."""
+    return f"edits_tmp_{_digits(first)}-{_digits(last)}_{_digits(stamp)}"
+
+
+def parse_image(name: str) -> ImageName | None:
+    """The image that `name` stands for; None for any other file."""
+    match = _IMAGE.fullmatch(name)
+    return None if match is None else ImageName(int(match[2]), match[1] is not None)
+
+
+def parse_checkpoint(name: str) -> int | None:
+    """Txid of an unfinished image `fsimage.ckpt_TXID`; None for any other file."""
+    match = _CHECKPOINT.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def parse_segment(name: str) -> SegmentName | None:
+    """The finalized or in-progress segment that `name` stands for; None for any other file."""
+    if (match := _FINALIZED.fullmatch(name)) is not None:
+        return SegmentName(int(match[1]), int(match[2]))
+    if (match := _INPROGRESS.fullmatch(name)) is not None:
+        return SegmentName(int(match[1]), None)
+    return None
+
+
+def parse_temporary_segment(name: str) -> SegmentName | None:
+    """The segment an unfinished download `edits_tmp_…` was to become; None for any other file."""
+    match = _TEMPORARY.fullmatch(name)
+    return None if match is None else SegmentName(int(match[1]), int(match[2]))
+
+
+def _digits(number: int) -> str:
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"{number} is no transaction id: it must lie in 0 .. 2**63 - 1")
+    return f"{number:019d}"

@@ -1,0 +1,54 @@
+"""Numbers, times, sizes and switches as Hadoop configuration writes them; ValueError for any other text."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["parse_bool", "parse_float", "parse_int", "parse_size", "parse_time"]
+
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
+_TIME = re.compile(r"([+-]?[0-9]+)\s*(ns|us|ms|s|m|h|d)?", re.IGNORECASE)
+_SIZE = re.compile(r"([+-]?[0-9]+)([kmgtpe]?)", re.IGNORECASE)
+_DECIMAL = re.compile(r"[+-]?[0-9]+")
+_HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
+
+
+def parse_int(text: str) -> int:
+    """A decimal, or a hexadecimal number with `0x`."""
+    if (match := _HEXADECIMAL.fullmatch(text)) is not None:
+        return int(match[1] + match[2], 16)
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError("is no integer")
+    return int(text)
+
+
+def parse_float(text: str) -> float:
+    """A finite decimal number."""
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.IGNORECASE) is None:
+        raise ValueError("is no number")
+    return float(text)
+
+
+def parse_bool(text: str) -> bool:
+    """`true` or `false` in any case."""
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("is neither true nor false")
+    return lowered == "true"
+
+
+def parse_time(text: str, unit: str) -> float:
+    """Seconds; a number without a suffix (ns, us, ms, s, m, h, d) counts in `unit`."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("is no time: expected an integer with ns, us, ms, s, m, h or d behind it, or nothing")
+    return int(match[1]) * _UNIT_SECONDS[(match[2] or unit).lower()]
+
+
+def parse_size(text: str) -> int:
+    """Bytes; k, m, g, t, p and e are powers of 1024."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError("is no size: expected an integer with k, m, g, t, p or e behind it, or nothing")
+    return int(match[1]) << _SIZE_SHIFTS[match[2].lower()]

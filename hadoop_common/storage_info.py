@@ -1,0 +1,94 @@
+"""The VERSION file of a storage directory (Storage, NNStorage): which namespace it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from hadoop_common.errors import EXIT_STORAGE, HdfsError
+from hadoop_common.properties import format_properties, parse_properties
+
+__all__ = ["JOURNAL_NODE", "NAME_NODE", "StorageInfo", "VersionFileError", "format_version", "parse_version"]
+
+NAME_NODE = "NAME_NODE"
+JOURNAL_NODE = "JOURNAL_NODE"
+
+
+class VersionFileError(HdfsError):
+    """A VERSION file lacks a key or holds a value of the wrong kind."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE
+
+
+@dataclass(frozen=True, slots=True)
+class StorageInfo:
+    """What a VERSION file says. `layout_version` is negative and falls as formats grow; `c_time` is in ms."""
+
+    layout_version: int
+    namespace_id: int
+    c_time: int
+    cluster_id: str
+    blockpool_id: str = ""
+    storage_type: str = NAME_NODE
+
+    def colon_string(self) -> str:
+        """`layoutVersion:namespaceID:cTime:clusterID`, as image transfers carry it (StorageInfo)."""
+        return f"{self.layout_version}:{self.namespace_id}:{self.c_time}:{self.cluster_id}"
+
+
+def parse_version(text: bytes, source: str) -> StorageInfo:
+    """Read a VERSION file; `source` names it in errors.
+
+    Raises:
+        VersionFileError: a key is missing or holds no number.
+    """
+    try:
+        values = parse_properties(text)
+    except ValueError as fault:
+        raise VersionFileError(f"{source}: {fault}", hint=_hint(source)) from fault
+    storage_type = _text(values, "storageType", source)
+    return StorageInfo(
+        layout_version=_number(values, "layoutVersion", source, bits=32),
+        namespace_id=_number(values, "namespaceID", source, bits=32),
+        c_time=_number(values, "cTime", source, bits=64),
+        cluster_id=_text(values, "clusterID", source),
+        blockpool_id=_text(values, "blockpoolID", source) if storage_type == NAME_NODE else "",
+        storage_type=storage_type,
+    )
+
+
+def format_version(info: StorageInfo, now: datetime) -> bytes:
+    """VERSION text for `info`; `now` is the date in its comment line."""
+    values = {
+        "namespaceID": str(info.namespace_id),
+        "clusterID": info.cluster_id,
+        "cTime": str(info.c_time),
+        "storageType": info.storage_type,
+    }
+    if info.storage_type == NAME_NODE:
+        values["blockpoolID"] = info.blockpool_id
+    values["layoutVersion"] = str(info.layout_version)
+    return format_properties(values, now)
+
+
+def _text(values: dict[str, str], key: str, source: str) -> str:
+    if key not in values:
+        raise VersionFileError(f"{source}: {key} is missing", hint=_hint(source))
+    return values[key]
+
+
+def _number(values: dict[str, str], key: str, source: str, *, bits: int) -> int:
+    text = _text(values, key, source)
+    try:
+        number = int(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        number = None
+    limit = 1 << (bits - 1)
+    if number is None or not -limit <= number < limit:
+        raise VersionFileError(f"{source}: {key}={text!r} is no {bits}-bit integer", hint=_hint(source))
+    return number
+
+
+def _hint(source: str) -> str:
+    return f"Copy VERSION from a healthy storage directory of the same namespace over {source}."

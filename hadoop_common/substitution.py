@@ -1,0 +1,61 @@
+"""`${name}` in configuration values (Configuration.substituteVars): innermost first, at most 20 times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+__all__ = ["MAX_SUBSTITUTIONS", "has_variable", "substitute", "system_properties"]
+
+MAX_SUBSTITUTIONS = 20
+_VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
+_ENVIRONMENT = re.compile(r"env\.(.*?)(?:(:?-)(.*))?")
+
+
+def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str], str | None]) -> str:
+    """`text` with its variables replaced; the first one nobody knows ends it and stays, as in Hadoop.
+
+    `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`, others `look_up`.
+
+    Raises:
+        ValueError: still variables left after 20 replacements, so the values refer to each other in a circle.
+    """
+    for _ in range(MAX_SUBSTITUTIONS):
+        match = _VARIABLE.search(text)
+        if match is None:
+            return text
+        value = _variable(match[1], environment, look_up)
+        if value is None:
+            return text
+        text = text[: match.start()] + value + text[match.end() :]
+    if has_variable(text):
+        raise ValueError(f"variables are nested deeper than {MAX_SUBSTITUTIONS} or refer to each other")
+    return text
+
+
+def has_variable(text: str) -> bool:
+    """Whether a `${name}` is left in `text`."""
+    return _VARIABLE.search(text) is not None
+
+
+def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """The Java system properties that configuration files use, as far as `environment` tells them."""
+    user = environment.get("USER") or environment.get("LOGNAME")
+    found = {
+        "user.name": user,
+        "user.home": environment.get("HOME"),
+        "java.io.tmpdir": environment.get("TMPDIR") or "/tmp",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _variable(name: str, environment: Mapping[str, str], look_up: Callable[[str], str | None]) -> str | None:
+    match = _ENVIRONMENT.fullmatch(name)
+    if match is None:
+        return look_up(name)
+    value = environment.get(match[1])
+    if match[2] == ":-" and not value:
+        return match[3]
+    if match[2] == "-" and value is None:
+        return match[3]
+    return value
