@@ -1,0 +1,329 @@
+"""Index over an fsimage: where each inode and each directory's children lie in the mapped file."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import MissingSectionError, Place, RecordError
+from image_format.kernels.scan import (
+    DAMAGED,
+    MISSING,
+    children_in_order,
+    collect_children,
+    count_children,
+    find_id,
+    locate_names,
+    scan_directories,
+    scan_inodes,
+    strictly_increasing,
+)
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.varint import parse_message, read_record
+
+__all__ = ["BaseImage", "Bytes", "Ids", "ImageIndex"]
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
+
+_SMALLEST_RECORD = 6
+_EMPTY_IDS: Ids = np.zeros(0, np.int64)
+
+
+class BaseImage(Protocol):
+    """The image that edits are replayed onto: read only, and only what replay asks for.
+
+    The local index serves it from the mapped file; another engine may serve it from records fetched before.
+    """
+
+    @property
+    def layout_version(self) -> int: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def slot_count(self) -> int:
+        """Inodes in the image; a slot is an inode's position in the INODE section."""
+
+    @property
+    def inode_buffer(self) -> Bytes:
+        """The INODE section that `inode_offset` points into."""
+
+    @property
+    def type_quota_ids(self) -> Ids:
+        """Inode ids of the directories with storage type quotas."""
+
+    def slot(self, inode_id: int) -> int:
+        """Slot of an inode, -1 where the image has none of that id."""
+
+    def inode_offset(self, slot: int) -> int: ...
+    def child(self, directory_id: int, name: bytes) -> int:
+        """Inode id of the child called `name`, 0 where there is none."""
+
+    def children(self, directory_id: int) -> Ids:
+        """Inode ids of the plain children, in name order."""
+
+    def reference_children(self, directory_id: int) -> Ids:
+        """Numbers of the INODE_REFERENCE records in the directory."""
+
+    def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
+        """Where `names` (in name order) stand or would stand among `children`, and which of them are there."""
+
+    def drop_children(self, directory_id: int, dropped: npt.NDArray[np.bool_]) -> Ids:
+        """Mark the slots of all plain children in `dropped`; returns their ids that are directories with entries."""
+
+    def section(self, name: str) -> Bytes | None:
+        """A whole section, decompressed."""
+
+    def place(self, name: str) -> Place:
+        """Where a section lies, for errors."""
+
+
+class ImageIndex:
+    """`BaseImage` over a mapped image file: sixteen bytes an inode, nothing decoded ahead of time.
+
+    Raises:
+        RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
+            inodes than its header says.
+    """
+
+    def __init__(self, image: ImageFile) -> None:
+        self.layout_version = image.layout_version
+        self.file = str(image.path)
+        self._image = image
+        self.inode_buffer = self._required("INODE")
+        self._directories = image.section("INODE_DIR")
+        self.header, start = self._read_header()
+        ids, self._offsets = self._scan_inodes(start)
+        self._ids, self._slots = self._sort(ids, "INODE")
+        self.type_quota_ids = ids[self._type_quota_slots]
+        self._directory_ids, self._directory_offsets = self._scan_directories()
+        self._children: dict[int, tuple[Ids, Ids]] = {}
+
+    @property
+    def slot_count(self) -> int:
+        return self._offsets.size
+
+    @property
+    def records_start(self) -> int:
+        """Offset of the first INode record, behind the section's header."""
+        return int(self._offsets[0]) if self._offsets.size else self.inode_buffer.size
+
+    def section(self, name: str) -> Bytes | None:
+        return self._image.section(name)
+
+    def place(self, name: str) -> Place:
+        if self._image.section(name) is None:
+            return Place(self.file, name)
+        return self._image.place(name)
+
+    def _required(self, name: str) -> Bytes:
+        section = self._image.section(name)
+        if section is None:
+            raise MissingSectionError(
+                f"section {name} is missing",
+                file=self.file,
+                section=name,
+                hint="Use another copy of the image.",
+            )
+        return section
+
+    def _damaged(self, section: str, offset: int, what: str) -> RecordError:
+        return self.place(section).error(RecordError, what, offset)
+
+    def _read_header(self) -> tuple[pb.INodeSection, int]:
+        place = self.place("INODE")
+        record = read_record(self.inode_buffer.data, 0, place)
+        return parse_message(pb.INodeSection, record, place), record.end
+
+    def _scan_inodes(self, pos: int) -> tuple[Ids, Ids]:
+        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
+        capacity = min(self.header.numInodes, self.inode_buffer.size // _SMALLEST_RECORD) + 1
+        ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        quota_slots = np.empty(64, np.int64)
+        count = limited = 0
+        while True:
+            count, limited, pos, damaged = scan_inodes(
+                self.inode_buffer, pos, ids, offsets, count, quota_slots, limited
+            )
+            if damaged:
+                raise self._damaged("INODE", pos, "damaged inode record")
+            if limited < quota_slots.size:
+                break
+            quota_slots = np.concatenate([quota_slots, np.empty_like(quota_slots)])
+        self._type_quota_slots = quota_slots[:limited].copy()
+        if count != self.header.numInodes or pos != self.inode_buffer.size:
+            found = count if pos == self.inode_buffer.size else "more"
+            raise self._damaged("INODE", 0, f"header counts {self.header.numInodes} inodes, found {found}")
+        return ids[:count], offsets[:count]
+
+    def _sort(self, ids: Ids, section: str) -> tuple[Ids, Ids]:
+        if strictly_increasing(ids):
+            return ids, _EMPTY_IDS
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        if not strictly_increasing(ordered):
+            twice = int(ordered[np.flatnonzero(np.diff(ordered) == 0)[0]])
+            raise self._damaged(section, 0, f"inode {twice} has two records")
+        return ordered, order
+
+    def _scan_directories(self) -> tuple[Ids, Ids]:
+        buffer = self._directories
+        if buffer is None or buffer.size == 0:
+            return _EMPTY_IDS, _EMPTY_IDS
+        capacity = 1024
+        ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        count = pos = 0
+        while True:
+            count, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+            if damaged:
+                raise self._damaged("INODE_DIR", pos, "damaged directory entry")
+            if pos == buffer.size:
+                break
+            ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
+        ordered, order = self._sort(ids[:count].copy(), "INODE_DIR")
+        orphans = np.setdiff1d(ordered, self._ids, assume_unique=True)
+        if orphans.size:
+            raise self._damaged("INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")
+        in_file_order = offsets[:count].copy()
+        return ordered, in_file_order[order] if order.size else in_file_order
+
+    # ---- inodes --------------------------------------------------------------------------------------------
+
+    def slot(self, inode_id: int) -> int:
+        found = int(find_id(self._ids, inode_id))
+        return int(self._slots[found]) if found >= 0 and self._slots.size else found
+
+    def inode_offset(self, slot: int) -> int:
+        return int(self._offsets[slot])
+
+    @property
+    def offsets(self) -> Ids:
+        """Offset of each record in the INODE section, by slot."""
+        return self._offsets
+
+    # ---- directories ---------------------------------------------------------------------------------------
+
+    @property
+    def directory_buffer(self) -> Bytes:
+        """The INODE_DIR section."""
+        return np.zeros(0, np.uint8) if self._directories is None else self._directories
+
+    @property
+    def directory_ids(self) -> Ids:
+        """Ids of the directories that have children in the image, ascending."""
+        return self._directory_ids
+
+    def check_directory(self, directory_id: int) -> None:
+        """Decode a directory's entry and forget it again; raises RecordError where it is damaged."""
+        self._entry(directory_id)
+        del self._children[directory_id]
+
+    def directory_span(self, directory_id: int) -> tuple[int, int] | None:
+        """(start, end) of a directory's entry in INODE_DIR, None where it has no children in the image."""
+        found = int(find_id(self._directory_ids, directory_id))
+        if found < 0:
+            return None
+        offset = int(self._directory_offsets[found])
+        place = self.place("INODE_DIR")
+        return offset, read_record(self.directory_buffer.data, offset, place).end
+
+    def dropped_directories(self, dropped: npt.NDArray[np.bool_]) -> Ids:
+        """Ids of the directories with an entry whose slots are marked in `dropped`."""
+        indexes = np.searchsorted(self._ids, self._directory_ids)
+        slots = self._slots[indexes] if self._slots.size else indexes
+        return self._directory_ids[dropped[slots]]
+
+    def _entry(self, directory_id: int) -> tuple[Ids, Ids]:
+        cached = self._children.get(directory_id)
+        if cached is None:
+            index = int(find_id(self._directory_ids, directory_id))
+            cached = (_EMPTY_IDS, _EMPTY_IDS) if index < 0 else self._decode_entry(directory_id, index)
+            self._children[directory_id] = cached
+        return cached
+
+    def _decode_entry(self, directory_id: int, index: int) -> tuple[Ids, Ids]:
+        buffer, offset = self._directories, int(self._directory_offsets[index])
+        assert buffer is not None
+        plain, references = count_children(buffer, offset)
+        if plain < 0:
+            raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
+        children, refs = np.empty(plain, np.int64), np.empty(references, np.int64)
+        unknown, damaged = collect_children(buffer, offset, children, refs)
+        if damaged or unknown:
+            what = "damaged" if damaged else "unknown fields in the"
+            raise self._damaged("INODE_DIR", offset, f"{what} entry of directory {directory_id}")
+        misplaced = int(children_in_order(children, self._ids, self._slots, self._offsets, self.inode_buffer))
+        if misplaced == DAMAGED:
+            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is no inode")
+        if misplaced != MISSING:
+            children = self._sorted_children(directory_id, children, offset)
+        return children, refs
+
+    def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
+        # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
+        names = [(name_key(self.name(int(child))), int(child)) for child in children]
+        names.sort()
+        for (left, _), (right, child) in itertools.pairwise(names):
+            if left == right:
+                raise self._damaged(
+                    "INODE_DIR",
+                    offset,
+                    f"directory {directory_id} has two children of the name of inode {child}",
+                )
+        return np.array([child for _, child in names], np.int64)
+
+    def name(self, inode_id: int) -> bytes:
+        """Local name of an inode of the image."""
+        place = self.place("INODE")
+        offset = self.inode_offset(self.slot(inode_id))
+        return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place).name
+
+    def child(self, directory_id: int, name: bytes) -> int:
+        children, _ = self._entry(directory_id)
+        if not children.size:
+            return 0
+        positions, found = self.locate(directory_id, [name])
+        return int(children[positions[0]]) if found[0] else 0
+
+    def children(self, directory_id: int) -> Ids:
+        return self._entry(directory_id)[0]
+
+    def reference_children(self, directory_id: int) -> Ids:
+        return self._entry(directory_id)[1]
+
+    def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
+        children, _ = self._entry(directory_id)
+        sizes = np.fromiter(map(len, names), np.int64, len(names))
+        starts = np.zeros(len(names), np.int64)
+        np.cumsum(sizes[:-1], out=starts[1:])
+        packed = np.frombuffer(b"".join(names), np.uint8)
+        positions, found = np.empty(len(names), np.int64), np.empty(len(names), np.bool_)
+        complete = locate_names(
+            children,
+            self._ids,
+            self._slots,
+            self._offsets,
+            self.inode_buffer,
+            packed,
+            starts,
+            sizes,
+            positions,
+            found,
+        )
+        if not complete:
+            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is no inode")
+        return positions, found
+
+    def drop_children(self, directory_id: int, dropped: npt.NDArray[np.bool_]) -> Ids:
+        children, references = self._entry(directory_id)
+        del self._children[directory_id]
+        if references.size:
+            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} holds references")
+        indexes = np.searchsorted(self._ids, children)
+        dropped[self._slots[indexes] if self._slots.size else indexes] = True
+        return children[np.isin(children, self._directory_ids)]

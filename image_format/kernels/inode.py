@@ -1,0 +1,383 @@
+"""Kernels that turn INode records into rows of the inode table and rows into records."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from image_format.kernels.wire import put_varint, read_varint, skip_field, varint_size
+
+__all__ = [
+    "BLOCK_DTYPE",
+    "DIRECTORY",
+    "DIRTY",
+    "DROPPED",
+    "FEATURES",
+    "FILE",
+    "INODE_DTYPE",
+    "SYMLINK",
+    "UNDER_CONSTRUCTION",
+    "UNKNOWN_FIELDS",
+    "decode_inode",
+    "encode_inodes",
+    "encoded_size",
+]
+
+FILE = 1
+DIRECTORY = 2
+SYMLINK = 3
+
+DIRTY = 1
+"""Row flag: differs from the base record, or has none."""
+FEATURES = 2
+"""Row flag: ACL, xattrs, storage type quotas or a symlink target stand in the feature map."""
+UNKNOWN_FIELDS = 4
+"""Row flag: the base record holds a field this version does not know."""
+UNDER_CONSTRUCTION = 8
+"""Row flag: the file is open for write."""
+DROPPED = 16
+"""Row flag: the inode is gone from the namespace."""
+
+INODE_DTYPE = np.dtype(
+    [
+        ("id", "i8"),
+        ("parent", "i8"),  # row of the directory it is in, -1 for none
+        ("slot", "i8"),  # position in the base image, -1 for none
+        ("name_offset", "i8"),
+        ("mtime", "i8"),
+        ("atime", "i8"),
+        ("permission", "u8"),
+        ("block_size", "i8"),
+        ("ns_quota", "i8"),
+        ("ds_quota", "i8"),
+        ("blocks_offset", "i8"),
+        ("name_length", "i4"),
+        ("block_count", "i4"),
+        ("block_capacity", "i4"),
+        ("replication", "i4"),  # -1: field absent
+        ("client_name", "i4"),  # string of the table's pool, under construction only
+        ("client_machine", "i4"),
+        ("ec_policy", "i2"),  # -1: field absent
+        ("kind", "u1"),
+        ("policy", "u1"),
+        ("block_type", "u1"),
+        ("flags", "u1"),
+    ],
+    align=True,
+)
+BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    value = np.uint64(0)
+    for i in range(8):
+        value |= np.uint64(buf[pos + i]) << np.uint64(8 * i)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill `block` from a BlockProto; (unknown fields, damaged)."""
+    unknown = False
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return unknown, True
+        if tag == 8 or tag == 16 or tag == 24:
+            value, pos = read_varint(buf, pos, end)
+            if tag == 8:
+                block["id"] = value
+            elif tag == 16:
+                block["genstamp"] = value
+            else:
+                block["num_bytes"] = value
+        else:
+            unknown = True
+            pos = skip_field(buf, pos, end, tag & 7)
+        if pos < 0:
+            return unknown, True
+    return unknown, False
+
+
+@njit(cache=True, nogil=True)
+def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage."""
+    flags = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return block_count, -1
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return block_count, -1
+        if tag & 7 == 0:
+            value, _ = read_varint(buf, pos, end)
+            field = tag >> 3
+            if field == 1:
+                row["replication"] = value
+            elif field == 2:
+                row["mtime"] = value
+            elif field == 3:
+                row["atime"] = value
+            elif field == 4:
+                row["block_size"] = value
+            elif field == 10:
+                row["policy"] = value
+            elif field == 11:
+                row["block_type"] = value
+            elif field == 12:
+                row["ec_policy"] = value
+            else:
+                flags |= UNKNOWN_FIELDS
+        elif tag == 41:
+            row["permission"] = _fixed64(buf, pos)
+        elif tag == 50:
+            _, pos = read_varint(buf, pos, end)
+            block = blocks[block_count]
+            block["id"] = 0
+            block["num_bytes"] = 0
+            block["genstamp"] = 0
+            unknown, damaged = _decode_block(buf, pos, stop, block)
+            if damaged:
+                return block_count, -1
+            if unknown:
+                flags |= UNKNOWN_FIELDS
+            block_count += 1
+        elif tag == 58:
+            flags |= UNDER_CONSTRUCTION
+        elif tag == 66 or tag == 74:
+            flags |= FEATURES
+        else:
+            flags |= UNKNOWN_FIELDS
+        pos = stop
+    return block_count, flags
+
+
+@njit(cache=True, nogil=True)
+def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill `row` from an INodeDirectory; flags, or -1 for damage."""
+    flags = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return -1
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return -1
+        if tag == 8 or tag == 16 or tag == 24:
+            value, _ = read_varint(buf, pos, end)
+            if tag == 8:
+                row["mtime"] = value
+            elif tag == 16:
+                row["ns_quota"] = value
+            else:
+                row["ds_quota"] = value
+        elif tag == 33:
+            row["permission"] = _fixed64(buf, pos)
+        elif tag == 42 or tag == 50 or tag == 58:
+            flags |= FEATURES
+        else:
+            flags |= UNKNOWN_FIELDS
+        pos = stop
+    return flags
+
+
+@njit(cache=True, nogil=True)
+def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `rows[index]` from the delimited INode at `offset`.
+
+    The caller has room for the name and the blocks: no record holds more name bytes than its length, nor more
+    blocks than a sixth of it. Fields that need Python (ACLs, xattrs, UC strings …) are only flagged.
+
+    Returns:
+        (name bytes used, blocks used, flags), flags -1 for a damaged record.
+    """
+    length, pos = read_varint(buf, offset, buf.size)
+    if pos < 0 or length < 0 or length > buf.size - pos:
+        return names_used, blocks_used, -1
+    end = pos + length
+    row = rows[index]
+    row["name_offset"] = names_used
+    row["name_length"] = 0
+    row["blocks_offset"] = blocks_used
+    row["replication"] = -1
+    row["ec_policy"] = -1
+    row["slot"] = -1
+    row["parent"] = -1
+    flags = 0
+    body = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return names_used, blocks_used, -1
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return names_used, blocks_used, -1
+        if tag == 8:
+            value, _ = read_varint(buf, pos, end)
+            row["kind"] = value
+        elif tag == 16:
+            value, _ = read_varint(buf, pos, end)
+            row["id"] = value
+        elif tag & 7 == 2:
+            size, pos = read_varint(buf, pos, end)
+            field = tag >> 3
+            if field == 3:
+                names[names_used : names_used + size] = buf[pos:stop]
+                row["name_offset"] = names_used
+                row["name_length"] = size
+                names_used += size
+            elif field == 4 or field == 5:
+                found = 0
+                if field == 4:
+                    blocks_used, found = _decode_file(buf, pos, stop, row, blocks, blocks_used)
+                else:
+                    found = _decode_directory(buf, pos, stop, row)
+                if found < 0:
+                    return names_used, blocks_used, -1
+                flags |= found
+                body = field - 3
+            elif field == 6:
+                flags |= FEATURES
+                body = SYMLINK
+            else:
+                flags |= UNKNOWN_FIELDS
+        else:
+            flags |= UNKNOWN_FIELDS
+        pos = stop
+    count = blocks_used - row["blocks_offset"]
+    row["block_count"] = count
+    row["block_capacity"] = count
+    row["flags"] = flags
+    if row["kind"] != body or row["id"] == 0:
+        return names_used, blocks_used, -1
+    return names_used, blocks_used, flags
+
+
+@njit(cache=True, nogil=True)
+def _block_size(block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return 3 + varint_size(block["id"]) + varint_size(block["genstamp"]) + varint_size(block["num_bytes"])
+
+
+@njit(cache=True, nogil=True)
+def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Size of the INodeFile or INodeDirectory message of `row`."""
+    if row["kind"] == DIRECTORY:
+        return 12 + varint_size(row["mtime"]) + varint_size(row["ns_quota"]) + varint_size(row["ds_quota"])
+    size = 12 + varint_size(row["mtime"]) + varint_size(row["atime"]) + varint_size(row["block_size"])
+    if row["replication"] >= 0:
+        size += 1 + varint_size(row["replication"])
+    for i in range(row["block_count"]):
+        inner = _block_size(blocks[row["blocks_offset"] + i])
+        size += 1 + varint_size(inner) + inner
+    if policies:
+        size += 1 + varint_size(np.int64(row["policy"]))
+    if block_types:
+        size += 2
+    if row["ec_policy"] >= 0:
+        size += 1 + varint_size(np.int64(row["ec_policy"]))
+    return size
+
+
+@njit(cache=True, nogil=True)
+def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Bytes that `encode_inodes` writes for the rows `wanted`."""
+    total = 0
+    for k in range(wanted.size):
+        row = rows[wanted[k]]
+        body = _body_size(row, blocks, policies, block_types)
+        size = 5 + varint_size(row["id"]) + varint_size(np.int64(row["name_length"])) + row["name_length"]
+        size += varint_size(body) + body
+        total += varint_size(size) + size
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put_fixed64(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(8):
+        out[pos + i] = np.uint8((value >> np.uint64(8 * i)) & np.uint64(0xFF))
+    return pos + 8
+
+
+@njit(cache=True, nogil=True)
+def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    if row["replication"] >= 0:
+        out[pos] = 8
+        pos = put_varint(out, pos + 1, np.int64(row["replication"]))
+    out[pos] = 16
+    pos = put_varint(out, pos + 1, row["mtime"])
+    out[pos] = 24
+    pos = put_varint(out, pos + 1, row["atime"])
+    out[pos] = 32
+    pos = put_varint(out, pos + 1, row["block_size"])
+    out[pos] = 41
+    pos = _put_fixed64(out, pos + 1, row["permission"])
+    for i in range(row["block_count"]):
+        block = blocks[row["blocks_offset"] + i]
+        out[pos] = 50
+        pos = put_varint(out, pos + 1, _block_size(block))
+        out[pos] = 8
+        pos = put_varint(out, pos + 1, block["id"])
+        out[pos] = 16
+        pos = put_varint(out, pos + 1, block["genstamp"])
+        out[pos] = 24
+        pos = put_varint(out, pos + 1, block["num_bytes"])
+    if policies:
+        out[pos] = 80
+        pos = put_varint(out, pos + 1, np.int64(row["policy"]))
+    if block_types:
+        out[pos] = 88
+        out[pos + 1] = row["block_type"]
+        pos += 2
+    if row["ec_policy"] >= 0:
+        out[pos] = 96
+        pos = put_varint(out, pos + 1, np.int64(row["ec_policy"]))
+    return pos
+
+
+@njit(cache=True, nogil=True)
+def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    out[pos] = 8
+    pos = put_varint(out, pos + 1, row["mtime"])
+    out[pos] = 16
+    pos = put_varint(out, pos + 1, row["ns_quota"])
+    out[pos] = 24
+    pos = put_varint(out, pos + 1, row["ds_quota"])
+    out[pos] = 33
+    return _put_fixed64(out, pos + 1, row["permission"])
+
+
+@njit(cache=True, nogil=True)
+def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, starts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
+
+    Args:
+        rows, names, blocks: the table; wanted: row numbers with neither FEATURES nor UNDER_CONSTRUCTION.
+        policies, block_types: whether INodeFile carries storagePolicyID and blockType.
+        out: room for `encoded_size` bytes; starts: result, one more than `wanted`: where each record starts.
+    """
+    pos = 0
+    for k in range(wanted.size):
+        starts[k] = pos
+        row = rows[wanted[k]]
+        body = _body_size(row, blocks, policies, block_types)
+        name_length = np.int64(row["name_length"])
+        size = 5 + varint_size(row["id"]) + varint_size(name_length) + name_length + varint_size(body) + body
+        pos = put_varint(out, pos, size)
+        out[pos] = 8
+        out[pos + 1] = row["kind"]
+        out[pos + 2] = 16
+        pos = put_varint(out, pos + 3, row["id"])
+        out[pos] = 26
+        pos = put_varint(out, pos + 1, name_length)
+        start = row["name_offset"]
+        out[pos : pos + name_length] = names[start : start + name_length]
+        pos += name_length
+        out[pos] = 34 if row["kind"] == FILE else 42
+        pos = put_varint(out, pos + 1, body)
+        if row["kind"] == FILE:
+            pos = _put_file(out, pos, row, blocks, policies, block_types)
+        else:
+            pos = _put_directory(out, pos, row)
+    starts[wanted.size] = pos

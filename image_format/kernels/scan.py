@@ -1,0 +1,284 @@
+"""Kernels that find where the records of INODE and INODE_DIR lie, and look names up in them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from image_format.kernels.wire import read_varint, skip_field
+
+__all__ = [
+    "DAMAGED",
+    "MISSING",
+    "children_in_order",
+    "collect_children",
+    "count_children",
+    "find_id",
+    "locate_names",
+    "scan_directories",
+    "scan_inodes",
+    "strictly_increasing",
+]
+
+MISSING = -1
+"""A look-up found nothing."""
+DAMAGED = -2
+"""A look-up met bytes that are no record, or an id that has no record."""
+
+
+@njit(cache=True, nogil=True)
+def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether the INodeDirectory whose size stands at `pos` has typeQuotas."""
+    length, pos = read_varint(buf, pos, buf.size)
+    end = pos + length
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if tag == 58:
+            return True
+        if pos >= 0:
+            pos = skip_field(buf, pos, end, tag & 7)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Walk the delimited INode records of `buf` from `pos`; fill `ids` and `offsets` from row `count` on.
+
+    `quota_slots` takes the rows of directories with storage type quotas, from `quota_count` on.
+
+    Returns (rows filled, quota slots filled, position, damaged): position is the section's end, where an array
+    was full, or where the damaged record starts.
+    """
+    size = buf.size
+    while pos < size:
+        if count == ids.size or quota_count == quota_slots.size:
+            return count, quota_count, pos, False
+        start = pos
+        length, pos = read_varint(buf, pos, size)
+        if pos < 0 or length <= 0 or length > size - pos:
+            return count, quota_count, start, True
+        end = pos + length
+        inode_id = 0
+        typed = False
+        limited = False
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if pos < 0:
+                return count, quota_count, start, True
+            if tag == 16:
+                inode_id, pos = read_varint(buf, pos, end)
+            else:
+                typed = typed or tag == 8
+                body = pos
+                pos = skip_field(buf, pos, end, tag & 7)
+                if tag == 42 and pos >= 0 and _has_type_quotas(buf, body):
+                    limited = True
+            if pos < 0:
+                return count, quota_count, start, True
+        if not typed or inode_id == 0:
+            return count, quota_count, start, True
+        if limited:
+            quota_slots[quota_count] = count
+            quota_count += 1
+        ids[count] = inode_id
+        offsets[count] = start
+        count += 1
+    return count, quota_count, pos, False
+
+
+@njit(cache=True, nogil=True)
+def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'."""
+    size = buf.size
+    while pos < size:
+        if count == ids.size:
+            return count, pos, False
+        start = pos
+        length, pos = read_varint(buf, pos, size)
+        if pos < 0 or length <= 0 or length > size - pos:
+            return count, start, True
+        end = pos + length
+        parent = 0
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if pos < 0:
+                return count, start, True
+            if tag == 8:
+                parent, pos = read_varint(buf, pos, end)
+            else:
+                pos = skip_field(buf, pos, end, tag & 7)
+            if pos < 0:
+                return count, start, True
+        if parent == 0:
+            return count, start, True
+        ids[count] = parent
+        offsets[count] = start
+        count += 1
+    return count, pos, False
+
+
+@njit(cache=True, nogil=True)
+def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether each id is greater than the one before it."""
+    for i in range(1, ids.size):  # noqa: SIM110 - a kernel
+        if ids[i] <= ids[i - 1]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
+    low = 0
+    high = ids.size
+    while low < high:
+        middle = (low + high) >> 1
+        if ids[middle] < inode_id:
+            low = middle + 1
+        else:
+            high = middle
+    if low < ids.size and ids[low] == inode_id:
+        return low
+    return MISSING
+
+
+@njit(cache=True, nogil=True)
+def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(children, refChildren) of the DirEntry at `offset`, (-1, -1) where its bytes are damaged."""
+    length, pos = read_varint(buf, offset, buf.size)
+    end = pos + length
+    children = 0
+    references = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return -1, -1
+        start = pos
+        pos = skip_field(buf, pos, end, tag & 7)
+        if pos < 0:
+            return -1, -1
+        found = 0
+        if tag & 7 == 2:
+            _, start = read_varint(buf, start, end)
+            for i in range(start, pos):
+                found += buf[i] < 0x80
+        elif tag & 7 == 0:
+            found = 1
+        if tag >> 3 == 2:
+            children += found
+        elif tag >> 3 == 3:
+            references += found
+    return children, references
+
+
+@njit(cache=True, nogil=True)
+def collect_children(buf, offset, children, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill the two arrays, sized by `count_children`; (fields that are unknown, damaged)."""
+    length, pos = read_varint(buf, offset, buf.size)
+    end = pos + length
+    n = 0
+    r = 0
+    unknown = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        field = tag >> 3
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return unknown, True
+        if field == 2 or field == 3:
+            if tag & 7 == 2:
+                _, pos = read_varint(buf, pos, end)
+            while pos < stop:
+                value, pos = read_varint(buf, pos, stop)
+                if pos < 0:
+                    return unknown, True
+                if field == 2:
+                    children[n] = value
+                    n += 1
+                else:
+                    references[r] = value
+                    r += 1
+        elif field != 1:
+            unknown += 1
+        pos = stop
+    return unknown, False
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(start, length) of INode.name in the delimited record at `offset`."""
+    length, pos = read_varint(buf, offset, buf.size)
+    end = pos + length
+    start = pos
+    size = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if tag == 26:
+            size, start = read_varint(buf, pos, end)
+        pos = skip_field(buf, pos, end, tag & 7)
+        if pos < 0:
+            break
+    return start, size
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _compare(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
+    for i in range(min(a_size, b_size)):
+        x = a[a_start + i]
+        y = b[b_start + i]
+        if x != y:
+            return np.int64(x ^ np.uint8(0x80)) - np.int64(y ^ np.uint8(0x80))
+    return a_size - b_size
+
+
+@njit(cache=True, nogil=True)
+def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Binary search of each name among `children`, which are sorted by name.
+
+    Args:
+        children: inode ids of the directory.
+        slots_of, slots: increasing inode ids and the file slot of each (empty: the same order).
+        offsets: record offset by slot; buf: the INODE section.
+        names, starts, sizes: the wanted names, as spans of one byte array.
+        positions, found: results: lower bound, and whether the child there has that very name.
+
+    Returns:
+        False where a child has no record.
+    """
+    for k in range(starts.size):
+        low = 0
+        high = children.size
+        hit = False
+        while low < high:
+            middle = (low + high) >> 1
+            i = find_id(slots_of, children[middle])
+            if i < 0:
+                return False
+            start, size = _name_span(buf, offsets[slots[i] if slots.size else i])
+            order = _compare(buf, start, size, names, starts[k], sizes[k])
+            if order < 0:
+                low = middle + 1
+            else:
+                high = middle
+                hit = hit or order == 0
+        positions[k] = low
+        found[k] = hit
+    return True
+
+
+@njit(cache=True, nogil=True)
+def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
+    last_start = 0
+    last_size = 0
+    for k in range(children.size):
+        i = find_id(slots_of, children[k])
+        if i < 0:
+            return DAMAGED
+        start, size = _name_span(buf, offsets[slots[i] if slots.size else i])
+        if k > 0 and _compare(buf, last_start, last_size, buf, start, size) >= 0:
+            return k
+        last_start = start
+        last_size = size
+    return MISSING

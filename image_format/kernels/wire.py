@@ -1,0 +1,79 @@
+"""Protobuf wire format primitives that kernels share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+__all__ = ["VARINT_ERROR", "put_varint", "read_varint", "skip_field", "varint_size"]
+
+VARINT_ERROR = -1
+"""Position that `read_varint` and `skip_field` return for bytes that end early or run too long."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(value as int64 bits, next position); the position is `VARINT_ERROR` where no varint ends before `end`."""
+    value = np.int64(0)
+    shift = 0
+    while pos < end and shift < 70:
+        byte = np.int64(buf[pos])
+        pos += 1
+        if shift < 63:
+            value |= (byte & 0x7F) << shift
+        elif shift == 63:
+            value |= (byte & 1) << 63
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    return 0, VARINT_ERROR
+
+
+@njit(cache=True, nogil=True, inline="always")
+def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Position behind the value of a field with wire type `wire`, or `VARINT_ERROR`."""
+    if wire == 0:
+        _, pos = read_varint(buf, pos, end)
+        return pos
+    if wire == 1:
+        pos += 8
+    elif wire == 5:
+        pos += 4
+    elif wire == 2:
+        length, pos = read_varint(buf, pos, end)
+        if pos < 0 or length < 0 or length > end - pos:
+            return VARINT_ERROR
+        pos += length
+    else:
+        return VARINT_ERROR
+    return pos if pos <= end else VARINT_ERROR
+
+
+@njit(cache=True, nogil=True, inline="always")
+def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Bytes that `put_varint` writes; a negative value takes ten."""
+    if value < 0:
+        return 10
+    size = 1
+    while value >= 0x80:
+        value >>= 7
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True, inline="always")
+def put_varint(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write int64 `value` as an unsigned base-128 varint; returns the next position."""
+    if value < 0:
+        for _ in range(9):
+            out[pos] = (value & 0x7F) | 0x80
+            pos += 1
+            value >>= 7
+        out[pos] = 1
+        return pos + 1
+    while value >= 0x80:
+        out[pos] = (value & 0x7F) | 0x80
+        pos += 1
+        value >>= 7
+    out[pos] = value
+    return pos + 1

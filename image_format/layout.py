@@ -1,0 +1,92 @@
+"""Layout versions of the NameNode (NameNodeLayoutVersion): what came with which, and which we handle."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from image_format.errors import UnsupportedLayoutError
+
+__all__ = [
+    "MIN_MERGE_LAYOUT",
+    "NEWEST_LAYOUT",
+    "OLDEST_LAYOUT",
+    "LayoutVersion",
+    "check_readable",
+    "check_supported",
+    "supports",
+]
+
+
+class LayoutVersion(IntEnum):
+    """Features by the layout version that brought them. Versions count down: newer is numerically smaller."""
+
+    EDITLOG_SUPPORT_RETRYCACHE = -47
+    EDITLOG_ADD_BLOCK = -48
+    ADD_DATANODE_AND_STORAGE_UUIDS = -49
+    ADD_LAYOUT_FLAGS = -50
+    CACHING = -51
+    PROTOBUF_FORMAT = -52
+    EXTENDED_ACL = -53
+    RESERVED_REL2_4_0 = -54
+    ROLLING_UPGRADE = -55
+    EDITLOG_LENGTH = -56
+    XATTRS = -57
+    CREATE_OVERWRITE = -58
+    XATTRS_NAMESPACE_EXT = -59
+    BLOCK_STORAGE_POLICY = -60
+    TRUNCATE = -61
+    APPEND_NEW_BLOCK = -62
+    QUOTA_BY_STORAGE_TYPE = -63
+    ERASURE_CODING = -64
+    EXPANDED_STRING_TABLE = -65
+    SNAPSHOT_MODIFICATION_TIME = -66
+    NVDIMM_SUPPORT = -67
+
+
+OLDEST_LAYOUT = LayoutVersion.PROTOBUF_FORMAT
+NEWEST_LAYOUT = LayoutVersion.NVDIMM_SUPPORT
+MIN_MERGE_LAYOUT = LayoutVersion.BLOCK_STORAGE_POLICY
+
+
+def supports(feature: LayoutVersion, layout_version: int) -> bool:
+    """Whether images and edits of `layout_version` have `feature`; newer versions than ours have all."""
+    return layout_version <= feature
+
+
+def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool = False) -> None:
+    """Refuse an image whose sections cannot be listed.
+
+    Args:
+        layout_version: as in the FileSummary, negative.
+        file: named in the error.
+        allow_unknown: accept versions newer than the newest known one.
+
+    Raises:
+        UnsupportedLayoutError: older than the protobuf format, or newer than every known version.
+    """
+    if layout_version > OLDEST_LAYOUT:
+        raise UnsupportedLayoutError(
+            f"layout version {layout_version} is older than the protobuf fsimage ({OLDEST_LAYOUT.value})",
+            file=file,
+            hint="Start the NameNode of a newer release with -upgrade once; it saves the image anew.",
+        )
+    if layout_version < NEWEST_LAYOUT and not allow_unknown:
+        raise UnsupportedLayoutError(
+            f"layout version {layout_version} is newer than the newest known one ({NEWEST_LAYOUT.value})",
+            file=file,
+        )
+
+
+def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool = False) -> None:
+    """Refuse an image or edit log whose layout version cannot be merged; arguments as in `check_readable`.
+
+    Raises:
+        UnsupportedLayoutError: older than -60, or newer than every known version.
+    """
+    check_readable(layout_version, file, allow_unknown=allow_unknown)
+    if layout_version > MIN_MERGE_LAYOUT:
+        raise UnsupportedLayoutError(
+            f"layout version {layout_version} is older than the oldest that can be merged "
+            f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
+            file=file,
+        )

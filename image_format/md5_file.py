@@ -1,0 +1,77 @@
+"""The `.md5` side file of an image (MD5FileUtils): one line in the format of `md5sum --binary`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from hadoop_common.names import md5_name
+from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
+
+__all__ = ["format_md5", "md5_of_file", "md5_path", "parse_md5", "read_md5_file"]
+
+_LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
+# a line holds a digest and a file name; more than this is another kind of file
+_MAX_SIZE = 64 * 1024
+_HINT = "Restore the .md5 file, or write it anew with md5sum --binary if the image itself is known to be good."
+
+
+def format_md5(digest: bytes, image: str) -> bytes:
+    """The content of the side file: `<32 hex digits> *<image name>` and a newline."""
+    return f"{digest.hex()} *{image}\n".encode()
+
+
+def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
+    """The digest (16 bytes) that the first line of a side file names for `image`.
+
+    Raises:
+        DigestMismatchError: not such a line, or one for another file name.
+    """
+    line = content.split(b"\n", 1)[0].strip()
+    match = _LINE.fullmatch(line)
+    if match is None:
+        shown = line[:80].decode("utf-8", "backslashreplace")
+        raise DigestMismatchError(f'"{shown}" is not a line of an MD5 file', file=file, hint=_HINT)
+    name = match[2].decode("utf-8", "backslashreplace")
+    if name != image:
+        raise DigestMismatchError(f"it names the file {name} instead of {image}", file=file, hint=_HINT)
+    return bytes.fromhex(match[1].decode("ascii"))
+
+
+def md5_path(image: Path) -> Path:
+    """Where the side file of an image lies."""
+    return image.with_name(md5_name(image.name))
+
+
+def read_md5_file(image: Path) -> bytes:
+    """The digest that the side file of `image` names.
+
+    Raises:
+        MissingDigestError: there is no side file.
+        DigestMismatchError: the side file is malformed or names another image.
+        ImageStorageError: the side file cannot be read.
+    """
+    path = md5_path(image)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_MAX_SIZE)
+    except FileNotFoundError as error:
+        text = f"no MD5 file lies beside the image (expected {path.name})"
+        raise MissingDigestError(text, file=str(image), hint=_HINT) from error
+    except OSError as error:
+        raise ImageStorageError(f"cannot read {path}: {error}", hint="Check the disk and permissions.") from error
+    return parse_md5(content, image.name, str(path))
+
+
+def md5_of_file(path: Path) -> bytes:
+    """MD5 (16 bytes) of a whole file.
+
+    Raises:
+        ImageStorageError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "md5").digest()
+    except OSError as error:
+        raise ImageStorageError(f"cannot read {path}: {error}", hint="Check the disk and permissions.") from error

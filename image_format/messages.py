@@ -1,0 +1,57 @@
+"""Reads the delimited protobuf messages of a small section one after another."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import Message
+
+from image_format.errors import Place, RecordError
+from image_format.varint import Record, parse_message, read_record
+
+__all__ = ["MessageReader"]
+
+M = TypeVar("M", bound=Message)
+
+
+class MessageReader:
+    """Reads delimited messages of known types from a section.
+
+    Args:
+        section: the section's decompressed bytes; None reads as an empty one.
+        place: where the section lies, for errors.
+    """
+
+    def __init__(self, section: npt.NDArray[np.uint8] | None, place: Place) -> None:
+        self._buffer = memoryview(b"") if section is None else section.data
+        self._place = place
+        self._pos = 0
+
+    @property
+    def done(self) -> bool:
+        return self._pos >= len(self._buffer)
+
+    def _next(self) -> Record:
+        record = read_record(self._buffer, self._pos, self._place)
+        self._pos = record.end
+        return record
+
+    def read(self, kind: type[M]) -> M:
+        """The next message.
+
+        Raises:
+            RecordError: the section ends first, or the bytes are no such message.
+        """
+        return parse_message(kind, self._next(), self._place)
+
+    def raw(self) -> bytes:
+        """The next message undecoded, with its size before it."""
+        record = self._next()
+        return bytes(self._buffer[record.offset : record.end])
+
+    def finish(self) -> None:
+        """Raises RecordError where bytes are left behind the last message."""
+        if not self.done:
+            raise self._place.error(RecordError, "bytes behind the last record", self._pos)

@@ -1,0 +1,257 @@
+"""Writes one stream to several files at once, its MD5 taken on the way; the I/O edge below `ImageWriter`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from image_format.codecs import Buffer
+from image_format.errors import ImageStorageError
+
+__all__ = ["DigestingFileSet", "FileFailure", "Written"]
+
+_SLICE = 4 * 1024 * 1024
+_QUEUED_SLICES = 16
+_FLUSH_STEP = 32 * 1024 * 1024
+_HINT = "Free space on, or replace, the failing directories and run the checkpoint again."
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailure:
+    """A file that was given up, and why."""
+
+    path: Path
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What `DigestingFileSet.close` leaves: digest (16 bytes), size in bytes, complete files and failures."""
+
+    md5: bytes
+    size: int
+    paths: tuple[Path, ...]
+    failures: tuple[FileFailure, ...]
+
+
+class DigestingFileSet:
+    """A sink for `ImageWriter`: each file gets all bytes, by a thread of its own; one more takes the MD5.
+
+    A file that fails is dropped and removed; the stream goes on as long as one is left. Existing files are
+    overwritten. As a context manager it aborts unless `close` was called.
+
+    Args:
+        paths: the files, at least one.
+
+    Raises:
+        ImageStorageError: no file can be created.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        if not paths:
+            raise ValueError("no file to write")
+        self._size = 0
+        self._done = False
+        self._digest = _DigestWorker()
+        self._files = [_FileWorker(path) for path in paths]
+        self._workers: list[_Worker] = [self._digest, *self._files]
+        for worker in self._workers:
+            worker.start()
+        self._check_alive()
+
+    def __enter__(self) -> DigestingFileSet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def __call__(self, buffer: Buffer) -> None:
+        self.write(buffer)
+
+    @property
+    def failures(self) -> tuple[FileFailure, ...]:
+        """Files given up so far."""
+        return tuple(FileFailure(f.path, f.error) for f in self._files if f.error is not None)
+
+    def write(self, buffer: Buffer) -> None:
+        """Queue bytes for all files; a read-only buffer is not copied and must not change until `close`.
+
+        Raises:
+            ImageStorageError: no file is left.
+        """
+        if self._done:
+            raise ValueError("the files are closed")
+        view = memoryview(buffer)
+        for start in range(0, len(view), _SLICE):
+            part = view[start : start + _SLICE]
+            # the caller may reuse a buffer it can write to
+            queued = part if part.readonly else memoryview(bytes(part))
+            for worker in self._workers:
+                worker.put(queued)
+        self._size += view.nbytes
+        self._check_alive()
+
+    def close(self) -> Written:
+        """Write out what is queued, fsync every file and close it.
+
+        Raises:
+            ImageStorageError: no file is complete; nothing is left of them.
+        """
+        self._stop()
+        self._check_alive()
+        if self._digest.error is not None:
+            self._remove_all()
+            raise self._digest.error
+        complete = tuple(worker.path for worker in self._files if worker.error is None)
+        return Written(self._digest.digest(), self._size, complete, self.failures)
+
+    def abort(self) -> None:
+        """Stop and remove all files; nothing happens after `close`.
+
+        Raises:
+            ImageStorageError: a file cannot be removed.
+        """
+        if self._done:
+            return
+        for worker in self._workers:
+            worker.abandon()
+        self._stop()
+        self._remove_all()
+
+    def _stop(self) -> None:
+        if self._done:
+            raise ValueError("the files are closed")
+        self._done = True
+        for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
+            worker.join()
+
+    def _remove_all(self) -> None:
+        whole = [worker for worker in self._files if worker.error is None]
+        for worker in whole:
+            worker.guard(worker.remove)
+        if left := [worker for worker in whole if worker.error is not None]:
+            reasons = "; ".join(f"{worker.path}: {worker.error}" for worker in left)
+            raise ImageStorageError(f"unfinished files could not be removed: {reasons}", hint=_HINT)
+
+    def _check_alive(self) -> None:
+        failures = self.failures
+        if len(failures) < len(self._files):
+            return
+        if not self._done:
+            self._stop()
+        reasons = "; ".join(f"{failure.path}: {failure.error}" for failure in failures)
+        raise ImageStorageError(f"the image could not be written anywhere: {reasons}", hint=_HINT)
+
+
+class _Worker(threading.Thread):
+    """Consumes slices from a bounded queue; after an error it only empties it, so that `put` never hangs."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.error: Exception | None = None
+        self._queue: queue.Queue[memoryview | None] = queue.Queue(_QUEUED_SLICES)
+        self._abandoned = False
+
+    def put(self, part: memoryview) -> None:
+        if self.error is None:
+            self._queue.put(part)
+
+    def end(self) -> None:
+        """No more slices come."""
+        self._queue.put(None)
+
+    def abandon(self) -> None:
+        """What is still queued is not wanted."""
+        self._abandoned = True
+
+    def run(self) -> None:
+        while (part := self._queue.get()) is not None:
+            if not self._abandoned:
+                self.guard(self.take, part)
+        self.guard(self.complete)
+
+    def guard(self, step: Callable[..., None], *arguments: memoryview) -> None:
+        """Run a step unless an earlier one failed; an exception becomes `error`."""
+        if self.error is None:
+            try:
+                step(*arguments)
+            except Exception as error:
+                self.error = error
+                self.failed(error)
+
+    def take(self, part: memoryview) -> None:
+        raise NotImplementedError
+
+    def complete(self) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+
+class _DigestWorker(_Worker):
+    """Takes the MD5 of the stream."""
+
+    def __init__(self) -> None:
+        super().__init__("image-md5")
+        self._md5 = hashlib.md5(usedforsecurity=False)
+
+    def take(self, part: memoryview) -> None:
+        self._md5.update(part)
+
+    def digest(self) -> bytes:
+        return self._md5.digest()
+
+
+class _FileWorker(_Worker):
+    """Writes the stream to one file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"image-write-{path}")
+        self.path = path
+        self._descriptor = -1
+        self._written = 0
+        self._flushed = 0
+        self.guard(self.create)
+
+    def create(self) -> None:
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+    def take(self, part: memoryview) -> None:
+        while part:
+            count = os.write(self._descriptor, part)
+            self._written += count
+            part = part[count:]
+        if self._written - self._flushed >= _FLUSH_STEP:
+            # starts writing back the dirty pages without waiting, so that fsync finds little left to do
+            length = self._written - self._flushed
+            os.posix_fadvise(self._descriptor, self._flushed, length, os.POSIX_FADV_DONTNEED)
+            self._flushed = self._written
+
+    def complete(self) -> None:
+        if not self._abandoned:
+            os.fsync(self._descriptor)
+        self._close()
+
+    def failed(self, error: Exception) -> None:
+        try:
+            if self._descriptor >= 0:
+                self.remove()
+                self._close()
+        except OSError as second:
+            error.add_note(f"and it could not be removed: {second}")
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)

@@ -1,0 +1,135 @@
+"""Bit packings of the fsimage: permissions, ACL entries and xattr names.
+
+The formats are those of PermissionStatusFormat, AclEntryStatusFormat and XAttrFormat.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from image_format.errors import RecordError
+
+__all__ = [
+    "AclEntry",
+    "AclScope",
+    "AclType",
+    "Permission",
+    "XAttrName",
+    "XAttrNamespace",
+    "pack_acl_entry",
+    "pack_permission",
+    "pack_xattr_name",
+    "unpack_acl_entry",
+    "unpack_permission",
+    "unpack_xattr_name",
+]
+
+_SERIAL_BITS = 24
+_SERIAL_MASK = (1 << _SERIAL_BITS) - 1
+
+
+class AclType(IntEnum):
+    USER = 0
+    GROUP = 1
+    MASK = 2
+    OTHER = 3
+
+
+class AclScope(IntEnum):
+    ACCESS = 0
+    DEFAULT = 1
+
+
+class XAttrNamespace(IntEnum):
+    USER = 0
+    TRUSTED = 1
+    SECURITY = 2
+    SYSTEM = 3
+    RAW = 4
+
+
+class Permission(NamedTuple):
+    """Owner and group as serials of the string table, and the 16 mode bits."""
+
+    user: int
+    group: int
+    mode: int
+
+
+class AclEntry(NamedTuple):
+    """One extended ACL entry; `name` is a serial (0 = unnamed), `permission` the rwx bits 0..7."""
+
+    scope: AclScope
+    type: AclType
+    name: int
+    permission: int
+
+
+class XAttrName(NamedTuple):
+    """Namespace and serial of an extended attribute's name."""
+
+    namespace: XAttrNamespace
+    name: int
+
+
+def pack_permission(user: int, group: int, mode: int) -> int:
+    """fixed64 `permission`: mode in bits 0-15, group in 16-39, user in 40-63.
+
+    Raises:
+        ValueError: a part does not fit its bits.
+    """
+    return _fit(user, _SERIAL_BITS) << 40 | _fit(group, _SERIAL_BITS) << 16 | _fit(mode, 16)
+
+
+def unpack_permission(packed: int) -> Permission:
+    """Inverse of `pack_permission`."""
+    return Permission(packed >> 40 & _SERIAL_MASK, packed >> 16 & _SERIAL_MASK, packed & 0xFFFF)
+
+
+def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -> int:
+    """fixed32 of AclFeatureProto.entries: permission in bits 0-2, type in 3-4, scope in 5, name in 6-29.
+
+    Raises:
+        ValueError: a part does not fit its bits.
+    """
+    return _fit(name, _SERIAL_BITS) << 6 | AclScope(scope) << 5 | AclType(type) << 3 | _fit(permission, 3)
+
+
+def unpack_acl_entry(packed: int) -> AclEntry:
+    """Inverse of `pack_acl_entry`.
+
+    Raises:
+        RecordError: bits no Hadoop release uses are set.
+    """
+    if packed >> 30:
+        raise RecordError(f"ACL entry {packed:#010x} has unknown bits set")
+    return AclEntry(AclScope(packed >> 5 & 1), AclType(packed >> 3 & 3), packed >> 6 & _SERIAL_MASK, packed & 7)
+
+
+def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
+    """fixed32 XAttrCompactProto.name: namespace bits 0-1 in bits 30-31, its bit 2 in bit 5, name in 6-29.
+
+    Raises:
+        ValueError: a part does not fit its bits.
+    """
+    space = XAttrNamespace(namespace)
+    return (space & 3) << 30 | _fit(name, _SERIAL_BITS) << 6 | space >> 2 << 5
+
+
+def unpack_xattr_name(packed: int) -> XAttrName:
+    """Inverse of `pack_xattr_name`.
+
+    Raises:
+        RecordError: an unknown namespace, or bits no Hadoop release uses are set.
+    """
+    space = packed >> 30 & 3 | packed >> 5 << 2 & 4
+    if packed & 0x1F or packed >> 32 or space > XAttrNamespace.RAW:
+        raise RecordError(f"xattr name {packed:#010x} has an unknown namespace or unknown bits set")
+    return XAttrName(XAttrNamespace(space), packed >> 6 & _SERIAL_MASK)
+
+
+def _fit(value: int, bits: int) -> int:
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"{value} does not fit {bits} bits")
+    return value

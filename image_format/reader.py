@@ -1,0 +1,242 @@
+"""An fsimage file opened for reading: mapped, checked, its sections decompressed on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from hadoop_common.names import parse_image
+from image_format.codecs import find_codec
+from image_format.errors import (
+    CodecError,
+    DigestMismatchError,
+    ImageStorageError,
+    MissingSectionError,
+    Place,
+    RecordError,
+    TransactionIdError,
+    TruncatedImageError,
+)
+from image_format.layout import check_readable
+from image_format.md5_file import read_md5_file
+from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
+from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.string_table import StringTable
+from image_format.summary import Section, is_sub_section, parse_file
+from image_format.varint import Record, iter_records, parse_message, read_record
+
+__all__ = ["REQUIRED_SECTIONS", "ImageFile"]
+
+REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
+_SLICE = 8 * 1024 * 1024
+
+
+class ImageFile:
+    """A checked fsimage. Use as a context manager; arrays handed out stay valid after `close`.
+
+    Attributes:
+        path: of the file.
+        summary: the FileSummary message.
+        layout_version: negative, e.g. -63.
+        codec: class name of the compression codec, "" for none.
+        sections: entries in the FileSummary's order, sub-sections (`*_SUB`) included.
+        txid: NS_INFO.transactionId.
+        md5: digest of the whole file (16 bytes) once verified, else None.
+    """
+
+    def __init__(self, path: Path, data: npt.NDArray[np.uint8], spool_dir: Path | None) -> None:
+        """Use `open`; `data` are the bytes of the whole file."""
+        parsed = parse_file(data.data, str(path))
+        self.path = path
+        self.summary: FileSummary = parsed.message
+        self.layout_version = parsed.layout_version
+        self.codec = parsed.codec
+        self.sections = parsed.sections
+        self.md5: bytes | None = None
+        self._data: npt.NDArray[np.uint8] | None = data
+        self._spool_dir = spool_dir
+        self._by_name = {entry.name: entry for entry in self.sections if not is_sub_section(entry.name)}
+        self._decompressed: dict[str, npt.NDArray[np.uint8]] = {}
+        self._ns_info: NameSystemSection | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        verify_md5: bool = True,
+        spool_dir: Path | None = None,
+        allow_unknown_layout: bool = False,
+    ) -> ImageFile:
+        """Map the file and check frame, layout version, codec, required sections, txid and, at last, MD5.
+
+        Args:
+            path: of the image.
+            verify_md5: compare the file with its `.md5` side file, which must exist; reads the whole file.
+            spool_dir: where large compressed sections are unpacked; None is the system's default.
+            allow_unknown_layout: open images of a layout version newer than the newest known one.
+
+        Raises:
+            ImageFormatError: its subclasses say what is wrong.
+            ImageStorageError: the file cannot be read.
+        """
+        image = cls(path, _map_file(path), spool_dir)
+        check_readable(image.layout_version, str(path), allow_unknown=allow_unknown_layout)
+        find_codec(image.codec, str(path))
+        for name in REQUIRED_SECTIONS:
+            image._entry(name)
+        image._check_txid()
+        if verify_md5:
+            image.verify_md5()
+        return image
+
+    def __enter__(self) -> ImageFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; the mapping goes with the last array that shows a part of it."""
+        self._data = None
+        self._decompressed.clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return self._bytes().size
+
+    @property
+    def txid(self) -> int:
+        return int(self.ns_info().transactionId)
+
+    def verify_md5(self) -> bytes:
+        """Compare the file's MD5 with the one its side file names; sets and returns `md5`.
+
+        Raises:
+            MissingDigestError: there is no side file.
+            DigestMismatchError: the digests differ, or the side file is malformed.
+            ImageStorageError: the side file cannot be read.
+        """
+        expected = read_md5_file(self.path)
+        data = self._bytes().data
+        digest = hashlib.md5(usedforsecurity=False)
+        for start in range(0, len(data), _SLICE):
+            digest.update(data[start : start + _SLICE])
+        actual = digest.digest()
+        if actual != expected:
+            text = f"its MD5 is {actual.hex()}, but its .md5 file says {expected.hex()}"
+            raise DigestMismatchError(text, file=str(self.path))
+        self.md5 = actual
+        return actual
+
+    def section(self, name: str) -> npt.NDArray[np.uint8] | None:
+        """Decompressed bytes of a section, read only, without a copy if not compressed; None when absent.
+
+        Raises:
+            CodecError: the compressed bytes are damaged.
+            ImageStorageError: there is no room to unpack them.
+        """
+        entry = self._by_name.get(name)
+        return None if entry is None else self._read(entry)
+
+    def section_bytes(self, name: str) -> memoryview:
+        """As `section`, but raises MissingSectionError when the section is absent."""
+        return self._read(self._entry(name)).data
+
+    def stored_bytes(self, entry: Section) -> memoryview:
+        """The bytes of a section or sub-section as they lie in the file, compressed when the image is."""
+        return self._bytes()[entry.offset : entry.end].data
+
+    def place(self, name: str) -> Place:
+        """Where the bytes of a section come from, for errors about them."""
+        return Place(str(self.path), name, None if self.codec else self._entry(name).offset)
+
+    def records(self, name: str) -> Iterator[Record]:
+        """The delimited messages of a section; for small sections, a kernel is faster on large ones.
+
+        Raises:
+            MissingSectionError: the section is absent.
+            RecordError: a record is cut.
+        """
+        return iter_records(self.section_bytes(name), 0, self.place(name))
+
+    def ns_info(self) -> NameSystemSection:
+        """The NS_INFO section.
+
+        Raises:
+            RecordError: the section is not exactly one NameSystemSection.
+        """
+        if self._ns_info is None:
+            data, place = self.section_bytes("NS_INFO"), self.place("NS_INFO")
+            record = read_record(data, 0, place)
+            if record.end != len(data):
+                raise place.error(RecordError, "bytes follow the NameSystemSection", record.end)
+            self._ns_info = parse_message(NameSystemSection, record, place)
+        copy = NameSystemSection()
+        copy.CopyFrom(self._ns_info)
+        return copy
+
+    def string_table(self) -> StringTable:
+        """The STRING_TABLE section, parsed anew at each call.
+
+        Raises:
+            RecordError: the table is damaged.
+        """
+        return StringTable(self.section_bytes("STRING_TABLE"), self.place("STRING_TABLE"))
+
+    def _check_txid(self) -> None:
+        named = parse_image(self.path.name)
+        if named is not None and named.txid != self.txid:
+            text = f"the file's name says transaction {named.txid}, its NS_INFO says {self.txid}"
+            raise TransactionIdError(text, file=str(self.path), section="NS_INFO")
+
+    def _bytes(self) -> npt.NDArray[np.uint8]:
+        if self._data is None:
+            raise ValueError(f"{self.path} is closed")
+        return self._data
+
+    def _entry(self, name: str) -> Section:
+        entry = self._by_name.get(name)
+        if entry is None:
+            raise MissingSectionError("the FileSummary does not list the section", file=str(self.path), section=name)
+        return entry
+
+    def _read(self, entry: Section) -> npt.NDArray[np.uint8]:
+        if not self.codec:
+            return self._bytes()[entry.offset : entry.end]
+        if entry.name not in self._decompressed:
+            self._decompressed[entry.name] = self._decompress(entry)
+        return self._decompressed[entry.name]
+
+    def _decompress(self, entry: Section) -> npt.NDArray[np.uint8]:
+        decompressor = find_codec(self.codec, str(self.path)).decompressor()
+        try:
+            with Spool(self._spool_dir, SPOOL_LIMIT) as spool:
+                for chunk in decompressor.decompress_iter(self.stored_bytes(entry)):
+                    spool.write(chunk)
+                return spool.finish()
+        except CodecError as error:
+            place = Place(str(self.path), entry.name, entry.offset)
+            raise place.error(CodecError, error.detail, error.offset or 0) from error
+
+
+def _map_file(path: Path) -> npt.NDArray[np.uint8]:
+    """The whole file as a read-only array over its mapping."""
+    try:
+        with path.open("rb") as stream:
+            if os.fstat(stream.fileno()).st_size == 0:
+                raise TruncatedImageError("the file is empty", file=str(path))
+            return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        hint = "Check that the path is right, the disk works and the file is readable."
+        raise ImageStorageError(f"cannot read {path}: {error}", hint=hint) from error

@@ -1,0 +1,201 @@
+"""The frame of an fsimage: magic, FileSummary and the trailing length (FSImageUtil, fsimage.proto)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from image_format.errors import (
+    BadMagicError,
+    Place,
+    RecordError,
+    SummaryError,
+    TruncatedImageError,
+)
+from image_format.proto.fsimage_pb2 import FileSummary
+from image_format.varint import encode_delimited, parse_message, read_record
+
+__all__ = [
+    "MAGIC",
+    "TRAILER_LENGTH",
+    "Section",
+    "Summary",
+    "build_summary",
+    "check_magic",
+    "encode_trailer",
+    "is_sub_section",
+    "parse_file",
+    "parse_summary",
+    "summary_length",
+]
+
+MAGIC = b"HDFSIMG1"
+TRAILER_LENGTH = 4
+ONDISK_VERSION = 1
+_SUB_SUFFIX = "_SUB"
+_TRAILER = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the FileSummary; `offset` counts from the file's first byte, `length` is as stored."""
+
+    name: str
+    offset: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A checked FileSummary: `sections` in its order, sub-sections among them; `codec` "" = none."""
+
+    message: FileSummary
+    layout_version: int
+    codec: str
+    sections: tuple[Section, ...]
+
+
+def is_sub_section(name: str) -> bool:
+    """Whether an entry only indexes a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
+    return name.endswith(_SUB_SUFFIX)
+
+
+def check_magic(head: bytes, file: str = "") -> None:
+    """Check the file's first eight bytes.
+
+    Raises:
+        TruncatedImageError: fewer than eight bytes.
+        BadMagicError: they are not HDFSIMG1.
+    """
+    if len(head) < len(MAGIC):
+        raise TruncatedImageError(f"the file has {len(head)} bytes, too few for an fsimage", file=file)
+    if head[: len(MAGIC)] != MAGIC:
+        shown = bytes(head[: len(MAGIC)])
+        raise BadMagicError(f"the file starts with {shown!r} instead of {MAGIC!r}", file=file, offset=0)
+
+
+def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
+    """Bytes of the delimited FileSummary before the four `trailer` bytes at the end of a file of `file_size`.
+
+    Raises:
+        TruncatedImageError: the file is too short for a trailer, or for the length the trailer names.
+        SummaryError: the length is zero or negative.
+    """
+    if file_size < len(MAGIC) + TRAILER_LENGTH or len(trailer) != TRAILER_LENGTH:
+        raise TruncatedImageError(f"the file has {file_size} bytes and no FileSummary", file=file)
+    length = int(_TRAILER.unpack(trailer)[0])
+    offset = file_size - TRAILER_LENGTH
+    if length <= 0:
+        raise SummaryError(f"the FileSummary's length is {length}", file=file, offset=offset)
+    if length > offset - len(MAGIC):
+        text = f"the FileSummary's length {length} exceeds the file; the file is cut or not an fsimage"
+        raise TruncatedImageError(text, file=file, offset=offset)
+    return length
+
+
+def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary:
+    """Parse and check the delimited FileSummary that `stored` holds, all bytes before the trailer.
+
+    Raises:
+        SummaryError: not one FileSummary, another on-disk version, or sections that do not fit the file.
+    """
+    base = file_size - TRAILER_LENGTH - len(stored)
+    place = Place(file, "", base)
+    try:
+        record = read_record(stored, 0, place)
+        message = parse_message(FileSummary, record, place)
+    except RecordError as error:
+        raise SummaryError(f"the FileSummary is damaged ({error.detail})", file=file, offset=base) from error
+    if spare := len(stored) - record.end:
+        raise SummaryError(f"{spare} bytes follow the FileSummary before its length", file=file, offset=base)
+    if message.ondiskVersion != ONDISK_VERSION:
+        text = f"on-disk version {message.ondiskVersion} is not supported, only {ONDISK_VERSION} is"
+        raise SummaryError(text, file=file, offset=base)
+    codec = message.codec
+    if not isinstance(codec, str):
+        raise SummaryError(f"the codec's name {codec!r} is not UTF-8", file=file, offset=base)
+    sections = tuple(_section(entry, file, base) for entry in message.sections)
+    _check_sections(sections, base, file)
+    return Summary(message, _signed32(message.layoutVersion), codec, sections)
+
+
+def parse_file(data: memoryview, file: str = "") -> Summary:
+    """Check magic, trailer and FileSummary of a whole image.
+
+    Raises:
+        ImageFormatError: see `check_magic`, `summary_length` and `parse_summary`.
+    """
+    check_magic(bytes(data[: len(MAGIC)]), file)
+    size = len(data)
+    length = summary_length(bytes(data[-TRAILER_LENGTH:]), size, file)
+    return parse_summary(data[size - TRAILER_LENGTH - length : size - TRAILER_LENGTH], size, file)
+
+
+def build_summary(
+    layout_version: int, codec: str, sections: Sequence[Section], template: FileSummary | None = None
+) -> FileSummary:
+    """A FileSummary for the given sections, in their order.
+
+    Fields of `template` that we do not know, its own and those of a section of the same name, are taken over.
+    """
+    message = FileSummary()
+    known: dict[str, FileSummary.Section] = {}
+    if template is not None:
+        message.CopyFrom(template)
+        names = [entry.name for entry in template.sections]
+        known = {entry.name: entry for entry in template.sections if names.count(entry.name) == 1}
+    message.ClearField("sections")
+    message.ClearField("codec")
+    message.ondiskVersion = ONDISK_VERSION
+    message.layoutVersion = layout_version & 0xFFFFFFFF
+    if codec:
+        message.codec = codec
+    for section in sections:
+        entry = message.sections.add()
+        if section.name in known:
+            entry.CopyFrom(known[section.name])
+        entry.name, entry.offset, entry.length = section.name, section.offset, section.length
+    return message
+
+
+def encode_trailer(summary: FileSummary) -> bytes:
+    """What follows the sections: varint length, FileSummary, and the int32 that counts both."""
+    delimited = encode_delimited(summary)
+    return delimited + _TRAILER.pack(len(delimited))
+
+
+def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
+    name = entry.name
+    if not isinstance(name, str) or not name:
+        raise SummaryError(f"a section has the name {name!r}", file=file, offset=base)
+    return Section(name, entry.offset, entry.length)
+
+
+def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
+    """Sections lie between magic and FileSummary; top-level ones are named once and do not overlap."""
+    for section in sections:
+        if section.offset < len(MAGIC) or section.end > limit:
+            text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"
+            raise SummaryError(text, file=file, section=section.name, offset=section.offset)
+    top_level = [section for section in sections if not is_sub_section(section.name)]
+    seen: set[str] = set()
+    for section in top_level:
+        if section.name in seen:
+            raise SummaryError("the section is listed twice", file=file, section=section.name, offset=section.offset)
+        seen.add(section.name)
+    end, previous = len(MAGIC), ""
+    for section in sorted(top_level, key=lambda section: (section.offset, section.length)):
+        if section.length and section.offset < end:
+            text = f"the section overlaps {previous}"
+            raise SummaryError(text, file=file, section=section.name, offset=section.offset)
+        if section.length:
+            end, previous = section.end, section.name
+
+
+def _signed32(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value

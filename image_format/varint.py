@@ -1,0 +1,136 @@
+"""Base-128 varints and length-delimited messages (protobuf encoding), in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, EncodeError, Message
+
+from image_format.errors import Place, RecordError
+
+__all__ = [
+    "MAX_VARINT_LENGTH",
+    "Record",
+    "decode_varint",
+    "encode_delimited",
+    "encode_varint",
+    "iter_records",
+    "parse_message",
+    "read_record",
+    "serialize",
+]
+
+MAX_VARINT_LENGTH = 10
+_NOWHERE = Place()
+_M = TypeVar("_M", bound=Message)
+
+
+class Record(NamedTuple):
+    """One delimited message: `offset` of its length prefix, its bytes without that, the `end` behind it."""
+
+    offset: int
+    body: memoryview
+    end: int
+
+
+def encode_varint(value: int) -> bytes:
+    """Encode an unsigned integer below 2**64.
+
+    Raises:
+        ValueError: value is negative or too large.
+    """
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} does not fit an unsigned 64-bit varint")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def decode_varint(data: memoryview | bytes, offset: int = 0, place: Place = _NOWHERE) -> tuple[int, int]:
+    """Decode the unsigned varint at `offset`; returns (value below 2**64, offset behind it).
+
+    Bits beyond the 64th are dropped, as protobuf does.
+
+    Raises:
+        RecordError: the buffer ends within the varint, or it is longer than ten bytes.
+    """
+    value = 0
+    end = len(data)
+    for index in range(MAX_VARINT_LENGTH):
+        position = offset + index
+        if position >= end:
+            raise place.error(RecordError, "the data ends within a varint", offset)
+        byte = data[position]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position + 1
+    raise place.error(RecordError, f"a varint has more than {MAX_VARINT_LENGTH} bytes", offset)
+
+
+def read_record(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> Record:
+    """The delimited message whose length prefix is at `offset`.
+
+    Raises:
+        RecordError: the prefix is damaged or the message runs past the end of the buffer.
+    """
+    length, start = decode_varint(data, offset, place)
+    if length > len(data) - start:
+        message = f"a record of {length} bytes does not fit the {len(data) - start} bytes left"
+        raise place.error(RecordError, message, offset)
+    return Record(offset, data[start : start + length], start + length)
+
+
+def iter_records(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> Iterator[Record]:
+    """All delimited messages from `offset` to the end of the buffer.
+
+    Raises:
+        RecordError: a record is cut or its length prefix is damaged.
+    """
+    while offset < len(data):
+        record = read_record(data, offset, place)
+        yield record
+        offset = record.end
+
+
+def parse_message(kind: type[_M], record: Record, place: Place = _NOWHERE) -> _M:
+    """Parse a record as a message of `kind`, unknown fields kept.
+
+    Raises:
+        RecordError: the bytes are no such message, or a required field is absent.
+    """
+    message = kind()
+    try:
+        message.ParseFromString(bytes(record.body))
+    except DecodeError as error:
+        name = kind.DESCRIPTOR.name
+        raise place.error(RecordError, f"not a valid {name} message: {error}", record.offset) from error
+    # the parser of Python's protobuf does not ask for required fields
+    if not message.IsInitialized():
+        raise place.error(RecordError, f"{kind.DESCRIPTOR.name} lacks a required field", record.offset)
+    return message
+
+
+def serialize(message: Message) -> bytes:
+    """Bytes of a message without a length prefix.
+
+    Raises:
+        ValueError: a required field is not set.
+    """
+    try:
+        return message.SerializeToString()
+    except EncodeError as error:
+        raise ValueError(f"{message.DESCRIPTOR.name} is not complete: {error}") from error
+
+
+def encode_delimited(message: Message) -> bytes:
+    """A message with its varint length before it.
+
+    Raises:
+        ValueError: a required field is not set.
+    """
+    body = serialize(message)
+    return encode_varint(len(body)) + body

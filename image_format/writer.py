@@ -1,0 +1,176 @@
+"""Writes an fsimage as a stream: magic, sections one after another, FileSummary; no file I/O of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from image_format.codecs import Buffer, Compressor, find_codec
+from image_format.proto.fsimage_pb2 import FileSummary
+from image_format.summary import MAGIC, Section, build_summary, encode_trailer
+
+__all__ = ["ImageWriter", "SectionWriter", "Sink"]
+
+Sink = Callable[[Buffer], None]
+
+_BATCH = 1024 * 1024
+# a buffer of this size goes to the sink as it is, a smaller one is gathered with others
+_PASS_THROUGH = 128 * 1024
+
+
+class ImageWriter:
+    """Writes one image to `sink`.
+
+    Buffers of 128 KiB and more reach the sink uncopied; a sink may keep them only if they do not change.
+
+    Args:
+        sink: called with the file's bytes in order.
+        layout_version: for the FileSummary, negative.
+        codec: class name of the compression codec, "" for none.
+        template: FileSummary of the source image, whose unknown fields are kept.
+
+    Raises:
+        UnsupportedCodecError: the codec is not known.
+    """
+
+    def __init__(
+        self, sink: Sink, layout_version: int, codec: str = "", *, template: FileSummary | None = None
+    ) -> None:
+        self.layout_version = layout_version
+        self.codec = codec
+        self._codec = find_codec(codec)
+        self._template = template
+        self._out = _Batch(sink)
+        self._out.write(MAGIC)
+        self._sections: list[Section] = []
+        self._open = ""
+        self._finished = False
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file so far: the offset of the next byte."""
+        return self._out.position
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The entries so far, in the order of the FileSummary."""
+        return tuple(self._sections)
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[SectionWriter]:
+        """Write a section: what is written to the yielded object, compressed when the image is.
+
+        An exception inside leaves the image without that section and `finish` refuses to end it.
+        """
+        start = self._begin(name)
+        writer = SectionWriter(self, self._codec.compressor(), self._out)
+        yield writer
+        writer.finish()
+        self._end(name, start)
+
+    def copy_section(self, name: str, stored: Buffer) -> None:
+        """Write a section whose stored bytes are at hand, compressed already when the image is."""
+        start = self._begin(name)
+        self._out.write(stored)
+        self._end(name, start)
+
+    def add_entry(self, name: str, offset: int, length: int) -> None:
+        """List a slice of the file, `offset` from its first byte, under a name of its own (`INODE_SUB`)."""
+        if offset < len(MAGIC) or length < 0 or offset + length > self.position:
+            raise ValueError(f"{name}: {offset}+{length} lies outside the {self.position} bytes written")
+        self._sections.append(Section(name, offset, length))
+
+    def finish(self) -> FileSummary:
+        """Write FileSummary and trailer, pass everything to the sink and return what was written.
+
+        Raises:
+            ValueError: a section is not complete, or the image is finished already.
+        """
+        self._check_idle()
+        self._finished = True
+        summary = build_summary(self.layout_version, self.codec, self._sections, self._template)
+        self._out.write(encode_trailer(summary))
+        self._out.flush()
+        return summary
+
+    def _begin(self, name: str) -> int:
+        self._check_idle()
+        self._open = name
+        return self.position
+
+    def _end(self, name: str, start: int) -> None:
+        self._sections.append(Section(name, start, self.position - start))
+        self._open = ""
+
+    def _check_idle(self) -> None:
+        if self._finished:
+            raise ValueError("the image is finished")
+        if self._open:
+            raise ValueError(f"section {self._open} is not complete")
+
+
+class SectionWriter:
+    """The open section of an `ImageWriter`.
+
+    Attributes:
+        size: bytes written to the section before compression.
+    """
+
+    def __init__(self, image: ImageWriter, compressor: Compressor, out: _Batch) -> None:
+        self._image = image
+        self._compressor = compressor
+        self._out = out
+        self.size = 0
+
+    def write(self, buffer: Buffer) -> None:
+        """Append bytes to the section."""
+        self.size += _length(buffer)
+        self._out.write(self._compressor.compress(buffer))
+
+    @contextmanager
+    def subsection(self, name: str) -> Iterator[None]:
+        """List what is written inside the block as an entry of its own; an empty slice is not listed.
+
+        Raises:
+            ValueError: the image is compressed, which leaves no slices to point at.
+        """
+        if self._image.codec:
+            raise ValueError(f"{name}: a compressed image has no sub-sections")
+        start = self._image.position
+        yield
+        if self._image.position > start:
+            self._image.add_entry(name, start, self._image.position - start)
+
+    def finish(self) -> None:
+        """End the section's stream; `ImageWriter.section` calls it."""
+        self._out.write(self._compressor.finish())
+
+
+class _Batch:
+    """Gathers small buffers before they go to the sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._pending = bytearray()
+        self.position = 0
+
+    def write(self, buffer: Buffer) -> None:
+        length = _length(buffer)
+        self.position += length
+        if length >= _PASS_THROUGH:
+            self.flush()
+            self._sink(buffer)
+            return
+        self._pending += buffer
+        if len(self._pending) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending:
+            # the sink may keep the batch, so the next one starts in a bytearray of its own
+            batch, self._pending = self._pending, bytearray()
+            self._sink(memoryview(batch).toreadonly())
+
+
+def _length(buffer: Buffer) -> int:
+    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from image_support import CODEC_NAMES
+
+from hadoop_common.errors import EXIT_UNSUPPORTED
+from image_format.codecs import CODECS, find_codec, register_codec
+from image_format.errors import CodecError, UnsupportedCodecError
+
+PACKAGE = "org.apache.hadoop.io.compress."
+COMPRESSING = tuple(filter(None, CODEC_NAMES))
+
+
+def compress(name: str, pieces: list[bytes]) -> bytes:
+    stream = find_codec(name).compressor()
+    return b"".join([bytes(stream.compress(piece)) for piece in pieces] + [stream.finish()])
+
+
+def decompress(name: str, stored: bytes) -> bytes:
+    return b"".join(find_codec(name).decompressor().decompress_iter(memoryview(stored)))
+
+
+@pytest.mark.parametrize("name", CODEC_NAMES)
+@given(pieces=st.lists(st.binary(max_size=2000), max_size=5), times=st.integers(1, 20))
+def test_round_trip(name: str, pieces: list[bytes], times: int) -> None:
+    assert decompress(name, compress(name, pieces * times)) == b"".join(pieces * times)
+
+
+@pytest.mark.parametrize("name", CODEC_NAMES)
+@pytest.mark.parametrize("body", [bytes(5_000_000), bytes(range(256)) * 9000, b"\x00" * 1048576, b"\x00" * 1048577])
+def test_chunks_are_bounded(name: str, body: bytes) -> None:
+    stored = compress(name, [body])
+    chunks = [bytes(chunk) for chunk in find_codec(name).decompressor().decompress_iter(memoryview(stored))]
+    assert max(map(len, chunks)) <= 1 << 20
+    assert b"".join(chunks) == body
+
+
+def test_streams_are_those_of_the_standard_tools() -> None:
+    assert zlib.decompress(compress(PACKAGE + "DefaultCodec", [b"abc"])) == b"abc"
+    assert compress(PACKAGE + "DeflateCodec", []).hex() == "789c030000000001"
+    member = compress(PACKAGE + "GzipCodec", [b"abc", b"def"])
+    assert gzip.decompress(member) == b"abcdef"
+    assert member[:10].hex() == "1f8b0800000000000000"
+    assert gzip.decompress(compress(PACKAGE + "GzipCodec", [])) == b""
+
+
+@pytest.mark.parametrize("name", COMPRESSING)
+@given(body=st.binary(max_size=300), data=st.data())
+@settings(max_examples=50)
+def test_every_cut_is_an_error(name: str, body: bytes, data: st.DataObject) -> None:
+    stored = compress(name, [body])
+    with pytest.raises(CodecError):
+        decompress(name, stored[: data.draw(st.integers(0, len(stored) - 1))])
+
+
+@pytest.mark.parametrize("name", COMPRESSING)
+@pytest.mark.parametrize("size", [0, 100, 262_144, 700_000])
+@pytest.mark.parametrize("garbage", [b"\x00", b"garbage", bytes(300_000)])
+def test_bytes_behind_the_stream_are_an_error(name: str, size: int, garbage: bytes) -> None:
+    stored = compress(name, [bytes(index * 2654435761 >> 13 & 0xFF for index in range(size))])
+    with pytest.raises(CodecError, match="bytes follow the end of the compressed stream") as raised:
+        decompress(name, stored + garbage)
+    assert raised.value.offset == len(stored)
+
+
+@pytest.mark.parametrize("name", COMPRESSING)
+@given(body=st.binary(min_size=1, max_size=300), data=st.data())
+def test_damage_is_found_or_harmless(name: str, body: bytes, data: st.DataObject) -> None:
+    stored = bytearray(compress(name, [body]))
+    stored[data.draw(st.integers(0, len(stored) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with suppress(CodecError):
+        assert decompress(name, bytes(stored)) == body
+
+
+@pytest.mark.parametrize("name", COMPRESSING)
+def test_a_highly_compressed_section_needs_little_memory(name: str) -> None:
+    stored = memoryview(compress(name, [bytes(1 << 20)] * 100))
+    tracemalloc.start()
+    try:
+        total = sum(len(chunk) for chunk in find_codec(name).decompressor().decompress_iter(stored))
+        assert total == 100 << 20
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_unknown_codec_is_named() -> None:
+    with pytest.raises(UnsupportedCodecError, match=r"fsimage_1: codec org.example.NoSuchCodec .*GzipCodec") as raised:
+        find_codec("org.example.NoSuchCodec", "fsimage_1")
+    assert raised.value.exit_code == EXIT_UNSUPPORTED
+
+
+def test_a_codec_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("image_format.codecs.CODECS", CODECS | {})
+    register_codec("org.example.Mine", find_codec("").compressor, find_codec("").decompressor)
+    assert compress("org.example.Mine", [b"x"]) == b"x"

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from hadoop_common.errors import EXIT_UNSUPPORTED
+from image_format.errors import UnsupportedLayoutError
+from image_format.layout import LayoutVersion, check_readable, check_supported, supports
+
+
+def test_features_come_with_their_version() -> None:
+    assert supports(LayoutVersion.ERASURE_CODING, -64)
+    assert supports(LayoutVersion.ERASURE_CODING, -67)
+    assert not supports(LayoutVersion.ERASURE_CODING, -63)
+    assert supports(LayoutVersion.NVDIMM_SUPPORT, -70)
+
+
+@pytest.mark.parametrize("version", range(-67, -59))
+def test_versions_that_can_be_merged(version: int) -> None:
+    check_supported(version)
+
+
+@pytest.mark.parametrize("version", range(-59, -51))
+def test_old_protobuf_images_can_only_be_read(version: int) -> None:
+    check_readable(version)
+    with pytest.raises(UnsupportedLayoutError, match="older than the oldest that can be merged"):
+        check_supported(version, "fsimage_5")
+
+
+@pytest.mark.parametrize("version", [-51, -1, 0, 63])
+def test_before_protobuf(version: int) -> None:
+    with pytest.raises(UnsupportedLayoutError, match=r"fsimage_5: layout version .* is older than the protobuf"):
+        check_readable(version, "fsimage_5", allow_unknown=True)
+
+
+@pytest.mark.parametrize("check", [check_readable, check_supported])
+def test_newer_than_known(check: type) -> None:
+    with pytest.raises(UnsupportedLayoutError, match="-68 is newer than the newest known one") as raised:
+        check(-68, "fsimage_5")
+    assert raised.value.exit_code == EXIT_UNSUPPORTED
+    assert raised.value.hint
+    check(-68, "fsimage_5", allow_unknown=True)

@@ -1,0 +1,202 @@
+"""The kernels of the inode table and the index, each against a plain twin built on the protobuf library."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image_format.errors import RecordError
+from image_format.index import ImageIndex
+from image_format.inode_table import InodeTable
+from image_format.kernels import scan, wire
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.varint import encode_delimited, encode_varint
+
+RECORDED = Path(__file__).parent.parent / "recorded"
+IMAGES = sorted(
+    path
+    for path in RECORDED.glob("*/*/*/fsimage_???????????????????")
+    if path.parent.name in ("before", "after") and path.parent.parent.name != "rolling-upgrade-from-2.7.3"
+)
+SUPPORTED = [path for path in IMAGES if not any(c in str(path) for c in ("bzip2", "lz4", "snappy"))]
+
+longs = st.integers(-(1 << 63), (1 << 63) - 1)
+unsigned = st.integers(0, (1 << 64) - 1)
+names = st.binary(min_size=1, max_size=300)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> pb.BlockProto:
+    return pb.BlockProto(blockId=draw(unsigned), genStamp=draw(unsigned), numBytes=draw(unsigned))
+
+
+@st.composite
+def files(draw: st.DrawFn) -> pb.INodeFile:
+    file = pb.INodeFile(
+        modificationTime=draw(unsigned),
+        accessTime=draw(unsigned),
+        preferredBlockSize=draw(unsigned),
+        permission=draw(unsigned),
+        blocks=draw(st.lists(blocks(), max_size=5)),
+        storagePolicyID=draw(st.integers(0, 15)),
+    )
+    if draw(st.booleans()):
+        file.replication = draw(st.integers(0, 512))
+    if draw(st.booleans()):
+        file.fileUC.clientName = draw(st.text(max_size=20))
+        file.fileUC.clientMachine = draw(st.text(max_size=20))
+    fill_features(draw, file)
+    return file
+
+
+def fill_features(draw: st.DrawFn, body: pb.INodeFile | pb.INodeDirectory) -> None:
+    if draw(st.booleans()):
+        body.acl.entries.extend(draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=6)))
+        body.acl.SetInParent()
+    if draw(st.booleans()):
+        body.xAttrs.SetInParent()
+        for name in draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=3)):
+            value = draw(st.none() | st.binary(max_size=10))
+            body.xAttrs.xAttrs.add(name=name, **({} if value is None else {"value": value}))
+
+
+@st.composite
+def directories(draw: st.DrawFn) -> pb.INodeDirectory:
+    directory = pb.INodeDirectory(
+        modificationTime=draw(unsigned),
+        nsQuota=draw(unsigned),
+        dsQuota=draw(unsigned),
+        permission=draw(unsigned),
+    )
+    fill_features(draw, directory)
+    if draw(st.booleans()):
+        for kind in draw(st.sets(st.sampled_from([1, 2, 3]), min_size=1)):
+            directory.typeQuotas.quotas.add(storageType=kind, quota=draw(unsigned))
+    return directory
+
+
+@st.composite
+def inodes(draw: st.DrawFn) -> pb.INode:
+    inode = pb.INode(type=pb.INode.FILE, id=draw(st.integers(1, (1 << 63) - 1)), name=draw(names))
+    kind = draw(st.integers(1, 3))
+    inode.type = kind  # type: ignore[assignment]
+    if kind == pb.INode.FILE:
+        inode.file.CopyFrom(draw(files()))
+    elif kind == pb.INode.DIRECTORY:
+        inode.directory.CopyFrom(draw(directories()))
+    else:
+        inode.symlink.permission = draw(unsigned)
+        inode.symlink.target = draw(st.binary(max_size=50))
+        inode.symlink.modificationTime = draw(unsigned)
+        inode.symlink.accessTime = draw(unsigned)
+    return inode
+
+
+def readonly(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+@given(st.lists(inodes(), min_size=1, max_size=4))
+def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode]) -> None:
+    table = InodeTable(-63)
+    for number, message in enumerate(messages):
+        message.id = number + 1
+    data = b"".join(map(encode_delimited, messages))
+    ids, offsets = np.zeros(9, np.int64), np.zeros(9, np.int64)
+    quotas = np.zeros(9, np.int64)
+    count, limited, end, damaged = scan.scan_inodes(readonly(data), 0, ids, offsets, 0, quotas, 0)
+    assert quotas[:limited].tolist() == [i for i, m in enumerate(messages) if m.directory.HasField("typeQuotas")]
+    assert (count, end, damaged) == (len(messages), len(data), False)
+    rows = [table.load(readonly(data), int(offset), slot) for slot, offset in enumerate(offsets[:count])]
+    assert [table.name(row) for row in rows] == [message.name for message in messages]
+    assert b"".join(table.encode(np.array(rows))) == data
+
+
+@given(inodes())
+def test_unknown_fields_are_noticed(message: pb.INode) -> None:
+    body = message.SerializeToString() + encode_varint(99 << 3) + b"\x05"
+    data = encode_varint(len(body)) + body
+    table = InodeTable(-63)
+    row = table.load(readonly(data), 0, 0)
+    assert table.flags[row] & 4
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_crash_the_kernels(data: bytes) -> None:
+    buffer = readonly(encode_varint(len(data)) + data)
+    ids, offsets = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    count, _, pos, damaged = scan.scan_inodes(buffer, 0, ids, offsets, 0, np.zeros(64, np.int64), 0)
+    assert damaged or pos == buffer.size
+    with contextlib.suppress(RecordError):
+        InodeTable(-63).load(buffer, 0, 0)
+    plain, references = scan.count_children(buffer, 0)
+    if plain >= 0:
+        scan.collect_children(buffer, 0, np.zeros(plain, np.int64), np.zeros(references, np.int64))
+    assert count <= 64
+
+
+@given(unsigned)
+def test_varint_kernels_agree_with_the_plain_codec(value: int) -> None:
+    signed = value - (1 << 64) if value >> 63 else value
+    out = np.zeros(10, np.uint8)
+    end = wire.put_varint(out, 0, np.int64(signed))
+    assert out[:end].tobytes() == encode_varint(value)
+    assert wire.varint_size(np.int64(signed)) == end
+    decoded, position = wire.read_varint(out, 0, end)
+    assert (int(decoded), position) == (signed, end)
+    assert wire.read_varint(out, 0, end - 1)[1] == wire.VARINT_ERROR
+
+
+@given(st.sets(names, max_size=30), st.lists(names, max_size=10))
+def test_names_are_located_as_a_sorted_list_would(present: set[bytes], wanted: list[bytes]) -> None:
+    ordered = sorted(present, key=name_key)
+    records = [pb.INode(type=pb.INode.DIRECTORY, id=100 + i, name=name) for i, name in enumerate(ordered)]
+    for record in records:
+        record.directory.permission = 1
+    encoded = [encode_delimited(record) for record in records]
+    data = readonly(b"".join(encoded) or b"\0")
+    sizes = [len(record) for record in encoded]
+    offsets = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
+    ids = np.arange(100, 100 + len(ordered), dtype=np.int64)
+    wanted = [*wanted, *ordered]
+    spans = np.array([len(name) for name in wanted], np.int64)
+    starts = np.cumsum([0, *spans], dtype=np.int64)[:-1]
+    positions, found = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    nothing = np.zeros(0, np.int64)
+    packed = readonly(b"".join(wanted) or b"\0")
+    assert scan.locate_names(ids, ids, nothing, offsets, data, packed, starts, spans, positions, found)
+    keys = [name_key(name) for name in ordered]
+    for name, position, hit in zip(wanted, positions.tolist(), found.tolist(), strict=True):
+        assert hit == (name in present)
+        assert position == sum(key < name_key(name) for key in keys)
+    assert scan.children_in_order(ids, ids, nothing, offsets, data) == scan.MISSING
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", SUPPORTED, ids=lambda p: "/".join(p.parts[-4:-1]))
+def test_every_recorded_inode_is_reproduced_byte_for_byte(path: Path) -> None:
+    with ImageFile.open(path, verify_md5=False) as image:
+        index = ImageIndex(image)
+        table = InodeTable(image.layout_version)
+        for slot in range(index.slot_count):
+            table.load(index.inode_buffer, index.inode_offset(slot), slot)
+        records = b"".join(table.encode(np.arange(table.count)))
+        assert records == index.inode_buffer[index.records_start :].tobytes()
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", SUPPORTED[::7], ids=lambda p: "/".join(p.parts[-4:-1]))
+def test_every_recorded_child_is_found_by_name(path: Path) -> None:
+    with ImageFile.open(path, verify_md5=False) as image:
+        index = ImageIndex(image)
+        for directory in index.directory_ids.tolist():
+            for child in index.children(directory).tolist():
+                assert index.child(directory, index.name(child)) == child
+            assert index.child(directory, b"no such name") == 0
