@@ -1,0 +1,46 @@
+"""The Flask application that carries the blueprints of one process."""
+
+from __future__ import annotations
+
+import logging
+
+from flask import Blueprint, Flask, Response
+from werkzeug.exceptions import HTTPException
+
+from servlets.errors import ServletError
+
+__all__ = ["create_application", "sentence_response"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def sentence_response(status: int, sentence: str) -> Response:
+    """An answer whose body is `sentence` and a newline, as plain text."""
+    return Response(sentence + "\n", status=status, content_type="text/plain; charset=utf-8")
+
+
+def create_application(*blueprints: Blueprint) -> Flask:
+    """An application of `blueprints` that answers any fault with one plain sentence, no traceback."""
+    application = Flask("servlets", static_folder=None, template_folder=None)
+    application.config["MAX_CONTENT_LENGTH"] = None
+    for blueprint in blueprints:
+        application.register_blueprint(blueprint)
+
+    @application.errorhandler(ServletError)
+    def refused(fault: ServletError) -> Response:
+        return sentence_response(fault.status, str(fault))
+
+    @application.errorhandler(HTTPException)
+    def standard(fault: HTTPException) -> Response:
+        answer = sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
+        for name, value in fault.get_headers():
+            if name.lower() not in ("content-type", "content-length"):
+                answer.headers[name] = value
+        return answer
+
+    @application.errorhandler(Exception)
+    def unexpected(fault: Exception) -> Response:
+        _LOG.error("a request failed in an unexpected way", exc_info=fault)
+        return sentence_response(500, "the request failed for a reason of this server's own, its log says more")
+
+    return application

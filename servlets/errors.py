@@ -1,0 +1,62 @@
+"""Errors of the servlets: each knows the HTTP status it is answered with."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import ClassVar
+
+from hadoop_common.errors import EXIT_TRANSFER, HdfsError
+
+__all__ = [
+    "AlreadyHaveImageError",
+    "BadRequestParametersError",
+    "HttpServerError",
+    "ImageRejectedError",
+    "NotActiveError",
+    "NotFoundError",
+    "ServletError",
+    "StorageMismatchError",
+]
+
+
+class ServletError(HdfsError):
+    """A request that is refused; `status` goes into the answer and the message becomes its body."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER
+    status: ClassVar[HTTPStatus] = HTTPStatus.GONE
+
+
+class StorageMismatchError(ServletError):
+    """The peer belongs to another namespace, or this side has no namespace yet."""
+
+    status = HTTPStatus.FORBIDDEN
+
+
+class NotActiveError(ServletError):
+    """An image was offered to a NameNode that is not active."""
+
+    status = HTTPStatus.EXPECTATION_FAILED
+
+
+class AlreadyHaveImageError(ServletError):
+    """An image that is stored, being stored or not wanted yet was offered."""
+
+    status = HTTPStatus.CONFLICT
+
+
+class BadRequestParametersError(ServletError):
+    """A query parameter or header is missing or malformed (410, as Hadoop answers)."""
+
+
+class NotFoundError(ServletError):
+    """No image or segment goes by the txids that were asked for (410, as Hadoop answers)."""
+
+
+class ImageRejectedError(ServletError):
+    """What arrived is not the image that was announced, or it could not be stored."""
+
+
+class HttpServerError(HdfsError):
+    """The server could not bind its address or is used in the wrong order."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER

@@ -1,0 +1,167 @@
+"""A file that arrives in pieces is written to every directory at once and gets its name when it is whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from hadoop_common.durable import rename_durably, write_atomically
+from hadoop_common.names import checkpoint_name, image_name
+from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
+from image_format.md5_file import format_md5, md5_path
+from image_format.output import DigestingFileSet
+from image_format.reader import ImageFile
+from servlets.errors import ImageRejectedError
+
+__all__ = ["FileReceiver", "ImageReceiver", "ReceivedFile"]
+
+_LOG = logging.getLogger(__name__)
+
+# chunks of the wire are joined to this many bytes: each hand-over to the writing threads costs a switch
+_SLICE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file in place: one path a directory that took it, its digest (hexadecimal), and what failed."""
+
+    paths: tuple[Path, ...]
+    md5: str
+    size: int
+    failures: tuple[str, ...]
+
+
+class FileReceiver:
+    """Writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
+
+    A context manager: unless it was committed, its end removes what was written. A directory that fails is
+    left out, all of them failing is an error.
+
+    Raises:
+        ImageRejectedError: there is no directory.
+        ImageStorageError: no directory takes the file.
+    """
+
+    def __init__(self, directories: Sequence[Path], temporary: str, final: str) -> None:
+        if not directories:
+            raise ImageRejectedError(
+                f"there is no directory to store {final} in, expected at least one",
+                hint="Check the storage directories of this side.",
+            )
+        self._final = final
+        self._files = DigestingFileSet([directory / temporary for directory in directories])
+        self._complete: list[Path] = []
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self.size = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Append `chunk` everywhere.
+
+        Raises:
+            ImageStorageError: no directory takes it.
+        """
+        self._pending.append(chunk)
+        self._pending_size += len(chunk)
+        self.size += len(chunk)
+        if self._pending_size >= _SLICE:
+            self._flush()
+
+    def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
+        """Check length and digest, then put the file in place; `md5` None skips the digest check.
+
+        Raises:
+            ImageRejectedError: length, digest or content is wrong.
+            ImageStorageError: no directory could store it.
+        """
+        if self.size != size:
+            raise ImageRejectedError(
+                f"{self._final} ended after {self.size} bytes, expected {size}", hint="Transfer it again."
+            )
+        self._flush()
+        written = self._files.close()
+        self._complete = list(written.paths)
+        if md5 is not None and written.md5.hex() != md5.lower():
+            raise ImageRejectedError(
+                f"{self._final} arrived with MD5 {written.md5.hex()}, expected {md5.lower()}",
+                hint="It was damaged on the way or on the other side's disk; check it there, then retry.",
+            )
+        for path in self._complete:
+            self._check(path)
+        failures = [f"{failure.path}: {failure.error}" for failure in written.failures]
+        placed = []
+        for path in self._complete:
+            try:
+                placed.append(self._place(path, written.md5))
+            except OSError as fault:
+                failures.append(f"{path}: {fault}")
+        if not placed:
+            raise ImageStorageError(
+                f"{self._final} could not be stored anywhere: {'; '.join(failures)}",
+                hint="Check the space and the permissions of the storage directories.",
+            )
+        return ReceivedFile(tuple(placed), written.md5.hex(), size, tuple(failures))
+
+    def close(self) -> None:
+        """Remove what was written and did not get its name."""
+        self._files.abort()
+        for path in self._complete:
+            path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _flush(self) -> None:
+        self._files.write(b"".join(self._pending))
+        self._pending.clear()
+        self._pending_size = 0
+
+    def _check(self, path: Path) -> None:
+        """Look into a complete file before it gets its name; for kinds of files that can be checked."""
+
+    def _place(self, path: Path, md5: bytes) -> Path:
+        target = path.with_name(self._final)
+        rename_durably(path, target)
+        return target
+
+
+class ImageReceiver(FileReceiver):
+    """Receives an fsimage as `fsimage.ckpt_TXID`; it is named when it reads as an image of that txid."""
+
+    def __init__(self, directories: Sequence[Path], txid: int, *, rollback: bool = False) -> None:
+        super().__init__(directories, checkpoint_name(txid), image_name(txid, rollback))
+        self._txid = txid
+
+    def _check(self, path: Path) -> None:
+        try:
+            with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
+                found = image.txid
+        except UnsupportedCodecError as fault:
+            # magic and summary were right; who loads the image needs the codec, who stores it does not
+            _LOG.warning("%s is stored without a look into it: %s", self._final, fault)
+            return
+        except ImageFormatError as fault:
+            said = f"what arrived for {self._final} is no image: {fault}"
+            raise ImageRejectedError(said, hint=fault.hint) from fault
+        if found != self._txid:
+            raise ImageRejectedError(
+                f"the image that arrived for {self._final} is of txid {found}, expected {self._txid}",
+                hint="Transfer it under its own txid.",
+            )
+
+    def _place(self, path: Path, md5: bytes) -> Path:
+        target = path.with_name(self._final)
+        side_file = md5_path(target)
+        try:
+            write_atomically(side_file, format_md5(md5, self._final))
+            return super()._place(path, md5)
+        except OSError:
+            if not target.exists():
+                side_file.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,146 @@
+"""Query parameters and headers of /imagetransfer, read once into typed requests (ImageServlet)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from servlets.errors import BadRequestParametersError
+
+__all__ = [
+    "DIGEST_HEADER",
+    "LATEST",
+    "NAME_HEADER",
+    "GetEditRequest",
+    "GetImageRequest",
+    "ImageKind",
+    "PutImageRequest",
+    "parse_digest",
+    "parse_get",
+    "parse_put",
+]
+
+DIGEST_HEADER = "X-MD5-Digest"
+NAME_HEADER = "X-Image-Edits-Name"
+LATEST = "latest"
+
+_GETTERS = ("getimage", "getedit")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+_DIGEST = re.compile(r"[0-9a-fA-F]{32}")
+_MAX_TXID = (1 << 63) - 1
+
+
+class ImageKind(StrEnum):
+    """What an image is for (NNStorage.NameNodeFile); the value is the `imageFile` parameter."""
+
+    IMAGE = "IMAGE"
+    ROLLBACK = "IMAGE_ROLLBACK"
+
+    @property
+    def rollback(self) -> bool:
+        return self is ImageKind.ROLLBACK
+
+
+@dataclass(frozen=True, slots=True)
+class GetImageRequest:
+    """`getimage=1`: the image at `txid`, or the newest when `txid` is None (`txid=latest`)."""
+
+    txid: int | None
+    storage_info: str | None
+    bootstrap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GetEditRequest:
+    """`getedit=1`: the finalized segment that holds exactly `first` .. `last`."""
+
+    first: int
+    last: int
+    storage_info: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PutImageRequest:
+    """An upload: `size` is the image's length in bytes (`File-Length`)."""
+
+    txid: int
+    kind: ImageKind
+    size: int
+    storage_info: str
+
+
+def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
+    """Read the query of a GET.
+
+    Raises:
+        BadRequestParametersError: not exactly one of getimage and getedit, or a txid is missing or malformed.
+    """
+    asked = [name for name in _GETTERS if name in args]
+    if len(asked) != 1:
+        found = " and ".join(asked) or "neither"
+        raise BadRequestParametersError(f"the query must hold one of getimage and getedit, it holds {found}")
+    storage_info = args.get("storageInfo")
+    if asked[0] == "getedit":
+        first, last = _txid(args, "startTxId"), _txid(args, "endTxId")
+        if last < first:
+            raise BadRequestParametersError(f"endTxId {last} lies before startTxId {first}")
+        return GetEditRequest(first, last, storage_info)
+    txid = None if args.get("txid") == LATEST else _txid(args, "txid")
+    return GetImageRequest(txid, storage_info, bootstrap=args.get("bootstrapstandby", "").lower() == "true")
+
+
+def parse_put(args: Mapping[str, str]) -> PutImageRequest:
+    """Read the query of an upload.
+
+    Raises:
+        BadRequestParametersError: txid, File-Length or storageInfo is missing or malformed, or imageFile bad.
+    """
+    txid = _txid(args, "txid")
+    size = _number(args, "File-Length")
+    if size <= 0:
+        raise BadRequestParametersError(f"File-Length must be the image's size in bytes, it is {size}")
+    storage_info = args.get("storageInfo", "")
+    if not storage_info:
+        raise BadRequestParametersError("storageInfo is missing, expected layout:namespaceID:cTime:clusterID")
+    name = args.get("imageFile", ImageKind.IMAGE.value)
+    try:
+        kind = ImageKind(name)
+    except ValueError:
+        known = " or ".join(kind.value for kind in ImageKind)
+        raise BadRequestParametersError(f"imageFile is {_shown(name)}, expected {known}") from None
+    return PutImageRequest(txid, kind, size, storage_info)
+
+
+def parse_digest(value: str | None) -> str | None:
+    """The MD5 of a `X-MD5-Digest` header in lower case, None when there is no header.
+
+    Raises:
+        BadRequestParametersError: it is not 32 hexadecimal digits.
+    """
+    if value is None:
+        return None
+    if _DIGEST.fullmatch(value.strip()) is None:
+        raise BadRequestParametersError(f"{DIGEST_HEADER} is {_shown(value)}, expected 32 hexadecimal digits")
+    return value.strip().lower()
+
+
+def _txid(args: Mapping[str, str], name: str) -> int:
+    txid = _number(args, name)
+    if not 0 <= txid <= _MAX_TXID:
+        raise BadRequestParametersError(f"{name} is {txid}, expected a txid from 0 to {_MAX_TXID}")
+    return txid
+
+
+def _number(args: Mapping[str, str], name: str) -> int:
+    text = args.get(name)
+    if text is None:
+        raise BadRequestParametersError(f"parameter {name} is missing, expected a decimal number")
+    if _NUMBER.fullmatch(text) is None:
+        raise BadRequestParametersError(f"parameter {name} is {_shown(text)}, expected a decimal number")
+    return int(text)
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= 80 else text[:80] + "…")

@@ -1,0 +1,143 @@
+"""State of a daemon over HTTP: GET /status and /health/*, POST /checkpoint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.exceptions import HTTPException
+
+from hadoop_common.errors import HdfsError
+
+__all__ = ["CheckpointTrigger", "Health", "TriggerResult", "TriggerState", "status_blueprint"]
+
+_LOG = logging.getLogger(__name__)
+
+_TRUE = frozenset({"true", "1", "yes"})
+_FALSE = frozenset({"false", "0", "no"})
+
+
+class TriggerState(Enum):
+    """How a request for a checkpoint ended."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    STARTED = "started"
+    BUSY = "busy"
+    FAILED = "failed"
+    UNAVAILABLE = "unavailable"
+
+    @property
+    def status(self) -> HTTPStatus:
+        """The HTTP status it is answered with."""
+        return _STATUS[self]
+
+
+_STATUS = {
+    TriggerState.DONE: HTTPStatus.OK,
+    TriggerState.SKIPPED: HTTPStatus.OK,
+    TriggerState.STARTED: HTTPStatus.ACCEPTED,
+    TriggerState.BUSY: HTTPStatus.CONFLICT,
+    TriggerState.FAILED: HTTPStatus.INTERNAL_SERVER_ERROR,
+    TriggerState.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerResult:
+    """Outcome of a requested checkpoint: one sentence, and JSON values beside it (txid, seconds, ...)."""
+
+    state: TriggerState
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a probe passes, and one sentence why."""
+
+    ok: bool
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CheckpointTrigger(Protocol):
+    """Runs a checkpoint, or joins the one that runs, and returns when it has ended.
+
+    `force` makes one although none is due. With `wait` false it returns STARTED at once. BUSY says that the
+    running checkpoint cannot be joined, UNAVAILABLE that none can be made now (no active NameNode, stopping).
+    """
+
+    def __call__(self, *, force: bool, wait: bool) -> TriggerResult: ...
+
+
+def status_blueprint(
+    *,
+    status: Callable[[], Mapping[str, Any]],
+    checkpoint: CheckpointTrigger,
+    live: Callable[[], Health],
+    ready: Callable[[], Health],
+) -> Blueprint:
+    """The blueprint of /status, /checkpoint, /health/live and /health/ready on the callbacks of a daemon."""
+    blueprint = Blueprint("status", __name__)
+
+    @blueprint.get("/status")
+    def get_status() -> Response:
+        return jsonify(dict(status()))
+
+    @blueprint.post("/checkpoint")
+    def post_checkpoint() -> Response:
+        try:
+            force, wait = _flag("force", default=False), _flag("wait", default=True)
+        except ValueError as fault:
+            return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
+        result = checkpoint(force=force, wait=wait)
+        return _json(result.state.status, result.state.value, result.message, result.details)
+
+    @blueprint.get("/health/live")
+    def get_live() -> Response:
+        return _probe(live())
+
+    @blueprint.get("/health/ready")
+    def get_ready() -> Response:
+        return _probe(ready())
+
+    blueprint.register_error_handler(Exception, _answer_fault)
+    return blueprint
+
+
+def _probe(health: Health) -> Response:
+    if health.ok:
+        return _json(HTTPStatus.OK, "ok", health.message, health.details)
+    return _json(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", health.message, health.details)
+
+
+def _json(status: HTTPStatus, state: str, message: str, details: Mapping[str, Any]) -> Response:
+    answer = jsonify({**details, "state": state, "message": message})
+    answer.status_code = status
+    return answer
+
+
+def _flag(name: str, *, default: bool) -> bool:
+    if name not in request.args:
+        return default
+    text = request.args[name].lower()
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise ValueError(f"{name} is {text[:80]!a}, expected true or false")
+
+
+def _answer_fault(fault: Exception) -> Response:
+    if isinstance(fault, HTTPException):
+        return _json(HTTPStatus(fault.code or 500), "bad request", f"{fault.name}: {fault.description}", {})
+    if isinstance(fault, HdfsError):
+        _LOG.error("%s %s failed: %s", request.method, request.path, fault)
+        return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", str(fault), {"hint": fault.hint})
+    _LOG.error("%s %s failed in an unexpected way", request.method, request.path, exc_info=fault)
+    sentence = "the request failed for a reason of this server's own, its log says more"
+    return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", sentence, {})

@@ -1,0 +1,51 @@
+"""A bandwidth limit that any number of transfers may share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+__all__ = ["UNLIMITED", "Throttle"]
+
+UNLIMITED = 0
+
+# unused credit older than this is lost, so that a pause is not followed by a flood
+_CREDIT_SECONDS = 0.25
+# a waiting transfer looks this often whether it was cancelled
+_SLICE_SECONDS = 0.25
+
+
+class Throttle:
+    """Token bucket over a clock: delays callers so that all together stay at `bytes_per_second` (0 = off).
+
+    Each caller books its bytes at the end of the schedule and sleeps until its turn, so the long-run rate is
+    exact whatever the sizes are and however long a sleep overshoots.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if bytes_per_second < 0:
+            raise ValueError(f"bytes_per_second must be 0 (off) or more, not {bytes_per_second}")
+        self.bytes_per_second = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._booked_until = clock()
+
+    def acquire(self, count: int, cancelled: Callable[[], bool] | None = None) -> None:
+        """Wait until `count` more bytes fit the limit; returns early once `cancelled()` is true."""
+        if self.bytes_per_second == UNLIMITED:
+            return
+        with self._lock:
+            start = max(self._booked_until, self._clock() - _CREDIT_SECONDS)
+            self._booked_until = due = start + count / self.bytes_per_second
+        while (wait := due - self._clock()) > 0:
+            if cancelled is not None and cancelled():
+                return
+            self._sleep(min(wait, _SLICE_SECONDS))

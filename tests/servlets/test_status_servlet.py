@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from servlets.application import create_application
+from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
+
+
+class Daemon:
+    """Callbacks with settable results."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[bool, bool]] = []
+        self.result: TriggerResult | Exception = TriggerResult(TriggerState.DONE, "saved txid 9", {"txid": 9})
+        self.is_ready = Health(ok=True, message="in sync to txid 9", details={"txid": 9})
+
+    def trigger(self, *, force: bool, wait: bool) -> TriggerResult:
+        self.calls.append((force, wait))
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    def client(self):
+        blueprint = status_blueprint(
+            status=lambda: {"role": "secondary", "txid": 9},
+            checkpoint=self.trigger,
+            live=lambda: Health(ok=True, message="running"),
+            ready=lambda: self.is_ready,
+        )
+        return create_application(blueprint).test_client()
+
+
+@pytest.fixture
+def daemon() -> Daemon:
+    return Daemon()
+
+
+def test_status(daemon):
+    answer = daemon.client().get("/status")
+    assert answer.status_code == 200
+    assert answer.json == {"role": "secondary", "txid": 9}
+
+
+@pytest.mark.parametrize(
+    ("query", "call"),
+    [
+        ("", (False, True)),
+        ("?force=true", (True, True)),
+        ("?force=0&wait=No", (False, False)),
+    ],
+)
+def test_trigger_flags(daemon, query, call):
+    answer = daemon.client().post("/checkpoint" + query)
+    assert answer.status_code == 200
+    assert answer.json == {"state": "done", "message": "saved txid 9", "txid": 9}
+    assert daemon.calls == [call]
+
+
+@pytest.mark.parametrize("query", ["?force", "?force=maybe", "?wait=%00"])
+def test_bad_flags(daemon, query):
+    answer = daemon.client().post("/checkpoint" + query)
+    assert answer.status_code == 400
+    assert "expected true or false" in answer.json["message"]
+    assert daemon.calls == []
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (TriggerState.DONE, 200),
+        (TriggerState.SKIPPED, 200),
+        (TriggerState.STARTED, 202),
+        (TriggerState.BUSY, 409),
+        (TriggerState.FAILED, 500),
+        (TriggerState.UNAVAILABLE, 503),
+    ],
+)
+def test_every_outcome_has_its_status(daemon, state, status):
+    daemon.result = TriggerResult(state, "a sentence")
+    answer = daemon.client().post("/checkpoint")
+    assert answer.status_code == status
+    assert answer.json == {"state": state.value, "message": "a sentence"}
+
+
+def test_all_outcomes_are_covered():
+    assert {state.status.value for state in TriggerState} == {200, 202, 409, 500, 503}
+
+
+def test_a_typed_error_is_told_with_its_hint(daemon):
+    daemon.result = HdfsError("the image is cut", hint="Fetch it again.")
+    answer = daemon.client().post("/checkpoint")
+    assert answer.status_code == 500
+    assert answer.json == {"state": "failed", "message": "the image is cut", "hint": "Fetch it again."}
+
+
+def test_an_unexpected_error_keeps_its_traceback_at_home(daemon, caplog):
+    daemon.result = RuntimeError("secret detail")
+    answer = daemon.client().post("/checkpoint")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "secret detail" in caplog.text
+
+
+def test_probes(daemon):
+    client = daemon.client()
+    assert client.get("/health/live").status_code == 200
+    assert client.get("/health/ready").json == {"state": "ok", "message": "in sync to txid 9", "txid": 9}
+    daemon.is_ready = Health(ok=False, message="no checkpoint for 3 periods")
+    answer = client.get("/health/ready")
+    assert answer.status_code == 503
+    assert answer.json["message"] == "no checkpoint for 3 periods"
+
+
+def test_a_checkpoint_needs_post(daemon):
+    answer = daemon.client().get("/checkpoint")
+    assert answer.status_code == 405
+    assert "POST" in answer.headers["Allow"]
+    assert daemon.calls == []
+
+
+def test_unknown_path_is_one_sentence(daemon):
+    answer = daemon.client().get("/nothing")
+    assert answer.status_code == 404
+    assert answer.content_type.startswith("text/plain")
+    assert answer.text.count("\n") == 1
