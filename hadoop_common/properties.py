@@ -63,7 +63,9 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    return re.sub(r"\\(u.{0,4}|.)", _unescape_one, text, flags=re.DOTALL)
+    units = re.sub(r"\\(u.{0,4}|.)", _unescape_one, text, flags=re.DOTALL)
+    # escapes are UTF-16 units: a character beyond U+FFFF is two of them
+    return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 
 def _unescape_one(match: re.Match[str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import MissingSectionError, Place, RecordError
+from image_format.kernels.merge import merge_directories
 from image_format.kernels.scan import (
     DAMAGED,
     MISSING,
@@ -16,6 +17,7 @@ from image_format.kernels.scan import (
     collect_children,
     count_children,
     find_id,
+    find_ids,
     locate_names,
     scan_directories,
     scan_inodes,
@@ -26,7 +28,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 
-__all__ = ["BaseImage", "Bytes", "Ids", "ImageIndex"]
+__all__ = ["BaseImage", "Bytes", "DirectoryChanges", "Ids", "ImageIndex"]
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
@@ -81,6 +83,30 @@ class BaseImage(Protocol):
 
     def place(self, name: str) -> Place:
         """Where a section lies, for errors."""
+
+
+class DirectoryChanges(NamedTuple):
+    """What a delta says of the names in some directories.
+
+    Attributes:
+        directory_ids: inode id of each directory.
+        names, spans: the names' bytes, and a row of (start, size) for each name, in name order in each directory.
+        ids: inode id that has each name now, 0 where none has.
+        bounds: where each directory's names start, one more.
+    """
+
+    directory_ids: Ids
+    names: Bytes
+    spans: Ids
+    ids: Ids
+    bounds: Ids
+
+
+def _bounds(sizes: list[int]) -> Ids:
+    """Where items of these sizes start when laid one after another, and the end of the last."""
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds
 
 
 class ImageIndex:
@@ -223,14 +249,16 @@ class ImageIndex:
         self._entry(directory_id)
         del self._children[directory_id]
 
-    def directory_span(self, directory_id: int) -> tuple[int, int] | None:
-        """(start, end) of a directory's entry in INODE_DIR, None where it has no children in the image."""
-        found = int(find_id(self._directory_ids, directory_id))
-        if found < 0:
-            return None
-        offset = int(self._directory_offsets[found])
-        place = self.place("INODE_DIR")
-        return offset, read_record(self.directory_buffer.data, offset, place).end
+    def directory_spans(self, directory_ids: Ids) -> Ids:
+        """Rows of (start, end) in INODE_DIR for each directory, (-1, -1) where it has no children in the image."""
+        spans = np.full((directory_ids.size, 2), -1, np.int64)
+        found = find_ids(self._directory_ids, directory_ids)
+        known = found >= 0
+        starts = self._directory_offsets[found[known]]
+        ends = np.append(np.sort(self._directory_offsets), self.directory_buffer.size)
+        spans[known, 0] = starts
+        spans[known, 1] = ends[np.searchsorted(ends, starts, side="right")]
+        return spans
 
     def dropped_directories(self, dropped: npt.NDArray[np.bool_]) -> Ids:
         """Ids of the directories with an entry whose slots are marked in `dropped`."""
@@ -318,6 +346,41 @@ class ImageIndex:
         if not complete:
             raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is no inode")
         return positions, found
+
+    def merge_directories(self, changes: DirectoryChanges) -> tuple[Bytes, Ids]:
+        """New DirEntry records of changed directories.
+
+        Returns:
+            The records in one array, and the start of each, one more; a directory without children has none.
+
+        Raises:
+            RecordError: a child of the image is no inode.
+        """
+        bases = [self.children(directory_id) for directory_id in changes.directory_ids.tolist()]
+        child_bounds = _bounds([base.size for base in bases])
+        largest = max((base.size for base in bases), default=0) + int(np.diff(changes.bounds).max(initial=0))
+        total = int(child_bounds[-1]) + changes.ids.size
+        out = np.empty(32 * len(bases) + 10 * total, np.uint8)
+        starts = np.empty(len(bases) + 1, np.int64)
+        complete = merge_directories(
+            changes.directory_ids,
+            np.concatenate([*bases, _EMPTY_IDS]),
+            child_bounds,
+            changes.names,
+            changes.spans,
+            changes.ids,
+            changes.bounds,
+            self._ids,
+            self._slots,
+            self._offsets,
+            self.inode_buffer,
+            np.empty(largest, np.int64),
+            out,
+            starts,
+        )
+        if not complete:
+            raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is no inode")
+        return out[: starts[-1]], starts
 
     def drop_children(self, directory_id: int, dropped: npt.NDArray[np.bool_]) -> Ids:
         children, references = self._entry(directory_id)

@@ -6,7 +6,6 @@ can work on `rows`, `blocks` and `names` without a Python object in between.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -42,11 +41,13 @@ __all__ = [
     "NO_ROW",
     "SYMLINK",
     "Block",
+    "EncodedRecords",
     "Features",
     "InodeTable",
 ]
 
 Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.int64]
 
 NO_ROW = -1
 _UINT64 = (1 << 64) - 1
@@ -61,6 +62,17 @@ class Block(NamedTuple):
     block_id: int
     num_bytes: int
     genstamp: int
+
+
+class EncodedRecords(NamedTuple):
+    """Records in one array; `spans` has a row of (start, end) in `data` for each."""
+
+    data: Bytes
+    spans: Rows
+
+    def record(self, number: int) -> bytes:
+        start, end = self.spans[number].tolist()
+        return self.data[start:end].tobytes()
 
 
 @dataclass(slots=True)
@@ -300,37 +312,29 @@ class InodeTable:
 
     # ---- records -------------------------------------------------------------------------------------------
 
-    def dirty_rows(self) -> npt.NDArray[np.int64]:
+    def dirty_rows(self) -> Rows:
         """Rows to write, by ascending inode id: changed or new, and not dropped."""
         flags = self.flags[: self.count]
         rows = np.flatnonzero((flags & (DIRTY | DROPPED)) == DIRTY)
         return rows[np.argsort(self.id[rows], kind="stable")]
 
-    def encode(self, wanted: npt.NDArray[np.int64]) -> list[memoryview]:
+    def encode(self, wanted: Rows) -> EncodedRecords:
         """Delimited INode records of the rows `wanted`, in that order."""
         special = (self.flags[wanted] & (FEATURES | UNDER_CONSTRUCTION)) != 0
         plain = wanted[~special]
-        size = encoded_size(self.rows, plain, self.blocks, self._writes_policy, self._writes_block_type)
-        out = np.empty(size, np.uint8)
+        policies, block_types = self._writes_policy, self._writes_block_type
+        size = encoded_size(self.rows, plain, self.blocks, policies, block_types)
+        rare = [self._encode_special(row) for row in wanted[special].tolist()]
+        data = np.empty(size + sum(map(len, rare)), np.uint8)
         starts = np.empty(plain.size + 1, np.int64)
-        encode_inodes(
-            self.rows,
-            plain,
-            self.names,
-            self.blocks,
-            self._writes_policy,
-            self._writes_block_type,
-            out,
-            starts,
-        )
-        view = out.data
-        bounds = starts.tolist()
-        spans = itertools.pairwise(bounds)
-        records = (view[start:end] for start, end in spans)
-        return [
-            memoryview(self._encode_special(row)) if rare else next(records)
-            for row, rare in zip(wanted.tolist(), special.tolist(), strict=True)
-        ]
+        encode_inodes(self.rows, plain, self.names, self.blocks, policies, block_types, data, starts)
+        spans = np.empty((wanted.size, 2), np.int64)
+        spans[~special, 0], spans[~special, 1] = starts[:-1], starts[1:]
+        if rare:
+            ends = size + np.cumsum([len(record) for record in rare])
+            data[size:] = np.frombuffer(b"".join(rare), np.uint8)
+            spans[special, 0], spans[special, 1] = np.concatenate([[size], ends[:-1]]), ends
+        return EncodedRecords(data, spans)
 
     def message(self, row: int) -> pb.INode:
         """The row as a protobuf message, with all it has."""

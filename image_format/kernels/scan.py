@@ -14,6 +14,8 @@ __all__ = [
     "collect_children",
     "count_children",
     "find_id",
+    "find_ids",
+    "locate_name",
     "locate_names",
     "scan_directories",
     "scan_inodes",
@@ -129,17 +131,27 @@ def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 @njit(cache=True, nogil=True)
 def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
-    low = 0
-    high = ids.size
+    if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
+        return MISSING
+    # Distinct ascending integers bound the place from both sides; in a dense image that leaves one candidate.
+    low = max(0, ids.size - 1 - (ids[-1] - inode_id))
+    high = min(ids.size - 1, inode_id - ids[0])
     while low < high:
         middle = (low + high) >> 1
         if ids[middle] < inode_id:
             low = middle + 1
         else:
             high = middle
-    if low < ids.size and ids[low] == inode_id:
-        return low
-    return MISSING
+    return low if ids[low] == inode_id else MISSING
+
+
+@njit(cache=True, nogil=True)
+def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """`find_id` for each of `wanted`."""
+    found = np.empty(wanted.size, np.int64)
+    for i in range(wanted.size):
+        found[i] = find_id(ids, wanted[i])
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -233,6 +245,27 @@ def _compare(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
+def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(lower bound, whether it is there) of one name among `children`; the bound is `DAMAGED` for a lost child."""
+    low = 0
+    high = children.size
+    hit = False
+    while low < high:
+        middle = (low + high) >> 1
+        i = find_id(ids, children[middle])
+        if i < 0:
+            return DAMAGED, False
+        child_start, child_size = _name_span(buf, offsets[slots[i] if slots.size else i])
+        order = _compare(buf, child_start, child_size, names, start, size)
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+            hit = hit or order == 0
+    return low, hit
+
+
+@njit(cache=True, nogil=True)
 def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Binary search of each name among `children`, which are sorted by name.
 
@@ -247,22 +280,10 @@ def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, 
         False where a child has no record.
     """
     for k in range(starts.size):
-        low = 0
-        high = children.size
-        hit = False
-        while low < high:
-            middle = (low + high) >> 1
-            i = find_id(slots_of, children[middle])
-            if i < 0:
-                return False
-            start, size = _name_span(buf, offsets[slots[i] if slots.size else i])
-            order = _compare(buf, start, size, names, starts[k], sizes[k])
-            if order < 0:
-                low = middle + 1
-            else:
-                high = middle
-                hit = hit or order == 0
-        positions[k] = low
+        position, hit = locate_name(children, slots_of, slots, offsets, buf, names, starts[k], sizes[k])
+        if position < 0:
+            return False
+        positions[k] = position
         found[k] = hit
     return True
 

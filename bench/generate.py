@@ -1,0 +1,226 @@
+"""Generates name directories of any size: a realistic image and edits after it, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hadoop_common.names import image_name, segment_name
+from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE, encode_inodes, encoded_size
+from image_format.md5_file import format_md5
+from image_format.output import DigestingFileSet
+from image_format.permission import pack_permission
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from image_format.varint import encode_delimited
+from image_format.writer import ImageWriter
+from journal import ops
+from journal.binary_codec import encode_op
+from journal.segment import encode_header
+
+__all__ = ["generate_edits", "generate_image"]
+
+LAYOUT = -63
+ROOT_ID = 16385
+CLOCK = 1_700_000_000_000
+BLOCK_SIZE = 128 << 20
+FILES_A_DIRECTORY = 50
+_BATCH = 1 << 18
+_FIRST_BLOCK = 1 << 30
+
+
+class Shape:
+    """Which inode is what: ids count up from the root, every directory before the files in it."""
+
+    def __init__(self, files: int) -> None:
+        self.files = files
+        self.directories = max(1, files // FILES_A_DIRECTORY)
+        self.first_file = ROOT_ID + 1 + self.directories
+        self.last_id = ROOT_ID + self.directories + files
+
+    def directory_path(self, index: int) -> str:
+        """Directories hang below the root in two levels."""
+        group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
+        return f"/d{index:08d}" if index == group else f"/d{group:08d}/d{index:08d}"
+
+    def parent_of_directory(self, index: int) -> int:
+        group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
+        return ROOT_ID if index == group else ROOT_ID + 1 + group
+
+    def file_path(self, index: int) -> str:
+        return f"{self.directory_path(index % self.directories)}/part-{index:09d}"
+
+
+def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+    """Decimal digits as ASCII, one row a number."""
+    powers = 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
+    return (numbers[:, None] // powers % 10 + 48).astype(np.uint8)
+
+
+def _rows(
+    kind: int, first_id: int, numbers: npt.NDArray[np.int64], prefix: bytes, width: int
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
+    rows = np.zeros(numbers.size, INODE_DTYPE)
+    head = np.broadcast_to(np.frombuffer(prefix, np.uint8), (numbers.size, len(prefix)))
+    names = np.concatenate([head, _digits(numbers, width)], axis=1)
+    rows["kind"] = kind
+    rows["id"] = first_id + numbers
+    rows["name_length"] = names.shape[1]
+    rows["name_offset"] = np.arange(numbers.size) * names.shape[1]
+    rows["mtime"] = CLOCK + numbers
+    rows["ns_quota"] = rows["ds_quota"] = rows["ec_policy"] = -1
+    return rows, names.reshape(-1)
+
+
+def _encode(rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]) -> memoryview:
+    wanted = np.arange(rows.size)
+    out = np.empty(encoded_size(rows, wanted, blocks, True, False), np.uint8)
+    encode_inodes(rows, wanted, names, blocks, True, False, out, np.empty(rows.size + 1, np.int64))
+    return memoryview(out)
+
+
+def _inodes(shape: Shape, permission: int, seed: int) -> Iterator[memoryview | bytes]:
+    random = np.random.default_rng(seed)
+    no_blocks = np.zeros(1, BLOCK_DTYPE)
+    yield encode_delimited(pb.INodeSection(lastInodeId=shape.last_id, numInodes=1 + shape.directories + shape.files))
+    root = pb.INode(type=pb.INode.DIRECTORY, id=ROOT_ID, name=b"")
+    root.directory.modificationTime = CLOCK
+    root.directory.nsQuota = (1 << 63) - 1
+    root.directory.dsQuota = (1 << 64) - 1
+    root.directory.permission = permission
+    yield encode_delimited(root)
+    for start in range(0, shape.directories, _BATCH):
+        numbers = np.arange(start, min(start + _BATCH, shape.directories))
+        rows, names = _rows(DIRECTORY, ROOT_ID + 1, numbers, b"d", 8)
+        rows["permission"] = permission
+        yield _encode(rows, names, no_blocks)
+    for start in range(0, shape.files, _BATCH):
+        numbers = np.arange(start, min(start + _BATCH, shape.files))
+        rows, names = _rows(FILE, shape.first_file, numbers, b"part-", 9)
+        rows["permission"] = permission
+        rows["replication"] = 3
+        rows["atime"] = rows["mtime"]
+        rows["block_size"] = BLOCK_SIZE
+        counts = random.choice(np.array([1, 1, 1, 1, 1, 1, 1, 2, 2, 3]), numbers.size)
+        offsets = np.cumsum(counts) - counts
+        blocks = np.zeros(int(counts.sum()), BLOCK_DTYPE)
+        blocks["id"] = _FIRST_BLOCK + 1 + 3 * start + np.arange(blocks.size)
+        blocks["genstamp"] = 1001 + np.arange(blocks.size)
+        blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size)
+        rows["block_count"] = counts
+        rows["blocks_offset"] = offsets
+        yield _encode(rows, names, blocks)
+
+
+def _directories(shape: Shape) -> Iterator[bytes]:
+    groups = range(0, shape.directories, FILES_A_DIRECTORY)
+    yield encode_delimited(pb.DirEntry(parent=ROOT_ID, children=[ROOT_ID + 1 + group for group in groups]))
+    for index in range(shape.directories):
+        children: list[int] = []
+        if index % FILES_A_DIRECTORY == 0:
+            last = min(index + FILES_A_DIRECTORY, shape.directories)
+            children.extend(range(ROOT_ID + 2 + index, ROOT_ID + 1 + last))
+        children.extend(range(shape.first_file + index, shape.last_id + 1, shape.directories))
+        yield encode_delimited(pb.DirEntry(parent=ROOT_ID + 1 + index, children=children))
+
+
+def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1) -> Path:
+    """Write `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path."""
+    shape = Shape(files)
+    strings = StringTable.empty(0)
+    user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
+    path = directory / image_name(txid)
+    output = DigestingFileSet([path])
+    writer = ImageWriter(output, LAYOUT)
+    info = pb.NameSystemSection(
+        namespaceId=1,
+        genstampV1=1000,
+        genstampV2=1001 + 3 * files,
+        genstampV1Limit=0,
+        lastAllocatedBlockId=_FIRST_BLOCK + 3 * files + 1,
+        transactionId=txid,
+    )
+    sections: dict[str, Iterator[memoryview | bytes]] = {
+        "NS_INFO": iter([encode_delimited(info)]),
+        "INODE": _inodes(shape, pack_permission(user, group, 0o644), seed),
+        "INODE_DIR": _directories(shape),
+        "FILES_UNDERCONSTRUCTION": iter(()),
+        "SNAPSHOT": iter([encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0))]),
+        "SNAPSHOT_DIFF": iter(()),
+        "INODE_REFERENCE": iter(()),
+        "SECRET_MANAGER": iter([encode_delimited(pb.SecretManagerSection())]),
+        "CACHE_MANAGER": iter(
+            [encode_delimited(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0))]
+        ),
+        "STRING_TABLE": iter([strings.encode()]),
+    }
+    for name, chunks in sections.items():
+        with writer.section(name) as out:
+            for chunk in chunks:
+                out.write(chunk)
+    writer.finish()
+    written = output.close()
+    path.with_name(path.name + ".md5").write_bytes(format_md5(written.md5, path.name))
+    return path
+
+
+def _job_mix(shape: Shape, transactions: int, seed: int) -> Iterator[ops.EditOp]:
+    """What a cluster's jobs do: create, write, close and rename files; some deletes, mkdirs and attributes."""
+    random = np.random.default_rng(seed)
+    permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
+    inode_id, block_id, genstamp = shape.last_id, _FIRST_BLOCK + 3 * shape.files + 1, 1001 + 3 * shape.files
+    now = CLOCK + 10_000_000_000
+    made: list[str] = []
+    while True:
+        now += 1
+        inode_id += 1
+        choice = random.random()
+        directory = shape.directory_path(int(random.integers(shape.directories)))
+        if choice < 0.7:
+            path, final = f"{directory}/_tmp-{inode_id}", f"{directory}/new-{inode_id}"
+            common = {"inode_id": inode_id, "path": path, "replication": 3, "mtime": now, "atime": now}
+            common |= {"block_size": BLOCK_SIZE, "permissions": permissions}
+            yield ops.AddOp(**common, client_name="DFSClient_1", client_machine="10.0.0.1")
+            block_id += 1
+            genstamp += 1
+            yield ops.AllocateBlockIdOp(block_id=block_id)
+            yield ops.SetGenstampV2Op(genstamp=genstamp)
+            yield ops.AddBlockOp(path=path, blocks=(ops.Block(block_id, 0, genstamp),))
+            yield ops.CloseOp(**{**common, "inode_id": 0}, blocks=(ops.Block(block_id, 1 << 20, genstamp),))
+            yield ops.RenameOp(src=path, dst=final, timestamp=now, options=b"\0")
+            made.append(final)
+        elif choice < 0.8 and made:
+            yield ops.DeleteOp(path=made.pop(int(random.integers(len(made)))), timestamp=now)
+        elif choice < 0.88:
+            yield ops.MkdirOp(
+                inode_id=inode_id, path=f"{directory}/dir-{inode_id}", timestamp=now, permissions=permissions
+            )
+        elif choice < 0.95:
+            yield ops.SetPermissionsOp(src=shape.file_path(int(random.integers(shape.files))), mode=0o600)
+        else:
+            path = shape.file_path(int(random.integers(shape.files)))
+            yield ops.TimesOp(path=path, mtime=-1, atime=now)
+
+
+def generate_edits(directory: Path, files: int, transactions: int, *, first: int = 1001, seed: int = 2) -> Path:
+    """Write one finalized segment of `transactions` operations that follow `generate_image`'s image."""
+    last = first + transactions - 1
+    path = directory / segment_name(first, last)
+    mix = _job_mix(Shape(files), transactions, seed)
+    with path.open("wb") as out:
+        out.write(encode_header(LAYOUT))
+        for txid in range(first, last + 1):
+            op: ops.EditOp
+            if txid == first:
+                op = ops.StartLogSegmentOp()
+            elif txid == last:
+                op = ops.EndLogSegmentOp()
+            else:
+                op = next(mix)
+            op.txid = txid
+            out.write(encode_op(op, LAYOUT))
+    return path

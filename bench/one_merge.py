@@ -1,0 +1,23 @@
+"""One merge of a storage directory, its phases timed; prints one JSON object and removes the image it made."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from checkpointer.offline import merge_directory, plan_directory
+
+
+def main() -> None:
+    plan = plan_directory(Path(sys.argv[1]).parent)
+    result = merge_directory(plan)
+    for path in result.saved.paths:
+        path.unlink()
+        path.with_name(path.name + ".md5").unlink()
+    timings = result.timings
+    print(json.dumps({"scan": timings.load, "replay": timings.replay, "write": timings.save}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m checkpointer` is the command `checkpointer`."""
+
+from checkpointer.cli import main
+
+main()

@@ -1,0 +1,152 @@
+"""Who is who in a cluster's configuration: nameservice, this node's id, the NameNodes' and our own HTTP address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from hadoop_common.configuration import Configuration, ConfigurationError
+
+__all__ = ["Identity", "address", "identity", "namenode_urls", "parse_host_port", "scoped_key"]
+
+_WILDCARDS = ("0.0.0.0", "::", "")
+_HTTP_PORT, _HTTPS_PORT = 9870, 9871
+HTTPS_ONLY = "HTTPS_ONLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Where this node belongs.
+
+    Attributes:
+        nameservice: "" without nameservices.
+        namenodes: ids of the nameservice's NameNodes, empty without HA.
+        own_id: which of them we are, "" if none.
+    """
+
+    nameservice: str = ""
+    namenodes: tuple[str, ...] = ()
+    own_id: str = ""
+
+    @property
+    def is_ha(self) -> bool:
+        return bool(self.namenodes)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(each for each in self.namenodes if each != self.own_id)
+
+
+def identity(configuration: Configuration) -> Identity:
+    """Nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
+
+    Raises:
+        ConfigurationError: the nameservice is not clear, or dfs.ha.namenode.id is none of its NameNodes.
+    """
+    services = configuration.get_list("dfs.internal.nameservices") or configuration.get_list("dfs.nameservices")
+    own_id = configuration.get("dfs.ha.namenode.id", "")
+    nameservice = configuration.get("dfs.nameservice.id", "") or _only_service(configuration, services, own_id)
+    namenodes = tuple(configuration.get_list(f"dfs.ha.namenodes.{nameservice}")) if nameservice else ()
+    if own_id and namenodes and own_id not in namenodes:
+        raise ConfigurationError(
+            [
+                configuration.fault(
+                    "dfs.ha.namenode.id",
+                    f"is none of dfs.ha.namenodes.{nameservice} ({', '.join(namenodes)})",
+                )
+            ]
+        )
+    return Identity(nameservice, namenodes, own_id)
+
+
+def _only_service(configuration: Configuration, services: list[str], own_id: str) -> str:
+    if len(services) < 2:
+        return services[0] if services else ""
+    holding = [each for each in services if own_id in configuration.get_list(f"dfs.ha.namenodes.{each}")]
+    if len(holding) != 1:
+        raise ConfigurationError(
+            [
+                configuration.fault(
+                    "dfs.nameservice.id", f"is needed: there are several nameservices ({', '.join(services)})"
+                )
+            ]
+        )
+    return holding[0]
+
+
+def scoped_key(configuration: Configuration, key: str, nameservice: str, namenode: str) -> str:
+    """The most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key` (DFSUtil.setGenericConf)."""
+    candidates = []
+    if nameservice:
+        candidates += [f"{key}.{nameservice}.{namenode}"] if namenode else []
+        candidates += [f"{key}.{nameservice}"]
+    return next((each for each in candidates if each in configuration), key)
+
+
+def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
+    """Host and port of `host:port`, `[v6]:port` or `host`, with or without a scheme before it.
+
+    Raises:
+        ValueError: not such an address.
+    """
+    try:
+        parts = urlsplit(text if "://" in text else f"//{text}")
+        port = parts.port
+    except ValueError as fault:
+        raise ValueError(f"is no host:port ({fault})") from fault
+    if not parts.hostname or parts.username or parts.path.strip("/"):
+        raise ValueError("is no host:port")
+    return parts.hostname, default_port if port is None else port
+
+
+def namenode_urls(configuration: Configuration, who: Identity, policy: str) -> tuple[str, ...]:
+    """`http://host:port` of the NameNodes an image goes to: the others of an HA nameservice, or the only one.
+
+    Raises:
+        ConfigurationError: an address is malformed, or nothing says on which host a NameNode is.
+    """
+    ids = who.others if who.is_ha else ("",)
+    return tuple(_url(configuration, who.nameservice, namenode, policy) for namenode in ids)
+
+
+def _url(configuration: Configuration, nameservice: str, namenode: str, policy: str) -> str:
+    secure = policy == HTTPS_ONLY
+    default_port = _HTTPS_PORT if secure else _HTTP_PORT
+    base = "dfs.namenode.https-address" if secure else "dfs.namenode.http-address"
+    key = scoped_key(configuration, base, nameservice, namenode)
+    host, port = address(configuration, key, default_port)
+    if host in _WILDCARDS:
+        host = _host_of_rpc(configuration, nameservice, namenode, key)
+    if not port:
+        raise ConfigurationError([configuration.fault(key, "has port 0, nobody can connect to it")])
+    return f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:
+    """Host and port that `key` holds; a host of "" and the default port where it is not set.
+
+    Raises:
+        ConfigurationError: it is no address.
+    """
+    text = configuration.get(key, "")
+    if not text:
+        return "", default_port
+    try:
+        return parse_host_port(text, default_port)
+    except ValueError as fault:
+        raise ConfigurationError([configuration.fault(key, str(fault), text)]) from fault
+
+
+def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:
+    rpc_key = scoped_key(configuration, "dfs.namenode.rpc-address", nameservice, namenode)
+    host, _ = address(configuration, rpc_key, 0)
+    if host in _WILDCARDS and not namenode:
+        default_fs = urlsplit(configuration.get("fs.defaultFS", ""))
+        host = default_fs.hostname or "" if default_fs.scheme == "hdfs" else ""
+    if host in _WILDCARDS or host == nameservice:
+        suffix = f".{nameservice}.{namenode}" if namenode else ""
+        wanted = f"{http_key.removesuffix(suffix)}{suffix}"
+        alternative = f"dfs.namenode.rpc-address{suffix}" if namenode else "fs.defaultFS"
+        problem = f"does not say on which host the NameNode is; set {wanted} or {alternative}"
+        raise ConfigurationError([configuration.fault(http_key, problem)])
+    return host

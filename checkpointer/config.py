@@ -1,0 +1,224 @@
+"""The checkpointer's settings, read from Hadoop's own configuration; every fault in it is reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from checkpointer.addresses import Identity, address, identity, namenode_urls, scoped_key
+from checkpointer.config_keys import DEFAULTS
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+
+__all__ = ["CheckpointConfig", "Role", "image_codec"]
+
+N = TypeVar("N", int, float)
+T = TypeVar("T")
+
+_POLICIES = ("HTTP_ONLY", "HTTPS_ONLY", "HTTP_AND_HTTPS")
+_MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
+
+
+class Role(Enum):
+    """What this node is to the NameNode."""
+
+    STANDBY = "standby"
+    SECONDARY = "secondary"
+    BACKUP = "backup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """Settings of one role. Times are in seconds, sizes in bytes, rates in bytes a second.
+
+    Attributes:
+        poll_interval: how often to look whether a checkpoint is due; at most `period`.
+        namenode_http_addresses: `http://host:port` of the NameNodes that images go to.
+        http_bind_address: host and port of our own HTTP server; port 0 is any free one.
+        image_directories: storage directories; their `current` folders hold the images.
+        shared_edits_directory: the storage directory that the active writes its edits to.
+        image_codec: Hadoop's class name, "" for uncompressed images.
+        standby_checkpoints: false where a standby is to make none.
+    """
+
+    role: Role
+    period: float
+    poll_interval: float
+    transactions: int
+    quiet_multiplier: float
+    max_retries: int
+    images_retained: int
+    extra_edits_retained: int
+    max_extra_segments: int
+    image_directories: tuple[Path, ...]
+    storage_permission: int
+    restore_directories: bool
+    shared_edits_directory: Path | None
+    standby_checkpoints: bool
+    namenode_http_addresses: tuple[str, ...]
+    http_bind_address: tuple[str, int]
+    http_policy: str
+    image_codec: str
+    transfer_timeout: float
+    transfer_bandwidth: int
+    transfer_chunk_size: int
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration, role: Role) -> CheckpointConfig:
+        """Read and check everything `role` needs.
+
+        Raises:
+            ConfigurationError: all that is wrong.
+        """
+        settings = configuration.with_defaults(DEFAULTS)
+        faults = FaultCollector()
+        result = _Reader(settings, role, faults).read()
+        faults.raise_if_any()
+        return result
+
+
+def image_codec(configuration: Configuration) -> str:
+    """Class name of the codec that images are to be written with, "" for none.
+
+    Raises:
+        ConfigurationError: dfs.image.compress is no switch.
+    """
+    settings = configuration.with_defaults(DEFAULTS)
+    return settings.get("dfs.image.compression.codec", "") if settings.get_bool("dfs.image.compress") else ""
+
+
+class _Reader:
+    """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
+
+    def __init__(self, settings: Configuration, role: Role, faults: FaultCollector) -> None:
+        self._settings = settings
+        self._role = role
+        self._faults = faults
+        self._who = faults.take(lambda: identity(settings), Identity())
+
+    def read(self) -> CheckpointConfig:
+        period = self._at_least(self._time("dfs.namenode.checkpoint.period"), 0.001)
+        check = self._at_least(self._time("dfs.namenode.checkpoint.check.period"), 0.001)
+        quiet_key = "dfs.namenode.checkpoint.check.quiet-multiplier"
+        policy = self._policy()
+        return CheckpointConfig(
+            role=self._role,
+            period=period,
+            poll_interval=min(check, period),
+            transactions=self._at_least(self._int("dfs.namenode.checkpoint.txns"), 1),
+            quiet_multiplier=self._at_least((quiet_key, self._settings.get_float), 0.0),
+            max_retries=self._at_least(self._int("dfs.namenode.checkpoint.max-retries"), 0),
+            images_retained=self._at_least(self._int("dfs.namenode.num.checkpoints.retained"), 1),
+            extra_edits_retained=self._at_least(self._int("dfs.namenode.num.extra.edits.retained"), 0),
+            max_extra_segments=self._at_least(self._int("dfs.namenode.max.extra.edits.segments.retained"), 0),
+            image_directories=self._image_directories(),
+            storage_permission=self._permission(),
+            restore_directories=self._take(lambda: self._settings.get_bool("dfs.namenode.name.dir.restore"), False),
+            shared_edits_directory=self._shared_edits_directory(),
+            standby_checkpoints=self._take(self._standby_checkpoints, True),
+            namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
+            http_bind_address=self._take(self._bind_address, ("", 0)),
+            http_policy=policy,
+            image_codec=self._take(lambda: image_codec(self._settings), ""),
+            transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
+            transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
+            transfer_chunk_size=self._at_least(self._size("dfs.image.transfer.chunksize"), 1),
+        )
+
+    # ---- numbers -------------------------------------------------------------------------------------------
+
+    def _time(self, key: str, unit: str = "s") -> tuple[str, Callable[[str], float]]:
+        return key, lambda name: self._settings.get_time(name, unit=unit)
+
+    def _int(self, key: str) -> tuple[str, Callable[[str], int]]:
+        return key, self._settings.get_int
+
+    def _size(self, key: str) -> tuple[str, Callable[[str], int]]:
+        return key, self._settings.get_size
+
+    def _at_least(self, setting: tuple[str, Callable[[str], N]], least: N) -> N:
+        key, getter = setting
+
+        def checked() -> N:
+            value = getter(key)
+            if value < least:
+                raise self._error(key, f"must be at least {least:g}")
+            return value
+
+        return self._faults.take(checked, least)
+
+    # ---- places --------------------------------------------------------------------------------------------
+
+    def _scoped(self, key: str) -> str:
+        return scoped_key(self._settings, key, self._who.nameservice, self._who.own_id)
+
+    def _image_directories(self) -> tuple[Path, ...]:
+        secondary = self._role is Role.SECONDARY
+        key = self._scoped("dfs.namenode.checkpoint.dir" if secondary else "dfs.namenode.name.dir")
+
+        def directories() -> tuple[Path, ...]:
+            found = tuple(self._settings.get_path_list(key))
+            if not found:
+                raise self._error(key, "names no directory")
+            return found
+
+        return self._take(directories, ())
+
+    def _shared_edits_directory(self) -> Path | None:
+        key = self._scoped("dfs.namenode.shared.edits.dir")
+
+        def directory() -> Path | None:
+            if self._role is not Role.STANDBY:
+                return None
+            found = self._settings.get_path_list(key)
+            if len(found) != 1:
+                problem = "names several directories" if found else "is not set; the standby role reads its edits there"
+                raise self._error(key, problem)
+            return found[0]
+
+        return self._take(directory, None)
+
+    def _standby_checkpoints(self) -> bool:
+        return self._settings.get_bool(self._scoped("dfs.ha.standby.checkpoints"))
+
+    def _permission(self) -> int:
+        key = "dfs.namenode.storage.dir.perm"
+
+        def permission() -> int:
+            text = self._settings.get(key, "")
+            if re.fullmatch(r"0?[0-7]{3}", text):
+                return int(text, 8)
+            if re.fullmatch(r"([r-][w-][x-]){3}", text):
+                return sum(bit for bit, flag in zip(_MODE_BITS, text, strict=True) if flag != "-")
+            raise self._error(key, "is no mode: expected three octal digits or nine of rwx-")
+
+        return self._take(permission, 0)
+
+    def _policy(self) -> str:
+        key = "dfs.http.policy"
+
+        def policy() -> str:
+            text = self._settings.get(key, "")
+            if text not in _POLICIES:
+                raise self._error(key, f"is none of {', '.join(_POLICIES)}")
+            return text
+
+        return self._take(policy, _POLICIES[0])
+
+    def _bind_address(self) -> tuple[str, int]:
+        if self._role is Role.BACKUP:
+            return address(self._settings, self._scoped("dfs.namenode.backup.http-address"), 50105)
+        if self._role is Role.SECONDARY or not self._who.own_id:
+            return address(self._settings, self._scoped("dfs.namenode.secondary.http-address"), 9868)
+        _, port = own = address(self._settings, self._scoped("dfs.namenode.http-address"), 9870)
+        bind_host = self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "")
+        return (bind_host, port) if bind_host else own
+
+    def _take(self, getter: Callable[[], T], fallback: T) -> T:
+        return self._faults.take(getter, fallback)
+
+    def _error(self, key: str, problem: str) -> ConfigurationError:
+        return ConfigurationError([self._settings.fault(key, problem)])

@@ -1,0 +1,115 @@
+"""Hadoop's configuration keys that the checkpointer honours, as data: defaults come from here, and so do the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+__all__ = ["DEFAULTS", "KEYS", "ConfigKey", "markdown_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key. `unit` is what a bare number counts in, or the kind of value; `default` "" means unset."""
+
+    name: str
+    default: str
+    unit: str
+    meaning: str
+
+
+_CHECKPOINT = "dfs.namenode.checkpoint"
+
+KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(f"{_CHECKPOINT}.period", "3600s", "s", "A checkpoint is due this long after the last one."),
+    ConfigKey(f"{_CHECKPOINT}.txns", "1000000", "transactions", "Or as soon as so many are in no image yet."),
+    ConfigKey(f"{_CHECKPOINT}.check.period", "60s", "s", "How often to look; at most the period itself."),
+    ConfigKey(
+        f"{_CHECKPOINT}.check.quiet-multiplier",
+        "1.5",
+        "factor",
+        "A node whose upload was turned down waits this many periods before it offers an image again.",
+    ),
+    ConfigKey(f"{_CHECKPOINT}.max-retries", "3", "count", "Failed merges before the secondary gives up."),
+    ConfigKey(
+        f"{_CHECKPOINT}.dir",
+        "file://${hadoop.tmp.dir}/dfs/namesecondary",
+        "directories",
+        "Where the secondary keeps its images.",
+    ),
+    ConfigKey(
+        "dfs.namenode.name.dir",
+        "file://${hadoop.tmp.dir}/dfs/name",
+        "directories",
+        "Where the standby and the backup node keep their images.",
+    ),
+    ConfigKey(
+        "dfs.namenode.name.dir.restore",
+        "false",
+        "switch",
+        "Try failed directories again at the next checkpoint.",
+    ),
+    ConfigKey(
+        "dfs.namenode.shared.edits.dir",
+        "",
+        "directory",
+        "The edits that the active writes and the standby reads; a file: URI or a path.",
+    ),
+    ConfigKey("dfs.namenode.storage.dir.perm", "700", "mode", "Mode of directories the checkpointer makes."),
+    ConfigKey("dfs.namenode.num.checkpoints.retained", "2", "count", "Images that are kept."),
+    ConfigKey(
+        "dfs.namenode.num.extra.edits.retained",
+        "1000000",
+        "transactions",
+        "Edits kept beyond those that the oldest kept image needs.",
+    ),
+    ConfigKey(
+        "dfs.namenode.max.extra.edits.segments.retained",
+        "10000",
+        "count",
+        "Limit on the segments that hold such extra edits.",
+    ),
+    ConfigKey("dfs.ha.standby.checkpoints", "true", "switch", "Whether a standby makes checkpoints at all."),
+    ConfigKey("dfs.nameservices", "", "names", "Nameservices of the cluster."),
+    ConfigKey("dfs.internal.nameservices", "", "names", "The ones of them that belong to this cluster."),
+    ConfigKey("dfs.nameservice.id", "", "name", "The nameservice this node belongs to, where there are several."),
+    ConfigKey("dfs.ha.namenodes", "", "names", "With .NAMESERVICE behind it: ids of its NameNodes."),
+    ConfigKey("dfs.ha.namenode.id", "", "name", "Which of them this node is; unset where it is none of them."),
+    ConfigKey("fs.defaultFS", "file:///", "URI", "Where the NameNode is if nothing else says so."),
+    ConfigKey("dfs.namenode.rpc-address", "", "host:port", "Its host stands in for a wildcard HTTP address."),
+    ConfigKey("dfs.namenode.http-address", "0.0.0.0:9870", "host:port", "A NameNode's HTTP server."),
+    ConfigKey("dfs.namenode.https-address", "0.0.0.0:9871", "host:port", "The same for HTTPS_ONLY."),
+    ConfigKey("dfs.namenode.http-bind-host", "", "host", "What the standby's own server binds to instead."),
+    ConfigKey(
+        "dfs.namenode.secondary.http-address",
+        "0.0.0.0:9868",
+        "host:port",
+        "The HTTP server of a secondary, or of a standby that is none of the configured NameNodes.",
+    ),
+    ConfigKey("dfs.namenode.backup.http-address", "0.0.0.0:50105", "host:port", "A backup node's HTTP server."),
+    ConfigKey("dfs.http.policy", "HTTP_ONLY", "policy", "HTTPS_ONLY makes transfers use https."),
+    ConfigKey("dfs.image.compress", "false", "switch", "Whether images are compressed."),
+    ConfigKey(
+        "dfs.image.compression.codec",
+        "org.apache.hadoop.io.compress.DefaultCodec",
+        "class",
+        "The codec of compressed images.",
+    ),
+    ConfigKey("dfs.image.transfer.timeout", "60000", "ms", "Limit on connecting and on each read and write."),
+    ConfigKey("dfs.image.transfer.bandwidthPerSec", "52428800", "bytes/s", "Limit on a transfer; 0 is none."),
+    ConfigKey("dfs.image.transfer.chunksize", "65536", "bytes", "Chunk of an upload."),
+    ConfigKey("hadoop.tmp.dir", "/tmp/hadoop-${user.name}", "directory", "What default directories start with."),
+)
+
+DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})
+
+
+def markdown_table() -> str:
+    """The keys as a Markdown table."""
+    rows = [f"| `{key.name}` | {_code(key.default)} | {key.unit} | {key.meaning} |" for key in KEYS]
+    return "\n".join(["| Key | Default | Unit | What it does |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "unset"

@@ -1,0 +1,67 @@
+"""Files open for write: the FILES_UNDERCONSTRUCTION section."""
+
+from __future__ import annotations
+
+from checkpointer.errors import UnsupportedNamespaceError
+from checkpointer.namespace.tree import Tree
+from image_format.index import BaseImage
+from image_format.inode_table import NO_ROW
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = ["Leases"]
+
+_SECTION = "FILES_UNDERCONSTRUCTION"
+
+
+class Leases:
+    """Inode ids of the files that hold a lease; who holds it stands in the file's own row.
+
+    Args:
+        base: image whose leases to start with.
+        tree: every leased file is looked up in it at once, so that its path is known at the end.
+    """
+
+    def __init__(self, base: BaseImage, tree: Tree) -> None:
+        self._tree = tree
+        self._unresolved: dict[int, bytes] = {}
+        self._ids: dict[int, None] = {}
+        self.changed = False
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+        while not reader.done:
+            entry = reader.read(pb.FileUnderConstructionEntry)
+            self._ids[entry.inodeId] = None
+            if not self._leads_to(entry.fullPath, entry.inodeId):
+                # Hadoop 3 ignores these paths, so a stale one is no damage.
+                self._unresolved[entry.inodeId] = encode_delimited(entry)
+
+    def _leads_to(self, path: str, inode_id: int) -> bool:
+        try:
+            row = self._tree.find(path)
+        except UnsupportedNamespaceError:
+            return False
+        return row != NO_ROW and int(self._tree.table.id[row]) == inode_id
+
+    def add(self, inode_id: int) -> None:
+        self._ids[inode_id] = None
+        self.changed = True
+
+    def remove(self, inode_id: int) -> None:
+        if inode_id in self._ids:
+            del self._ids[inode_id]
+            self._unresolved.pop(inode_id, None)
+            self.changed = True
+
+    def paths_changed(self) -> None:
+        """A directory moved: paths of leased files may differ."""
+        self.changed = self.changed or bool(self._ids)
+
+    def encode(self) -> bytes:
+        return b"".join(map(self._encode_entry, self._ids))
+
+    def _encode_entry(self, inode_id: int) -> bytes:
+        row = self._tree.row(inode_id)
+        if inode_id in self._unresolved or row == NO_ROW:
+            return self._unresolved.get(inode_id, b"")
+        return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=self._tree.path(row)))

@@ -1,0 +1,133 @@
+"""The whole namespace that edits are replayed onto: tree, leases, counters and the small managers."""
+
+from __future__ import annotations
+
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace.caches import CacheManager
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
+from checkpointer.namespace.leases import Leases
+from checkpointer.namespace.secrets import SecretManager
+from checkpointer.namespace.snapshots import Snapshots
+from checkpointer.namespace.tree import Tree
+from image_format.index import BaseImage
+from image_format.inode_table import FILE, NO_ROW, InodeTable
+from image_format.layout import LayoutVersion, supports
+from image_format.messages import MessageReader
+from image_format.permission import pack_permission, unpack_permission
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from journal.ops import PermissionStatus
+
+__all__ = ["Namespace"]
+
+_UINT64 = (1 << 64) - 1
+_NO_STRIPED_BLOCK = -(1 << 63)
+
+
+class Namespace:
+    """State of the file system at one txid: what the base image says, and the delta of the edits after it.
+
+    Args:
+        base: the image; stays untouched.
+        strings: its string table; names that edits bring are appended.
+
+    Attributes:
+        hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
+        last_txid: the newest transaction in it.
+    """
+
+    def __init__(self, base: BaseImage, strings: StringTable) -> None:
+        self.base = base
+        self.strings = strings
+        self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
+        self.snapshots = Snapshots(base)
+        self.table = InodeTable(base.layout_version, base.place("INODE"))
+        self.tree = Tree(base, self.table, self.snapshots.diff_owners)
+        self.leases = Leases(base, self.tree)
+        self.secrets = SecretManager(base)
+        self.caches = CacheManager(base, writes_expiry=self.hadoop3)
+        self.erasure_coding = ErasureCodingPolicies(base)
+        self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
+        header = MessageReader(base.inode_buffer[:32], base.place("INODE")).read(pb.INodeSection)
+        self.last_inode_id = header.lastInodeId
+        self._permissions: dict[PermissionStatus, int] = {}
+
+    @property
+    def last_txid(self) -> int:
+        return self.info.transactionId
+
+    @last_txid.setter
+    def last_txid(self, txid: int) -> None:
+        self.info.transactionId = txid
+
+    # ---- look-up that must succeed -------------------------------------------------------------------------
+
+    def existing(self, path: str) -> int:
+        """Row of the inode at `path`; raises NamespaceError where there is none."""
+        row = self.tree.find(path)
+        if row == NO_ROW:
+            raise NamespaceError(f"{path} does not exist")
+        return row
+
+    def file(self, path: str) -> int:
+        """Row of the file at `path`; raises NamespaceError where there is none."""
+        row = self.existing(path)
+        if self.table.kind[row] != FILE:
+            raise NamespaceError(f"{path} is not a file")
+        return row
+
+    # ---- names ---------------------------------------------------------------------------------------------
+
+    def permission(self, status: PermissionStatus) -> int:
+        """User, group and mode packed as the image stores them."""
+        packed = self._permissions.get(status)
+        if packed is None:
+            user = self.strings.serial(status.user, StringKind.USER)
+            group = self.strings.serial(status.group, StringKind.GROUP)
+            packed = self._permissions[status] = pack_permission(user, group, status.mode)
+        return packed
+
+    def permission_status(self, packed: int) -> PermissionStatus:
+        user, group, mode = unpack_permission(packed)
+        return PermissionStatus(
+            self.strings.lookup(user, StringKind.USER) or "",
+            self.strings.lookup(group, StringKind.GROUP) or "",
+            mode,
+        )
+
+    # ---- counters ------------------------------------------------------------------------------------------
+
+    def use_inode_id(self, inode_id: int) -> None:
+        self.last_inode_id = max(self.last_inode_id, inode_id)
+
+    def set_generation_stamp(self, genstamp: int) -> None:
+        """SET_GENSTAMP_V2: Hadoop 3 keeps it aside until a block uses it or the NameNode becomes active."""
+        if not self.hadoop3:
+            self.info.genstampV2 = genstamp
+
+    def see_generation_stamp(self, genstamp: int) -> None:
+        """A block of an op has this stamp; only Hadoop 3 moves its counter for that."""
+        if self.hadoop3 and genstamp > self.info.genstampV2:
+            self.info.genstampV2 = genstamp
+
+    def allocate_block_id(self, block_id: int) -> None:
+        """Raises NamespaceError where a block id goes back."""
+        if block_id >= 0:
+            if block_id < self.info.lastAllocatedBlockId:
+                raise NamespaceError(f"block id {block_id} is below {self.info.lastAllocatedBlockId}")
+            self.info.lastAllocatedBlockId = block_id
+            return
+        last = _NO_STRIPED_BLOCK
+        if self.info.HasField("lastAllocatedStripedBlockId"):
+            last = self.info.lastAllocatedStripedBlockId - (1 << 64)
+        if block_id < last:
+            raise NamespaceError(f"block id {block_id} is below {last}")
+        self.info.lastAllocatedStripedBlockId = block_id & _UINT64
+
+    # ---- removal -------------------------------------------------------------------------------------------
+
+    def remove(self, row: int) -> None:
+        """Drop an unlinked inode and all below it, with leases and snapshottable marks."""
+        for inode_id in self.tree.drop(row):
+            self.leases.remove(inode_id)
+            self.snapshots.forget(inode_id)

@@ -1,0 +1,8 @@
+"""Replay: what each edit does to the namespace, one function per opcode."""
+
+from __future__ import annotations
+
+from checkpointer.replay.registry import apply, handled_operations
+from checkpointer.replay.replayer import replay
+
+__all__ = ["apply", "handled_operations", "replay"]

@@ -1,0 +1,164 @@
+"""Attributes of inodes: replication, permissions, owner, times, quotas, policies, ACLs, xattrs."""
+
+from __future__ import annotations
+
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.replay.acls import remove_acl, set_acl
+from checkpointer.replay.files import clamp_replication
+from checkpointer.replay.registry import handles
+from checkpointer.replay.xattrs import put_xattrs, remove_xattrs
+from image_format.inode_table import DIRECTORY, FILE
+from image_format.permission import XAttrNamespace
+from journal.ops import (
+    ClearNsQuotaOp,
+    RemoveXAttrOp,
+    SetAclOp,
+    SetNsQuotaOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    TimesOp,
+    XAttr,
+)
+
+_MODE_MASK = 0xFFFF
+_QUOTA_DONT_SET = (1 << 63) - 1
+_QUOTA_RESET = -1
+_STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
+# Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
+_STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
+
+
+@handles(SetReplicationOp)
+def _set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
+    table = namespace.table
+    row = namespace.file(op.path)
+    if table.ec_policy[row] < 0:
+        namespace.tree.touch(row)
+        table.replication[row] = clamp_replication(op.replication)
+
+
+@handles(SetPermissionsOp)
+def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.tree.touch(row)
+    kept = int(namespace.table.permission[row]) & ~_MODE_MASK
+    namespace.table.permission[row] = kept | op.mode & _MODE_MASK
+
+
+@handles(SetOwnerOp)
+def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.tree.touch(row)
+    status = namespace.permission_status(int(namespace.table.permission[row]))
+    namespace.table.permission[row] = namespace.permission(
+        status._replace(user=op.username or status.user, group=op.groupname or status.group)
+    )
+
+
+@handles(TimesOp)
+def _times(namespace: Namespace, op: TimesOp) -> None:
+    table = namespace.table
+    row = namespace.existing(op.path)
+    namespace.tree.touch(row)
+    if op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3):
+        table.mtime[row] = op.mtime
+    if op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3):
+        table.atime[row] = op.atime
+
+
+def _directory(namespace: Namespace, path: str) -> int:
+    row = namespace.existing(path)
+    if namespace.table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{path} is not a directory")
+    return row
+
+
+def _set_quota(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
+    table = namespace.table
+    row = _directory(namespace, path)
+    namespace.tree.touch(row)
+    if row == ROOT_ROW and ns_quota == _QUOTA_RESET:
+        if not namespace.hadoop3:
+            raise NamespaceError("the namespace quota of the root cannot be cleared")
+        table.ns_quota[row] = _QUOTA_DONT_SET
+    elif ns_quota != _QUOTA_DONT_SET:
+        table.ns_quota[row] = ns_quota
+    if ds_quota != _QUOTA_DONT_SET:
+        table.ds_quota[row] = ds_quota
+
+
+@handles(SetQuotaOp)
+def _quota(namespace: Namespace, op: SetQuotaOp) -> None:
+    _set_quota(namespace, op.src, op.ns_quota, op.ds_quota)
+
+
+@handles(SetNsQuotaOp)
+def _ns_quota(namespace: Namespace, op: SetNsQuotaOp) -> None:
+    _set_quota(namespace, op.src, op.ns_quota, _QUOTA_DONT_SET)
+
+
+@handles(ClearNsQuotaOp)
+def _clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
+    _set_quota(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
+
+
+@handles(SetQuotaByStorageTypeOp)
+def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
+    row = _directory(namespace, op.src)
+    storage_type = _STORAGE_TYPES.get(op.storage_type)
+    if storage_type is None:
+        raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
+    if op.ds_quota == _QUOTA_DONT_SET:
+        return
+    namespace.tree.touch(row)
+    features = namespace.table.feature(row)
+    if op.ds_quota == _QUOTA_RESET:
+        features.type_quotas.pop(storage_type, None)
+    else:
+        features.type_quotas[storage_type] = op.ds_quota
+    namespace.table.set_features(row, features)
+
+
+@handles(SetStoragePolicyOp)
+def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
+    table = namespace.table
+    row = namespace.existing(op.path)
+    namespace.tree.touch(row)
+    if table.kind[row] == FILE:
+        table.policy[row] = op.policy_id
+        return
+    xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
+    if op.policy_id:
+        put_xattrs(namespace, row, [xattr])
+    else:
+        remove_xattrs(namespace, row, [xattr])
+
+
+@handles(SetAclOp)
+def _set_acl(namespace: Namespace, op: SetAclOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.tree.touch(row)
+    if op.acl_entries:
+        set_acl(namespace, row, op.acl_entries)
+    else:
+        remove_acl(namespace, row)
+
+
+@handles(SetXAttrOp)
+def _set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.tree.touch(row)
+    put_xattrs(namespace, row, op.xattrs)
+
+
+@handles(RemoveXAttrOp)
+def _remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.tree.touch(row)
+    remove_xattrs(namespace, row, op.xattrs)

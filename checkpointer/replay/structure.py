@@ -1,0 +1,116 @@
+"""The shape of the tree: MKDIR, SYMLINK, DELETE, RENAME_OLD, RENAME."""
+
+from __future__ import annotations
+
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.replay.acls import inherit_default_acl, set_acl
+from checkpointer.replay.registry import handles
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
+from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
+
+__all__ = ["delete"]
+
+
+@handles(MkdirOp)
+def _mkdir(namespace: Namespace, op: MkdirOp) -> None:
+    table, tree = namespace.table, namespace.tree
+    namespace.use_inode_id(op.inode_id)
+    parent, name = tree.find_parent(op.path)
+    if tree.child(parent, name) != NO_ROW:
+        return
+    row = tree.add(parent, name, op.inode_id, DIRECTORY)
+    table.permission[row] = namespace.permission(op.permissions)
+    table.mtime[row] = op.timestamp
+    tree.insert(parent, name, row)
+    inherit_default_acl(namespace, parent, row)
+    if op.acl_entries is not None:
+        set_acl(namespace, row, op.acl_entries)
+
+
+@handles(SymlinkOp)
+def _symlink(namespace: Namespace, op: SymlinkOp) -> None:
+    table, tree = namespace.table, namespace.tree
+    namespace.use_inode_id(op.inode_id)
+    parent, name = tree.find_parent(op.path)
+    if tree.child(parent, name) != NO_ROW:
+        raise NamespaceError(f"{op.path} exists")
+    row = tree.add(parent, name, op.inode_id, SYMLINK)
+    table.permission[row] = namespace.permission(op.permissions)
+    table.mtime[row] = op.mtime
+    table.atime[row] = op.atime
+    table.set_features(row, Features(target=op.target.encode("utf-8", "replace")))
+    tree.insert(parent, name, row)
+
+
+def delete(namespace: Namespace, row: int, timestamp: int) -> None:
+    """Remove an inode and all below it; its parent's mtime follows."""
+    parent = int(namespace.table.parent[row])
+    namespace.tree.unlink(row)
+    namespace.tree.raise_mtime(parent, timestamp)
+    namespace.remove(row)
+
+
+@handles(DeleteOp)
+def _delete(namespace: Namespace, op: DeleteOp) -> None:
+    row = namespace.tree.find(op.path)
+    if row not in (NO_ROW, ROOT_ROW):
+        delete(namespace, row, op.timestamp)
+
+
+def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
+    """Move an inode, both of whose ends have been checked."""
+    table, tree = namespace.table, namespace.tree
+    old_parent = int(table.parent[source])
+    tree.unlink(source)
+    existing = tree.child(parent, name)
+    if existing != NO_ROW:
+        tree.unlink(existing)
+    tree.move(source, parent, name)
+    tree.raise_mtime(old_parent, timestamp)
+    tree.raise_mtime(parent, timestamp)
+    if existing != NO_ROW:
+        namespace.remove(existing)
+    namespace.leases.paths_changed()
+
+
+@handles(RenameOldOp)
+def _rename_old(namespace: Namespace, op: RenameOldOp) -> None:
+    """A rename that cannot be done is no error: the NameNode logged it before it knew."""
+    table, tree = namespace.table, namespace.tree
+    source = tree.find(op.src)
+    if source in (NO_ROW, ROOT_ROW):
+        return
+    destination = tree.find(op.dst)
+    if destination != NO_ROW and table.kind[destination] == DIRECTORY:
+        parent, name = destination, table.name(source)
+    else:
+        try:
+            parent, name = tree.find_parent(op.dst)
+        except NamespaceError:
+            return
+    if tree.child(parent, name) != NO_ROW or tree.is_ancestor(source, parent):
+        return
+    _move(namespace, source, parent, name, op.timestamp)
+
+
+@handles(RenameOp)
+def _rename(namespace: Namespace, op: RenameOp) -> None:
+    table, tree = namespace.table, namespace.tree
+    source = namespace.existing(op.src)
+    if source == ROOT_ROW:
+        raise NamespaceError("the root cannot be renamed")
+    parent, name = tree.find_parent(op.dst)
+    if tree.is_ancestor(source, parent):
+        raise NamespaceError(f"{op.dst} is inside {op.src}")
+    existing = tree.child(parent, name)
+    if existing == source:
+        raise NamespaceError(f"{op.src} and {op.dst} are the same")
+    if existing != NO_ROW:
+        if RENAME_OVERWRITE not in op.options:
+            raise NamespaceError(f"{op.dst} exists")
+        if (table.kind[existing] == DIRECTORY) != (table.kind[source] == DIRECTORY):
+            raise NamespaceError(f"{op.src} and {op.dst} are not both directories")
+        if table.kind[existing] == DIRECTORY and next(tree.children(existing), None) is not None:
+            raise NamespaceError(f"{op.dst} is not empty")
+    _move(namespace, source, parent, name, op.timestamp)

@@ -1,0 +1,297 @@
+"""The storage directories of one node taken together: locks, agreement on VERSION, newest image, repair."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from checkpointer.errors import StorageError
+from checkpointer.storage.formatting import (
+    format_directory,
+    make_directory,
+    unformat_directory,
+    write_seen_txid,
+    write_version,
+)
+from checkpointer.storage.inspector import (
+    StorageDirectory,
+    StorageState,
+    agree_on_version,
+    inspect,
+    newest_copies,
+)
+from checkpointer.storage.leftovers import clean_leftovers
+from checkpointer.storage.lock import StorageLock
+from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import StorageInfo
+from image_format.reader import ImageFile
+
+__all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
+
+_LOG = logging.getLogger(__name__)
+_HINT = "Check the disks and permissions of the storage directories."
+
+
+class StorageDirectories:
+    """Storage directories of one node. A directory that fails is dropped and can be restored later.
+
+    A context manager that opens and releases. Not for use by several threads at once.
+
+    Args:
+        directories: their roots; each holds `current`.
+        permission: mode of directories that are made.
+    """
+
+    def __init__(self, directories: Sequence[Path], *, permission: int = 0o700) -> None:
+        if not directories:
+            raise ValueError("no storage directory")
+        self._permission = permission
+        self._locks = {directory: StorageLock(directory) for directory in directories}
+        self._dropped: dict[Path, str] = {}
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def open(self) -> StorageInfo:
+        """Lock all, check that they agree, remove leftovers, give VERSION to those that lack it; their VERSION.
+
+        Raises:
+            StorageError: in use, not formatted, or at odds with each other.
+        """
+        self.lock()
+        try:
+            if not self.is_formatted():
+                raise StorageError(
+                    f"not formatted: {', '.join(map(str, self._locks))}",
+                    hint="Bootstrap from a NameNode, or copy its newest image, .md5 file and VERSION there.",
+                )
+            self.clean_leftovers()
+            self.restore()
+            return self.storage_info()
+        except BaseException:
+            self.release()
+            raise
+
+    def lock(self) -> None:
+        """Lock every directory, making those that are missing; all of them or none.
+
+        Raises:
+            StorageError: one is in use or cannot be made.
+        """
+        try:
+            for directory, lock in self._locks.items():
+                make_directory(directory, self._permission)
+                lock.acquire()
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let go of all locks."""
+        for lock in self._locks.values():
+            lock.release()
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    @property
+    def roots(self) -> list[Path]:
+        """The directories that work."""
+        return [directory for directory in self._locks if directory not in self._dropped]
+
+    @property
+    def dropped(self) -> dict[Path, str]:
+        """The directories that do not, and why."""
+        return dict(self._dropped)
+
+    def current_folders(self) -> list[Path]:
+        """`current` of the directories that work and are formatted."""
+        return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
+
+    def is_formatted(self) -> bool:
+        """Whether an image lies in a directory; a format that was cut short before that does not count.
+
+        Raises:
+            StorageError: images or edits lie where VERSION is missing, or the directories are at odds.
+        """
+        found = self._inspect()
+        for each in found:
+            if each.version is None and each.state is StorageState.HALF_FORMATTED:
+                raise StorageError(
+                    f"{each.current / VERSION} is missing, but images or edits lie beside it",
+                    hint="Restore VERSION from another directory of the same NameNode; do not format.",
+                )
+        normal = [each for each in found if each.state is StorageState.NORMAL]
+        if normal:
+            agree_on_version(found)
+        elif with_edits := next((each for each in found if each.segments), None):
+            raise StorageError(
+                f"{with_edits.current} holds edits but no image",
+                hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+            )
+        return bool(normal)
+
+    def storage_info(self) -> StorageInfo:
+        """The VERSION all agree on.
+
+        Raises:
+            StorageError: none is formatted, or they are at odds.
+        """
+        return agree_on_version(self._inspect())
+
+    def latest_image(self) -> ImageCopy:
+        """The newest image, unread.
+
+        Raises:
+            StorageError: there is none.
+        """
+        newest = newest_copies(self._inspect())[0]
+        return ImageCopy(newest.path, newest.txid)
+
+    def verified_image(self) -> ImageCopy:
+        """The first copy of the newest image whose frame and digest are right.
+
+        A single copy is not read here: whoever opens it finds the fault and says it best.
+
+        Raises:
+            StorageError: there is no image, or every copy is damaged.
+        """
+        copies = newest_copies(self._inspect())
+        faults = []
+        for copy in copies:
+            try:
+                if len(copies) > 1:
+                    ImageFile.open(copy.path, allow_unknown_layout=True).close()
+            except HdfsError as fault:
+                _LOG.warning("copy of the newest image is damaged: %s", fault)
+                faults.append(str(fault))
+            else:
+                return ImageCopy(copy.path, copy.txid)
+        raise StorageError(
+            f"every copy of the newest image is damaged: {'; '.join(faults)}",
+            hint="Fetch that image and its .md5 file from a NameNode.",
+        )
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def format(self, info: StorageInfo) -> None:
+        """Write VERSION and seen_txid 0 into every directory; an image has to follow.
+
+        Raises:
+            StorageError: a directory holds images or edits, or belongs to another namespace, or cannot be written.
+        """
+        for each in self._inspect():
+            if each.images or each.segments:
+                raise StorageError(f"{each.current} holds images or edits", hint="Format only empty directories.")
+            if each.version is not None and each.version != info:
+                raise StorageError(
+                    f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
+                    hint="Empty the directory if nobody needs what it was for.",
+                )
+        self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
+
+    def unformat(self) -> None:
+        """Undo a `format` that no image followed.
+
+        Raises:
+            StorageError: a directory holds images or edits, or cannot be written.
+        """
+        for each in self._inspect():
+            if each.images or each.segments:
+                raise StorageError(f"{each.current} holds images or edits", hint="They are left alone.")
+        self._write_everywhere(unformat_directory)
+
+    def clean_leftovers(self) -> list[Path]:
+        """Remove what a killed run left; call it before anything is written. Failures drop the directory."""
+        removed: list[Path] = []
+        self._write_everywhere(lambda root: removed.extend(_clean(root)))
+        for path in removed:
+            _LOG.info("removed a leftover of an earlier run: %s", path)
+        return removed
+
+    def write_version(self, info: StorageInfo) -> None:
+        """Write VERSION in every formatted directory."""
+        self._write_everywhere(lambda root: write_version(root, info), formatted=True)
+
+    def write_seen_txid(self, txid: int) -> None:
+        """Write seen_txid, the first txid of the segment now open, in every formatted directory."""
+        self._write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
+
+    def drop(self, directory: Path, reason: str) -> None:
+        """Use a directory (or the one of a `current` folder) no more until it is restored.
+
+        Raises:
+            StorageError: it was the last one.
+        """
+        root = directory if directory in self._locks else directory.parent
+        if root not in self._locks:
+            raise ValueError(f"{directory} is no storage directory of these")
+        self._dropped[root] = reason
+        _LOG.error("storage directory %s is dropped: %s", root, reason)
+        if not self.roots:
+            reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
+            raise StorageError(f"no storage directory is left: {reasons}", hint=_HINT)
+
+    def restore(self) -> list[Path]:
+        """Try dropped directories again, and format those that are empty like the others (name.dir.restore).
+
+        The next image saved makes them complete. Returns the directories that came back.
+
+        Raises:
+            StorageError: no directory works.
+        """
+        info = self.storage_info()
+        seen = max((each.seen_txid or 0 for each in self._inspect()), default=0)
+        return [root for root in self._locks if self._restore_one(root, info, seen)]
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def _inspect(self) -> list[StorageDirectory]:
+        return [inspect(root) for root in self.roots]
+
+    def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
+        try:
+            make_directory(root, self._permission)
+            if root in self._dropped:
+                # the disk may be another one than when the lock was taken
+                self._locks[root].release()
+                self._locks[root].acquire()
+            found = inspect(root)
+            if found.version is None and found.state is StorageState.NOT_FORMATTED:
+                format_directory(root, info, seen, self._permission)
+            elif found.version != info:
+                raise StorageError(f"{root} does not belong to {info.colon_string()}", hint=_HINT)
+            elif root not in self._dropped:
+                return False
+            else:
+                clean_leftovers(found.current)
+        except (OSError, HdfsError) as fault:
+            if root not in self._dropped:
+                self.drop(root, str(fault))
+            return False
+        self._dropped.pop(root, None)
+        _LOG.info("storage directory %s is in use again", root)
+        return True
+
+    def _write_everywhere(self, step: Callable[[Path], object], *, formatted: bool = False) -> None:
+        for root in self.roots:
+            if formatted and not (root / "current" / VERSION).is_file():
+                continue
+            try:
+                step(root)
+            except OSError as fault:
+                self.drop(root, str(fault))
+
+
+def _clean(root: Path) -> list[Path]:
+    current = root / "current"
+    return clean_leftovers(current) if current.is_dir() else []

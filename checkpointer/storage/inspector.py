@@ -1,0 +1,261 @@
+"""What a storage directory holds (NNStorage, FSImageTransactionalStorageInspector): one listing, then decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from checkpointer.errors import StorageError
+from hadoop_common.names import (
+    SEEN_TXID,
+    VERSION,
+    md5_name,
+    parse_checkpoint,
+    parse_image,
+    parse_segment,
+)
+from hadoop_common.storage_info import StorageInfo, parse_version
+from image_format.layout import check_readable
+
+__all__ = [
+    "SegmentFile",
+    "StorageDirectory",
+    "StorageState",
+    "StoredImage",
+    "agree_on_version",
+    "check_covered",
+    "classify",
+    "inspect",
+    "list_images",
+    "list_segment_files",
+    "newest_copies",
+    "newest_image",
+]
+
+CURRENT = "current"
+# directories a NameNode leaves when it dies within an upgrade, a rollback or an import
+_INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")
+
+
+class StorageState(Enum):
+    """How far a storage directory is from use."""
+
+    MISSING = "missing"
+    NOT_FORMATTED = "not formatted"
+    HALF_FORMATTED = "half-formatted"
+    NORMAL = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image file; `has_md5` says whether its digest file lies beside it."""
+
+    txid: int
+    path: Path
+    has_md5: bool
+    rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """An edit log segment's file; `last` is None while it is in progress."""
+
+    first: int
+    last: int | None
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class StorageDirectory:
+    """A storage directory at one moment; images and segments are sorted by txid."""
+
+    root: Path
+    state: StorageState
+    version: StorageInfo | None = None
+    images: tuple[StoredImage, ...] = ()
+    segments: tuple[SegmentFile, ...] = ()
+    seen_txid: int | None = None
+    leftovers: tuple[Path, ...] = ()
+
+    @property
+    def current(self) -> Path:
+        """The folder with the files."""
+        return self.root / CURRENT
+
+
+def inspect(directory: Path) -> StorageDirectory:
+    """Look at a storage directory without changing it.
+
+    Raises:
+        StorageError: it cannot be read, its seen_txid is no number, or an upgrade in it was interrupted.
+        VersionFileError: its VERSION is damaged.
+        UnsupportedLayoutError: its VERSION is of a layout we do not know.
+    """
+    try:
+        return _inspect(directory)
+    except (OSError, UnicodeDecodeError) as fault:
+        raise StorageError(f"{directory} cannot be read: {fault}", hint="Check its disk and permissions.") from fault
+
+
+def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:
+    """The state that a listing amounts to."""
+    if not exists:
+        return StorageState.MISSING
+    if has_version and has_image:
+        return StorageState.NORMAL
+    if has_version or has_image or has_segment:
+        return StorageState.HALF_FORMATTED
+    return StorageState.NOT_FORMATTED
+
+
+def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> list[StoredImage]:
+    """All copies of the newest image, those with a digest file first; an older txid is never a substitute.
+
+    Directories without VERSION do not count, as in Hadoop.
+
+    Raises:
+        StorageError: no directory is formatted, or none holds an image.
+    """
+    formatted = [each for each in directories if each.version is not None]
+    names = ", ".join(str(each.root) for each in directories)
+    if not formatted:
+        raise StorageError(f"not formatted, VERSION is missing: {names}", hint=_format_hint(directories))
+    images = [image for each in formatted for image in each.images if image.rollback == rollback]
+    if not images:
+        raise StorageError(
+            f"no image lies in {names}",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode into its current folder.",
+        )
+    highest = max(image.txid for image in images)
+    return sorted((image for image in images if image.txid == highest), key=lambda image: not image.has_md5)
+
+
+def newest_image(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> StoredImage:
+    """The first of `newest_copies`; raises as it does."""
+    return newest_copies(directories, rollback=rollback)[0]
+
+
+def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
+    """The VERSION that all formatted directories have.
+
+    Raises:
+        StorageError: none is formatted, or they belong to different namespaces or layouts.
+    """
+    versions = [(each.current / VERSION, each.version) for each in directories if each.version is not None]
+    if not versions:
+        raise StorageError("no storage directory is formatted", hint="Format one, or bootstrap from a NameNode.")
+    first_path, first = versions[0]
+    for path, other in versions[1:]:
+        for name in StorageInfo.__dataclass_fields__:
+            ours, theirs = getattr(first, name), getattr(other, name)
+            if ours != theirs:
+                raise StorageError(
+                    f"{path}: {name} is {theirs}, but {ours} in {first_path}",
+                    hint="List only directories of one namespace, and empty the one that does not belong.",
+                )
+    return first
+
+
+def check_covered(storage: StorageDirectory, last_txid: int) -> None:
+    """Check that images and edits reach the txid that seen_txid promises; `last_txid` is the newest there is.
+
+    Raises:
+        StorageError: edits that once existed are gone.
+    """
+    seen = storage.seen_txid
+    if seen is not None and last_txid < seen:
+        raise StorageError(
+            f"{storage.current / SEEN_TXID} says that txid {seen} was begun, but the newest one there is "
+            f"{last_txid}: edits from txid {last_txid + 1} on are missing",
+            hint="Put the missing segments back from another edits directory or a JournalNode.",
+        )
+
+
+def list_images(current: Path) -> list[StoredImage]:
+    """Images in a `current` folder, rollback images among them, by txid.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    return _images(current, {path.name for path in current.iterdir()})
+
+
+def list_segment_files(current: Path) -> list[SegmentFile]:
+    """Segments in a `current` folder, by first txid.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    return _segments(current, {path.name for path in current.iterdir()})
+
+
+def _inspect(directory: Path) -> StorageDirectory:
+    if not directory.is_dir():
+        if directory.exists():
+            raise StorageError(f"{directory} is no directory", hint="Name a directory.")
+        return StorageDirectory(directory, StorageState.MISSING)
+    _refuse_interrupted(directory)
+    current = directory / CURRENT
+    names = {path.name for path in current.iterdir()} if current.is_dir() else set()
+    images = _images(current, names)
+    segments = _segments(current, names)
+    version = _read_version(current / VERSION) if VERSION in names else None
+    state = classify(exists=True, has_version=version is not None, has_image=bool(images), has_segment=bool(segments))
+    return StorageDirectory(
+        directory,
+        state,
+        version,
+        tuple(images),
+        tuple(segments),
+        _read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
+        tuple(current / name for name in sorted(names) if parse_checkpoint(name) is not None),
+    )
+
+
+def _refuse_interrupted(directory: Path) -> None:
+    for name in _INTERRUPTED:
+        if (directory / name).exists():
+            raise StorageError(
+                f"{directory / name} tells of an interrupted upgrade, rollback or import",
+                hint="Start the NameNode on this directory once; it completes or undoes it.",
+            )
+
+
+def _read_version(path: Path) -> StorageInfo:
+    info = parse_version(path.read_bytes(), str(path))
+    check_readable(info.layout_version, str(path))
+    return info
+
+
+def _read_seen_txid(path: Path) -> int:
+    text = path.read_text("ascii").strip()
+    if not text.isdecimal() or int(text) >= 1 << 63:
+        raise StorageError(
+            f"{path} holds {text[:40]!r}, expected a transaction id",
+            hint="Write the first txid of the newest segment into it, or copy it from another directory.",
+        )
+    return int(text)
+
+
+def _images(current: Path, names: set[str]) -> list[StoredImage]:
+    parsed = ((name, parse_image(name)) for name in names)
+    images = (
+        StoredImage(image.txid, current / name, md5_name(name) in names, image.rollback)
+        for name, image in parsed
+        if image is not None
+    )
+    return sorted(images, key=lambda image: (image.txid, image.rollback, image.path.name))
+
+
+def _segments(current: Path, names: set[str]) -> list[SegmentFile]:
+    parsed = ((name, parse_segment(name)) for name in names)
+    files = (SegmentFile(each.first, each.last, current / name) for name, each in parsed if each is not None)
+    return sorted(files, key=lambda each: (each.first, each.last is None, each.last or 0))
+
+
+def _format_hint(directories: Sequence[StorageDirectory]) -> str:
+    if any(each.images or each.segments for each in directories):
+        return "Restore VERSION from another directory of the same NameNode; do not format, data lies there."
+    return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."

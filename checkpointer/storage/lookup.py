@@ -1,0 +1,59 @@
+"""Single questions to storage directories: whose they are, and which image is the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from checkpointer.errors import StorageError
+from checkpointer.storage.inspector import list_images
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import StorageInfo, parse_version
+
+__all__ = ["ImageCopy", "latest_image", "read_storage_info"]
+
+
+class ImageCopy(NamedTuple):
+    """The file of an image, and the last transaction in it."""
+
+    path: Path
+    txid: int
+
+
+def read_storage_info(directory: Path) -> StorageInfo:
+    """VERSION of the storage directory `directory`.
+
+    Raises:
+        StorageError: it is not there or cannot be read.
+        VersionFileError: it is damaged.
+    """
+    path = directory / "current" / VERSION
+    try:
+        return parse_version(path.read_bytes(), str(path))
+    except OSError as fault:
+        raise StorageError(
+            f"{path} cannot be read: {fault.strerror or fault}",
+            hint="Check that the directory is right and that a NameNode has formatted it.",
+        ) from fault
+
+
+def latest_image(folders: Sequence[Path]) -> ImageCopy:
+    """The newest image in `current` folders, a copy with a digest file first; no older one is a substitute.
+
+    Raises:
+        StorageError: there is none, or a folder cannot be read.
+    """
+    try:
+        images = [image for folder in folders for image in list_images(folder) if not image.rollback]
+    except OSError as fault:
+        raise StorageError(
+            f"a storage directory cannot be read: {fault}", hint="Check its disk and permissions."
+        ) from fault
+    if not images:
+        raise StorageError(
+            f"no image lies in {', '.join(map(str, folders)) or 'no folder at all'}",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+        )
+    best = max(images, key=lambda image: (image.txid, image.has_md5))
+    return ImageCopy(best.path, best.txid)

@@ -1,0 +1,14 @@
+"""Client side of image transfer: upload a checkpoint, download images and segments (TransferFsImage)."""
+
+from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.download import DownloadedImage, download_image, download_segment
+from checkpointer.transfer.upload import UploadResult, upload_image
+
+__all__ = [
+    "DownloadedImage",
+    "TransferCancelledError",
+    "UploadResult",
+    "download_image",
+    "download_segment",
+    "upload_image",
+]

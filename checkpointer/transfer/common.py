@@ -1,0 +1,91 @@
+"""What uploads and downloads share: defaults, the servlet's address, and how an answer's body is told."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from urllib.parse import urlencode, urlsplit
+
+from checkpointer.errors import TransferError
+
+__all__ = [
+    "DEFAULT_CHUNK_SIZE",
+    "DEFAULT_TIMEOUT",
+    "MAX_SENTENCE_BYTES",
+    "TransferCancelledError",
+    "never",
+    "refusal",
+    "sentence",
+    "servlet_url",
+]
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_CHUNK_SIZE = 65536
+MAX_SENTENCE_BYTES = 16384
+
+_SERVLET = "/imagetransfer"
+_MAX_SENTENCE = 400
+_UNSEEN = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<[^>]*>")
+# a Java stack trace says nothing to the reader of a one-line error
+_STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
+
+_HINTS = {
+    403: "Check that both sides belong to one cluster and upgrade, and that this host may transfer images.",
+    404: "Check that the address is the NameNode's HTTP address (dfs.namenode.http-address).",
+    410: "Look into the log of the other side for the cause, then try again.",
+    503: "The other side is busy or starting; try again later.",
+}
+
+
+class TransferCancelledError(TransferError):
+    """The caller asked to stop; nothing was stored."""
+
+
+def never() -> bool:
+    """The cancel check of a transfer that nobody cancels."""
+    return False
+
+
+def servlet_url(base: str, query: Mapping[str, str]) -> str:
+    """The URL of /imagetransfer below `base`, which is `http://host:port` or such with a path.
+
+    Raises:
+        TransferError: `base` is no http or https address.
+    """
+    try:
+        parts = urlsplit(base)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise TransferError(
+            base,
+            "this is no HTTP address, expected http://host:port",
+            hint="Check dfs.namenode.http-address (or https-address) of the NameNode.",
+        )
+    path = parts.path.rstrip("/")
+    if not path.endswith(_SERVLET):
+        path += _SERVLET
+    return f"{parts.scheme}://{parts.netloc}{path}?{urlencode(query)}"
+
+
+def refusal(what: str, url: str, status: int, reason: str, body: bytes) -> TransferError:
+    """The error for an answer that is no success: status, what the server said, and where."""
+    said = sentence(body) or reason
+    return TransferError(
+        url,
+        f"{what} was refused: {said}",
+        status=status,
+        hint=_HINTS.get(status, "Check the address and look into the log of the other side."),
+    )
+
+
+def sentence(body: bytes) -> str:
+    """What an answer's body says, in one short line: no HTML, no stack trace."""
+    text = body.decode("utf-8", "replace")
+    if "<html" in text[:1000].lower():
+        text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
+    text = " ".join(_STACK.sub("", text).split())
+    return text if len(text) <= _MAX_SENTENCE else text[:_MAX_SENTENCE] + "…"

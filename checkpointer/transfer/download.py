@@ -1,0 +1,236 @@
+"""GET of images and finalized segments from a NameNode (TransferFsImage)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+import urllib3
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import (
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_TIMEOUT,
+    MAX_SENTENCE_BYTES,
+    TransferCancelledError,
+    never,
+    refusal,
+    servlet_url,
+)
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import parse_image, segment_name, temporary_segment_name
+from hadoop_common.storage_info import StorageInfo
+from servlets.image_receiver import FileReceiver, ImageReceiver
+from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
+from servlets.throttle import Throttle
+
+__all__ = ["DownloadedImage", "download_image", "download_segment"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadedImage:
+    """An image in place: one path a directory that took it, and what went wrong in the others."""
+
+    txid: int
+    paths: tuple[Path, ...]
+    md5: str
+    size: int
+    failures: tuple[str, ...]
+
+
+def download_image(
+    base_url: str,
+    txid: int | None,
+    storage_info: StorageInfo | None,
+    dest_dirs: Sequence[Path],
+    *,
+    kind: str = ImageKind.IMAGE,
+    bootstrap: bool = False,
+    require_digest: bool = True,
+    timeout: float = DEFAULT_TIMEOUT,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    throttle: Throttle | None = None,
+    cancel: Callable[[], bool] = never,
+) -> DownloadedImage:
+    """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, all durable.
+
+    `storage_info` None asks whatever cluster answers. The bytes go to `fsimage.ckpt_TXID` and get their name
+    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap.
+
+    Raises:
+        TransferError: the transfer failed or what came is not the image; nothing is left in the directories.
+        TransferCancelledError: `cancel()` became true.
+    """
+    wanted = LATEST if txid is None else str(txid)
+    query = {"getimage": "1", "txid": wanted, "imageFile": ImageKind(kind).value}
+    if bootstrap:
+        query["bootstrapstandby"] = "true"
+    url = _url(base_url, query, storage_info)
+    what = f"image at txid {wanted}"
+    with _Download(what, url, timeout) as download, _stored(what, url):
+        found = download.named_txid() if txid is None else txid
+        digest = download.digest()
+        if digest is None and require_digest:
+            raise TransferError(
+                url,
+                f"{what} came without {DIGEST_HEADER}, so damage on the way would go unseen",
+                hint="Look for the image's .md5 file on the other side, or allow downloads without a digest.",
+            )
+        with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
+            for chunk in download.chunks(chunk_size, throttle or Throttle(0), cancel):
+                receiver.write(chunk)
+            image = receiver.commit(size=download.size, md5=digest)
+    return DownloadedImage(found, image.paths, image.md5, image.size, image.failures)
+
+
+def download_segment(
+    base_url: str,
+    first: int,
+    last: int,
+    storage_info: StorageInfo | None,
+    dest_dirs: Sequence[Path],
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    throttle: Throttle | None = None,
+    cancel: Callable[[], bool] = never,
+) -> tuple[Path, ...]:
+    """Fetch the finalized segment `first` .. `last` into every directory; returns where it is in place.
+
+    The bytes go to `edits_tmp_...` and get their name when the length is right and they are durable.
+
+    Raises:
+        TransferError: the transfer failed or what came is incomplete; nothing is left in the directories.
+        TransferCancelledError: `cancel()` became true.
+    """
+    query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
+    url = _url(base_url, query, storage_info)
+    what = f"segment {first}-{last}"
+    temporary = temporary_segment_name(first, last, time.time_ns() // 1_000_000)
+    with (
+        _Download(what, url, timeout) as download,
+        _stored(what, url),
+        FileReceiver(dest_dirs, temporary, segment_name(first, last)) as receiver,
+    ):
+        for chunk in download.chunks(chunk_size, throttle or Throttle(0), cancel):
+            receiver.write(chunk)
+        received = receiver.commit(size=download.size, md5=download.digest())
+    return received.paths
+
+
+def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> str:
+    if storage_info is not None:
+        query["storageInfo"] = storage_info.colon_string()
+    return servlet_url(base, query)
+
+
+@contextmanager
+def _stored(what: str, url: str) -> Iterator[None]:
+    """Tell faults of the receiving side as transfer errors."""
+    try:
+        yield
+    except TransferError:
+        raise
+    except HdfsError as fault:
+        raise TransferError(url, f"{what} cannot be taken: {fault}", hint=fault.hint) from fault
+    except OSError as fault:
+        raise TransferError(
+            url,
+            f"{what} could not be stored: {fault}",
+            hint="Check the space and the permissions of the directories it goes to.",
+        ) from fault
+
+
+class _Download:
+    """One GET whose body is streamed; a context manager that closes the connection."""
+
+    def __init__(self, what: str, url: str, timeout: float) -> None:
+        self._what = what
+        self._url = url
+        self._session = requests.Session()
+        # transfers stay inside the cluster: proxies and .netrc of the environment are for other traffic
+        self._session.trust_env = False
+        self._timeout = timeout
+
+    def __enter__(self) -> _Download:
+        try:
+            self._answer = self._session.get(
+                self._url,
+                stream=True,
+                timeout=(self._timeout, self._timeout),
+                allow_redirects=False,
+                headers={"Accept-Encoding": "identity"},
+            )
+            self.size = self._check()
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
+            self._session.close()
+            raise TransferError(
+                self._url,
+                f"{self._what} could not be asked for: {fault}",
+                hint="Check that the NameNode is up and that its HTTP address is right.",
+            ) from fault
+        except BaseException:
+            self._session.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._answer.close()
+        self._session.close()
+
+    def digest(self) -> str | None:
+        return parse_digest(self._answer.headers.get(DIGEST_HEADER))
+
+    def named_txid(self) -> int:
+        """The txid in the name of the image that was sent."""
+        name = self._answer.headers.get(NAME_HEADER, "")
+        parsed = parse_image(name)
+        if parsed is None:
+            raise TransferError(
+                self._url,
+                f"{NAME_HEADER} is {name!r}, expected the name of an image",
+                hint="Ask for the image by its txid.",
+            )
+        return parsed.txid
+
+    def chunks(self, chunk_size: int, throttle: Throttle, cancel: Callable[[], bool]) -> Iterator[bytes]:
+        """The body as it comes; the receiver checks its length against `size`."""
+        received = 0
+        try:
+            while received < self.size:
+                chunk = self._answer.raw.read(min(chunk_size, self.size - received), decode_content=False)
+                if not chunk:
+                    break
+                received += len(chunk)
+                throttle.acquire(len(chunk), cancel)
+                if cancel():
+                    raise TransferCancelledError(
+                        self._url, f"{self._what} was cancelled after {received} of {self.size} bytes"
+                    )
+                yield chunk
+        except (urllib3.exceptions.HTTPError, OSError) as fault:
+            raise TransferError(
+                self._url,
+                f"{self._what} broke off after {received} of {self.size} bytes: {fault}",
+                hint="Check the network and the log of the other side, then try again.",
+            ) from fault
+
+    def _check(self) -> int:
+        if self._answer.status_code != 200:
+            body = self._answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
+            raise refusal(self._what, self._url, self._answer.status_code, self._answer.reason, body)
+        length = self._answer.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            raise TransferError(
+                self._url,
+                f"{self._what} came with Content-Length {length!r}, expected its size in bytes",
+                hint="Check that the address is a NameNode's and that no proxy stands between.",
+            )
+        return int(length)

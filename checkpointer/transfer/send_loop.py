@@ -1,0 +1,82 @@
+"""Sending a request body with an eye on the answer: HTTP servers may refuse long before the body's end."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import socket
+import ssl
+import time
+from collections.abc import Callable
+
+__all__ = ["AnswerIsThere", "BodySender", "SendingCancelled"]
+
+# how often a waiting transfer looks whether it was cancelled
+_SLICE_SECONDS = 0.25
+
+
+class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the sending
+    """The server answered, or closed the connection, while the body was being sent."""
+
+
+class SendingCancelled(Exception):  # noqa: N818 - as above
+    """The caller asked to stop."""
+
+
+class BodySender:
+    """Sends bytes over the socket of an HTTP connection; `sent` counts what the kernel took.
+
+    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` became true. Over TLS
+    the answer is not looked for (what can be read may be a session ticket), only the connection's end is.
+    """
+
+    def __init__(self, connection: http.client.HTTPConnection, timeout: float, cancelled: Callable[[], bool]) -> None:
+        if connection.sock is None:
+            raise ValueError("the connection must be open")
+        self._socket: socket.socket = connection.sock
+        self._timeout = timeout
+        self._cancelled = cancelled
+        self._watches_answer = not isinstance(self._socket, ssl.SSLSocket)
+        self.sent = 0
+
+    def send(self, data: bytes) -> None:
+        """Send all of `data`.
+
+        Raises:
+            AnswerIsThere: the server answered meanwhile.
+            SendingCancelled: `cancelled()` became true.
+            OSError: the connection broke, or nothing went out for `timeout` seconds (TimeoutError).
+        """
+        events = select.POLLOUT | (select.POLLIN if self._watches_answer else 0)
+        view = memoryview(data)
+        while view:
+            ready = self._wait(events)
+            if ready & ~select.POLLOUT:
+                raise AnswerIsThere
+            count = self._socket.send(view)
+            self.sent += count
+            view = view[count:]
+
+    def wait_for_answer(self) -> None:
+        """Wait until the answer begins.
+
+        Raises:
+            SendingCancelled: `cancelled()` became true.
+            TimeoutError: no answer within `timeout` seconds.
+        """
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return
+        self._wait(select.POLLIN)
+
+    def _wait(self, events: int) -> int:
+        poller = select.poll()
+        poller.register(self._socket, events)
+        deadline = time.monotonic() + self._timeout
+        while True:
+            if self._cancelled():
+                raise SendingCancelled
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"no progress for {self._timeout:g} s")
+            for _, ready in poller.poll(min(left, _SLICE_SECONDS) * 1000):
+                return ready

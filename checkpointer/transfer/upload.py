@@ -1,0 +1,203 @@
+"""PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage)."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import os
+import time
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import (
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_TIMEOUT,
+    MAX_SENTENCE_BYTES,
+    TransferCancelledError,
+    never,
+    refusal,
+    sentence,
+    servlet_url,
+)
+from checkpointer.transfer.send_loop import AnswerIsThere, BodySender, SendingCancelled
+from hadoop_common.storage_info import StorageInfo
+from servlets.parameters import DIGEST_HEADER, ImageKind
+from servlets.throttle import Throttle
+
+__all__ = ["UploadResult", "upload_image"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class UploadResult(Enum):
+    """How the NameNode took an image; the value is its HTTP status (TransferFsImage.TransferResult)."""
+
+    SUCCESS = 200
+    OLD_TRANSACTION_ID_FAILURE = 409
+    NOT_ACTIVE_NAMENODE_FAILURE = 417
+
+
+_RESULTS = {result.value: result for result in UploadResult}
+
+
+def upload_image(
+    target_url: str,
+    image_path: Path,
+    md5: str,
+    txid: int,
+    storage_info: StorageInfo,
+    *,
+    kind: str = ImageKind.IMAGE,
+    timeout: float = DEFAULT_TIMEOUT,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    throttle: Throttle | None = None,
+    cancel: Callable[[], bool] = never,
+) -> UploadResult:
+    """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
+
+    `md5` is its digest in hexadecimal, `kind` IMAGE or IMAGE_ROLLBACK; `timeout` seconds bound the connect
+    and each wait without progress. An image larger than `chunk_size` bytes goes out in chunks of that size.
+    Sending ends as soon as the NameNode answers or `cancel()` is true, which is asked at least every 0.25 s.
+
+    Raises:
+        TransferError: the connection failed, or the NameNode answered anything but 200, 409 and 417.
+        TransferCancelledError: `cancel()` became true.
+        OSError: the image cannot be read.
+    """
+    with image_path.open("rb") as image:
+        size = os.fstat(image.fileno()).st_size
+        if size == 0:
+            raise TransferError(
+                target_url, f"{image_path} is empty, expected an image", hint="Make the checkpoint again."
+            )
+        query = {"txid": str(txid), "storageInfo": storage_info.colon_string(), "File-Length": str(size)}
+        url = servlet_url(target_url, {**query, "imageFile": ImageKind(kind).value})
+        upload = _Upload(url, image_path, size, timeout, cancel)
+        return upload.run(image, md5, chunk_size, throttle or Throttle(0))
+
+
+class _Upload:
+    """One PUT request."""
+
+    def __init__(self, url: str, path: Path, size: int, timeout: float, cancel: Callable[[], bool]) -> None:
+        self._url = url
+        self._path = path
+        self._size = size
+        self._timeout = timeout
+        self._cancel = cancel
+        self._sent = 0
+
+    def run(self, image: BinaryIO, md5: str, chunk_size: int, throttle: Throttle) -> UploadResult:
+        began = time.monotonic()
+        if self._cancel():
+            raise self._cancelled()
+        connection = self._connect()
+        try:
+            self._send_head(connection, md5, chunked=self._size > chunk_size)
+            complete = self._send_body(connection, image, chunk_size, throttle)
+            # closed here, because an answer that ends with the connection keeps the socket to itself
+            with connection.getresponse() as answer:
+                body = answer.read(MAX_SENTENCE_BYTES)
+        except SendingCancelled as fault:
+            raise self._cancelled() from fault
+        except (OSError, http.client.HTTPException) as fault:
+            raise self._broken(fault) from fault
+        finally:
+            connection.close()
+        result = self._result(answer, body, complete)
+        _LOG.info(
+            "upload of %s to %s: %s, %d of %d bytes sent in %.1f s: %s",
+            self._path.name,
+            connection.host,
+            result.name,
+            self._sent,
+            self._size,
+            time.monotonic() - began,
+            sentence(body),
+        )
+        return result
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self._url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        try:
+            connection.connect()
+        except OSError as fault:
+            connection.close()
+            raise TransferError(
+                self._url,
+                f"cannot connect to {parts.netloc}: {fault}",
+                hint="Check that the NameNode is up and that its HTTP address is right.",
+            ) from fault
+        return connection
+
+    def _send_head(self, connection: http.client.HTTPConnection, md5: str, *, chunked: bool) -> None:
+        parts = urlsplit(self._url)
+        connection.putrequest("PUT", f"{parts.path}?{parts.query}", skip_accept_encoding=True)
+        connection.putheader("Content-Type", "application/octet-stream")
+        connection.putheader("Content-Transfer-Encoding", "binary")
+        connection.putheader(DIGEST_HEADER, md5)
+        connection.putheader("Connection", "close")
+        if chunked:
+            connection.putheader("Transfer-Encoding", "chunked")
+        else:
+            connection.putheader("Content-Length", str(self._size))
+        connection.endheaders()
+
+    def _send_body(
+        self, connection: http.client.HTTPConnection, image: BinaryIO, chunk_size: int, throttle: Throttle
+    ) -> bool:
+        """Send the image and wait for the answer; False when the answer came before the image's end."""
+        sender = BodySender(connection, self._timeout, self._cancel)
+        chunked = self._size > chunk_size
+        try:
+            while self._sent < self._size:
+                chunk = image.read(min(chunk_size, self._size - self._sent))
+                if not chunk:
+                    raise TransferError(
+                        self._url,
+                        f"{self._path} ended at byte {self._sent}, it had {self._size} when the upload began",
+                        hint="Do not change images while they are uploaded; make the checkpoint again.",
+                    )
+                throttle.acquire(len(chunk), self._cancel)
+                sender.send(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+                self._sent += len(chunk)
+            if chunked:
+                sender.send(b"0\r\n\r\n")
+        except AnswerIsThere:
+            return False
+        except (BrokenPipeError, ConnectionResetError):
+            # a server that refused and closed may have left its answer in the receive buffer
+            return False
+        sender.wait_for_answer()
+        return True
+
+    def _result(self, answer: http.client.HTTPResponse, body: bytes, complete: bool) -> UploadResult:
+        what = f"upload of {self._path}"
+        result = _RESULTS.get(answer.status)
+        if result is None:
+            raise refusal(what, self._url, answer.status, answer.reason, body)
+        if result is UploadResult.SUCCESS and not complete:
+            raise TransferError(
+                self._url,
+                f"{what} was answered with success after {self._sent} of {self._size} bytes",
+                hint="Check that the address is a NameNode's and that no proxy stands between.",
+            )
+        return result
+
+    def _cancelled(self) -> TransferCancelledError:
+        problem = f"upload of {self._path} was cancelled after {self._sent} of {self._size} bytes"
+        return TransferCancelledError(self._url, problem)
+
+    def _broken(self, fault: Exception) -> TransferError:
+        return TransferError(
+            self._url,
+            f"upload of {self._path} broke off after {self._sent} of {self._size} bytes: "
+            f"{fault or type(fault).__name__}",
+            hint="Check the network and the log of the other side, then upload again; the image is intact.",
+        )

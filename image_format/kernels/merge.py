@@ -1,0 +1,120 @@
+"""Kernels of the compaction: runs of old bytes with new records in between, and merged directory entries."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from image_format.kernels.scan import locate_name
+from image_format.kernels.wire import put_varint, varint_size
+
+__all__ = ["merge_directories", "splice"]
+
+
+@njit(cache=True, nogil=True)
+def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Copy `buf` with `cuts` applied into `out` until it is full; call again to go on.
+
+    Args:
+        buf: a section; cuts: rows of (start, end) in it, ascending.
+        data: new records; spans: rows of (start, end) in it: what stands in the place of each cut.
+        state: (next cut, position in buf, position in the cut's span), updated.
+        out: result.
+
+    Returns:
+        Bytes written; fewer than `out` holds only at the end.
+    """
+    cut, pos, done = state[0], state[1], state[2]
+    used = 0
+    while used < out.size:
+        run_end = cuts[cut, 0] if cut < cuts.shape[0] else buf.size
+        count = min(run_end - pos, out.size - used)
+        if count > 0:
+            out[used : used + count] = buf[pos : pos + count]
+            used += count
+            pos += count
+        if pos < run_end or cut == cuts.shape[0]:
+            break
+        start = spans[cut, 0] + done
+        count = min(spans[cut, 1] - start, out.size - used)
+        if count > 0:
+            out[used : used + count] = data[start : start + count]
+            used += count
+            done += count
+        if spans[cut, 0] + done < spans[cut, 1]:
+            break
+        pos = cuts[cut, 1]
+        cut += 1
+        done = 0
+    state[0], state[1], state[2] = cut, pos, done
+    return used
+
+
+@njit(cache=True, nogil=True)
+def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    parents,  # noqa: ANN001
+    children,  # noqa: ANN001
+    child_bounds,  # noqa: ANN001
+    names,  # noqa: ANN001
+    name_spans,  # noqa: ANN001
+    name_ids,  # noqa: ANN001
+    name_bounds,  # noqa: ANN001
+    ids,  # noqa: ANN001
+    slots,  # noqa: ANN001
+    offsets,  # noqa: ANN001
+    buf,  # noqa: ANN001
+    merged,  # noqa: ANN001
+    out,  # noqa: ANN001
+    bounds,  # noqa: ANN001
+):
+    """Write the delimited DirEntry of each changed directory, nothing where it has no children left.
+
+    Args:
+        parents: inode id of each directory.
+        children, child_bounds: children in the base image, by name, of all directories one after another.
+        names, name_spans, name_ids, name_bounds: what the delta says of names, by name within a directory: the
+            inode id that has it now, 0 where none has.
+        ids, slots, offsets, buf: the index over the INODE section.
+        merged: scratch for the children of the largest directory.
+        out: room for 20 bytes a directory and 12 a child; bounds: result, where each entry starts, one more.
+
+    Returns:
+        Whether every child has a record.
+    """
+    pos = 0
+    for d in range(parents.size):
+        bounds[d] = pos
+        base = children[child_bounds[d] : child_bounds[d + 1]]
+        count = 0
+        taken = 0
+        for k in range(name_bounds[d], name_bounds[d + 1]):
+            at, found = locate_name(base, ids, slots, offsets, buf, names, name_spans[k, 0], name_spans[k, 1])
+            if at < 0:
+                return False
+            while taken < at:
+                merged[count] = base[taken]
+                count += 1
+                taken += 1
+            if found:
+                taken += 1
+            if name_ids[k] != 0:
+                merged[count] = name_ids[k]
+                count += 1
+        while taken < base.size:
+            merged[count] = base[taken]
+            count += 1
+            taken += 1
+        if count == 0:
+            continue
+        packed = 0
+        for i in range(count):
+            packed += varint_size(merged[i])
+        size = 2 + varint_size(parents[d]) + varint_size(packed) + packed
+        pos = put_varint(out, pos, size)
+        out[pos] = 8
+        pos = put_varint(out, pos + 1, parents[d])
+        out[pos] = 18
+        pos = put_varint(out, pos + 1, packed)
+        for i in range(count):
+            pos = put_varint(out, pos, merged[i])
+    bounds[parents.size] = pos
+    return True

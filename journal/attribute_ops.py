@@ -1,0 +1,174 @@
+"""Operations on attributes of inodes (FSEditLogOp): owner, mode, times, quota, ACL, policies, snapshots."""
+
+from __future__ import annotations
+
+from journal.attribute_kinds import ACL_EDIT_LOG, ACL_ENTRIES, XATTR_EDIT_LOG, XATTRS
+from journal.file_ops import LENGTH, NO_CALL_ID
+from journal.kinds import BYTE, CLIENT_ID, INT, LONG, MODE, NULLABLE_STR, SHORT, STR
+from journal.operation import EditOp, field, operation
+from journal.values import AclEntry, XAttr
+
+__all__ = [
+    "AllowSnapshotOp",
+    "ClearNsQuotaOp",
+    "CreateSnapshotOp",
+    "DeleteSnapshotOp",
+    "DisallowSnapshotOp",
+    "ReassignLeaseOp",
+    "RemoveXAttrOp",
+    "RenameSnapshotOp",
+    "SetAclOp",
+    "SetNsQuotaOp",
+    "SetOwnerOp",
+    "SetPermissionsOp",
+    "SetQuotaByStorageTypeOp",
+    "SetQuotaOp",
+    "SetReplicationOp",
+    "SetStoragePolicyOp",
+    "SetXAttrOp",
+    "TimesOp",
+]
+
+
+@operation(4, "OP_SET_REPLICATION")
+class SetReplicationOp(EditOp):
+    path: str = field(STR, xml="PATH")
+    replication: int = field(SHORT, xml="REPLICATION")
+
+
+@operation(7, "OP_SET_PERMISSIONS")
+class SetPermissionsOp(EditOp):
+    src: str = field(STR, xml="SRC")
+    mode: int = field(MODE, xml="MODE")
+
+
+@operation(8, "OP_SET_OWNER")
+class SetOwnerOp(EditOp):
+    """None leaves the user or the group as it is."""
+
+    src: str = field(STR, xml="SRC")
+    username: str | None = field(NULLABLE_STR, xml="USERNAME", default=None)
+    groupname: str | None = field(NULLABLE_STR, xml="GROUPNAME", default=None)
+
+
+@operation(13, "OP_TIMES", xml=(LENGTH, "path", "mtime", "atime"))
+class TimesOp(EditOp):
+    """Times in ms; -1 leaves one as it is."""
+
+    path: str = field(STR, xml="PATH")
+    mtime: int = field(LONG, xml="MTIME")
+    atime: int = field(LONG, xml="ATIME")
+
+
+@operation(11, "OP_SET_NS_QUOTA")
+class SetNsQuotaOp(EditOp):
+    """Read in old logs, never written by Hadoop 2 or 3."""
+
+    src: str = field(STR, xml="SRC")
+    ns_quota: int = field(LONG, xml="NSQUOTA")
+
+
+@operation(12, "OP_CLEAR_NS_QUOTA")
+class ClearNsQuotaOp(EditOp):
+    """Read in old logs, never written by Hadoop 2 or 3."""
+
+    src: str = field(STR, xml="SRC")
+
+
+@operation(14, "OP_SET_QUOTA")
+class SetQuotaOp(EditOp):
+    """-1 resets a quota, 2**63 - 1 leaves it as it is; `ds_quota` is in bytes."""
+
+    src: str = field(STR, xml="SRC")
+    ns_quota: int = field(LONG, xml="NSQUOTA")
+    ds_quota: int = field(LONG, xml="DSQUOTA")
+
+
+@operation(48, "OP_SET_QUOTA_BY_STORAGETYPE")
+class SetQuotaByStorageTypeOp(EditOp):
+    """`storage_type` is Java's ordinal: RAM_DISK 0, SSD 1, DISK 2, ARCHIVE 3, PROVIDED 4, NVDIMM 5."""
+
+    src: str = field(STR, xml="SRC")
+    storage_type: int = field(INT, xml="STORAGETYPE")
+    ds_quota: int = field(LONG, xml="DSQUOTA")
+
+
+@operation(22, "OP_REASSIGN_LEASE")
+class ReassignLeaseOp(EditOp):
+    lease_holder: str = field(STR, xml="LEASEHOLDER")
+    path: str = field(STR, xml="PATH")
+    new_holder: str = field(STR, xml="NEWHOLDER")
+
+
+@operation(40, "OP_SET_ACL")
+class SetAclOp(EditOp):
+    """No entries remove the ACL."""
+
+    src: str = field(STR, xml="SRC", part=ACL_EDIT_LOG)
+    acl_entries: tuple[AclEntry, ...] = field(ACL_ENTRIES, xml="ENTRY", part=ACL_EDIT_LOG, default=())
+
+
+@operation(43, "OP_SET_XATTR")
+class SetXAttrOp(EditOp):
+    src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
+    xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(44, "OP_REMOVE_XATTR")
+class RemoveXAttrOp(EditOp):
+    src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
+    xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(45, "OP_SET_STORAGE_POLICY")
+class SetStoragePolicyOp(EditOp):
+    path: str = field(STR, xml="PATH")
+    policy_id: int = field(BYTE, xml="POLICYID")
+
+
+@operation(29, "OP_ALLOW_SNAPSHOT")
+class AllowSnapshotOp(EditOp):
+    snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
+
+
+@operation(30, "OP_DISALLOW_SNAPSHOT")
+class DisallowSnapshotOp(EditOp):
+    snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
+
+
+@operation(26, "OP_CREATE_SNAPSHOT")
+class CreateSnapshotOp(EditOp):
+    """`mtime` is 0 in layouts that do not hold it."""
+
+    snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
+    snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
+    mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(27, "OP_DELETE_SNAPSHOT")
+class DeleteSnapshotOp(EditOp):
+    """`mtime` is 0 in layouts that do not hold it."""
+
+    snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
+    snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
+    mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(28, "OP_RENAME_SNAPSHOT")
+class RenameSnapshotOp(EditOp):
+    """`mtime` is 0 in layouts that do not hold it."""
+
+    snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
+    snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")
+    snapshot_new_name: str = field(STR, xml="SNAPSHOTNEWNAME")
+    mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

@@ -1,0 +1,219 @@
+"""Operations as bytes: opcode, length, txid, body and CRC-32 (FSEditLogOp.Reader and Writer)."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from journal.errors import CorruptOpError, OpEncodingError, UnknownOpcodeError, UnsupportedLayoutError
+from journal.operation import EditOp, OpField
+from journal.ops import OPERATIONS
+from journal.primitives import Buffer, Reader
+
+__all__ = [
+    "MAX_OP_SIZE",
+    "NEWEST_LAYOUT",
+    "OLDEST_LAYOUT",
+    "TERMINATOR",
+    "check_layout",
+    "decode_op",
+    "encode_op",
+]
+
+MAX_OP_SIZE = 52428800  # dfs.namenode.max.op.size
+TERMINATOR = 0xFF  # OP_INVALID
+OLDEST_LAYOUT = -52
+NEWEST_LAYOUT = -67
+
+_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_FRAME = Struct(">Biq")
+_UNFRAMED = Struct(">Bq")
+_TXID = Struct(">q")
+_CHECKSUM = Struct(">I")
+_MIN_LENGTH = 12  # the length itself and the txid
+
+
+class _ReadPlan(NamedTuple):
+    operation: type[EditOp]
+    names: tuple[str, ...]
+    reads: tuple[Callable[[Reader], Any], ...]
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+_WritePlan = tuple[tuple[tuple[str, ...], Callable[..., None]], ...]
+
+
+def check_layout(layout_version: int, *, file: str = "") -> None:
+    """Refuse the layouts whose operations this catalogue does not describe.
+
+    Raises:
+        UnsupportedLayoutError: not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
+    """
+    if not NEWEST_LAYOUT <= layout_version <= OLDEST_LAYOUT:
+        raise UnsupportedLayoutError(
+            f"edit log layout version {layout_version} is not one of {OLDEST_LAYOUT} .. {NEWEST_LAYOUT}",
+            file=file,
+            offset=0,
+        )
+
+
+def _groups(cls: type[EditOp], layout_version: int) -> list[tuple[OpField, ...]]:
+    present = [item for item in cls.fields if item.present_in(layout_version)]
+    grouped = itertools.groupby(enumerate(present), lambda pair: pair[1].part or pair[0])
+    return [tuple(item for _, item in group) for _, group in grouped]
+
+
+@functools.cache
+def _read_plan(opcode: int, layout_version: int) -> _ReadPlan | None:
+    cls = OPERATIONS.get(opcode)
+    if cls is None:
+        return None
+    names: list[str] = []
+    reads: list[Callable[[Reader], Any]] = []
+    parts: list[tuple[str, tuple[str, ...]]] = []
+    for group in _groups(cls, layout_version):
+        part = group[0].part
+        if part is None:
+            names.append(group[0].name)
+            reads.append(group[0].kind.read)
+        else:
+            names.append(part.name)
+            reads.append(part.read)
+            parts.append((part.name, tuple(item.name for item in group)))
+    return _ReadPlan(cls, tuple(names), tuple(reads), tuple(parts))
+
+
+@functools.cache
+def _write_plan(opcode: int, layout_version: int) -> _WritePlan:
+    steps: list[tuple[tuple[str, ...], Callable[..., None]]] = []
+    for group in _groups(OPERATIONS[opcode], layout_version):
+        part = group[0].part
+        steps.append((tuple(item.name for item in group), group[0].kind.write if part is None else part.write))
+    return tuple(steps)
+
+
+def encode_op(op: EditOp, layout_version: int) -> bytes:
+    """The bytes of `op` in `layout_version`, checksum included.
+
+    Fields that the layout does not hold are left out.
+
+    Raises:
+        UnsupportedLayoutError: the layout is none this catalogue describes.
+        OpEncodingError: a value does not fit in its field, or the operation is larger than MAX_OP_SIZE.
+    """
+    check_layout(layout_version)
+    framed = layout_version <= _LENGTH_SINCE
+    out = bytearray(b"\0" * (5 if framed else 1))
+    out[0] = op.opcode
+    out += _TXID.pack(op.txid)
+    step_names: tuple[str, ...] = ()
+    try:
+        for step_names, write in _write_plan(op.opcode, layout_version):
+            write(out, *[getattr(op, name) for name in step_names])
+    except OpEncodingError as error:
+        raise OpEncodingError(f"{op.name} {'/'.join(step_names)}: {error.problem}", txid=op.txid) from None
+    if len(out) + 4 > MAX_OP_SIZE:
+        raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {MAX_OP_SIZE}", txid=op.txid)
+    if framed:
+        out[1:5] = (len(out) - 1).to_bytes(4, "big")
+    out += _CHECKSUM.pack(crc32(out))
+    return bytes(out)
+
+
+def decode_op(
+    buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = MAX_OP_SIZE
+) -> tuple[EditOp, int]:
+    """The operation whose opcode is at `buffer[position]`, and the position after its checksum.
+
+    `layout_version` must have passed `check_layout`.
+
+    Raises:
+        UnknownOpcodeError: no supported release writes this opcode.
+        CorruptOpError: the operation is cut, its length is impossible, its checksum differs, a field does
+            not decode or bytes are left over.
+    """
+    if layout_version <= _LENGTH_SINCE:
+        return _decode_framed(buffer, position, layout_version, file, max_op_size)
+    return _decode_unframed(buffer, position, layout_version, file, max_op_size)
+
+
+def _decode_framed(
+    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
+) -> tuple[EditOp, int]:
+    available = len(buffer) - position
+    if available < 1:
+        raise CorruptOpError("no operation here", file=file, offset=position)
+    plan = _read_plan(buffer[position], layout_version)
+    if plan is None:
+        raise UnknownOpcodeError(buffer[position], file=file, offset=position)
+    if available < _FRAME.size:
+        raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
+    _, length, txid = _FRAME.unpack_from(buffer, position)
+    if not _MIN_LENGTH <= length <= max_op_size - 5:
+        raise CorruptOpError(f"impossible operation length {length}", file=file, offset=position)
+    if available < length + 5:
+        raise CorruptOpError(
+            f"the operation is cut: {length + 5} bytes wanted where {available} are left",
+            file=file,
+            offset=position,
+            txid=txid,
+        )
+    end = position + 1 + length
+    frame = bytes(buffer[position:end])
+    expected = _CHECKSUM.unpack_from(buffer, end)[0]
+    if crc32(frame) != expected:
+        raise _checksum_error(crc32(frame), expected, file, position, txid)
+    reader = Reader(frame, _FRAME.size)
+    op = _decode_body(plan, reader, file, position, txid)
+    if reader.position != reader.limit:
+        left = reader.limit - reader.position
+        raise CorruptOpError(f"{left} bytes are left over in {op.name}", file=file, offset=position, txid=txid)
+    return op, end + 4
+
+
+def _decode_unframed(
+    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
+) -> tuple[EditOp, int]:
+    available = len(buffer) - position
+    if available < 1:
+        raise CorruptOpError("no operation here", file=file, offset=position)
+    plan = _read_plan(buffer[position], layout_version)
+    if plan is None:
+        raise UnknownOpcodeError(buffer[position], file=file, offset=position)
+    if available < _UNFRAMED.size:
+        raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
+    txid = _TXID.unpack_from(buffer, position + 1)[0]
+    reader = Reader(buffer, position + _UNFRAMED.size, min(len(buffer), position + max_op_size))
+    op = _decode_body(plan, reader, file, position, txid)
+    end = reader.position
+    if reader.remaining < 4:
+        raise CorruptOpError("the operation is cut in its checksum", file=file, offset=position, txid=txid)
+    actual, expected = crc32(bytes(buffer[position:end])), _CHECKSUM.unpack_from(buffer, end)[0]
+    if actual != expected:
+        raise _checksum_error(actual, expected, file, position, txid)
+    return op, end + 4
+
+
+def _decode_body(plan: _ReadPlan, reader: Reader, file: str, position: int, txid: int) -> EditOp:
+    try:
+        values = [read(reader) for read in plan.reads]
+    except CorruptOpError as error:
+        problem = f"{plan.operation.name}: {error.problem}"
+        raise CorruptOpError(problem, file=file, offset=position, txid=txid) from None
+    members = dict(zip(plan.names, values, strict=True))
+    for key, names in plan.parts:
+        members.update(zip(names, members.pop(key), strict=True))
+    return plan.operation(txid=txid, offset=position, **members)
+
+
+def _checksum_error(actual: int, expected: int, file: str, position: int, txid: int) -> CorruptOpError:
+    return CorruptOpError(
+        f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}",
+        file=file,
+        offset=position,
+        txid=txid,
+    )

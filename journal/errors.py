@@ -1,0 +1,127 @@
+"""Errors of the edit log: each names the file, the byte offset and the txid as far as they are known."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
+
+__all__ = [
+    "CorruptHeaderError",
+    "CorruptOpError",
+    "JournalError",
+    "JournalStorageError",
+    "OpEncodingError",
+    "SegmentError",
+    "TransactionGapError",
+    "UnknownOpcodeError",
+    "UnsupportedLayoutError",
+]
+
+
+class JournalError(HdfsError):
+    """Root of the edit log's errors. `offset` counts bytes from the start of `file`."""
+
+    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+    default_hint: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str = "",
+        offset: int | None = None,
+        txid: int | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__("", hint=hint or self.default_hint)
+        self.problem = problem
+        self.file = file
+        self.offset = offset
+        self.txid = txid
+        self._describe()
+
+    def locate(self, *, txid: int) -> Self:
+        """Name `txid` as the place of the error, and return it."""
+        self.txid = txid
+        self._describe()
+        return self
+
+    def _describe(self) -> None:
+        where = [self.file] if self.file else []
+        if self.offset is not None:
+            where.append(f"at byte {self.offset}")
+        if self.txid is not None:
+            where.append(f"txid {self.txid}")
+        self.message = f"{', '.join(where)}: {self.problem}" if where else self.problem
+        self.args = (self.message,)
+
+
+class CorruptHeaderError(JournalError):
+    """The first bytes of a segment are not a header: too short, or never written."""
+
+    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+
+
+class UnsupportedLayoutError(JournalError):
+    """A segment of a layout version, or with layout flags, that this program does not know."""
+
+    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    default_hint = "Use a release of this program that knows the layout version of this cluster."
+
+
+class CorruptOpError(JournalError):
+    """An operation that is cut, does not match its checksum or does not decode."""
+
+    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+
+
+class UnknownOpcodeError(CorruptOpError):
+    """An opcode that no supported release writes."""
+
+    default_hint = "Use a release of this program that knows this operation, or fetch the segment again."
+
+    def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
+        super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)
+        self.opcode = opcode
+
+
+class OpEncodingError(JournalError):
+    """A value of an operation that its field in the file cannot hold."""
+
+    default_hint = "Correct the value of the named operation; nothing was written."
+
+
+class TransactionGapError(JournalError):
+    """Transactions are missing, or come out of order. `found` is None when nothing follows."""
+
+    default_hint = "Fetch the missing transactions from the NameNode or from another journal directory."
+
+    def __init__(
+        self,
+        expected: int,
+        found: int | None,
+        *,
+        problem: str = "",
+        file: str = "",
+        offset: int | None = None,
+    ) -> None:
+        if not problem:
+            problem = "out of order" if found is not None and found < expected else "gap in the edit log"
+            problem += f": expected txid {expected}, found {'no further transaction' if found is None else found}"
+        super().__init__(problem, file=file, offset=offset, txid=found)
+        self.expected = expected
+        self.found = found
+
+
+class SegmentError(JournalError):
+    """A segment as a whole is not what its name or its state promises."""
+
+    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+
+
+class JournalStorageError(JournalError):
+    """No directory is left to which the edit log can be written; `__cause__` is the last failure."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE
+    default_hint = "Free or repair the disk of the edits directory, then start again: recovery keeps what was synced."

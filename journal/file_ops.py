@@ -1,0 +1,231 @@
+"""Operations on files and directories (FSEditLogOp): create, write, close, rename, delete."""
+
+from __future__ import annotations
+
+from journal.attribute_kinds import ACL_ENTRIES, XATTRS
+from journal.compound_kinds import (
+    BLOCK_ARRAY,
+    COMPACT_BLOCKS,
+    PERMISSION_STATUS,
+    TIMESTAMP_TWICE,
+    TRUNCATE_BLOCK,
+)
+from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHORT, STR, STR_LIST
+from journal.operation import EditOp, XmlConstant, field, operation
+from journal.values import AclEntry, Block, PermissionStatus, XAttr
+
+__all__ = [
+    "NO_CALL_ID",
+    "RENAME_OVERWRITE",
+    "AddBlockOp",
+    "AddOp",
+    "AppendOp",
+    "CloseOp",
+    "ConcatDeleteOp",
+    "DeleteOp",
+    "MkdirOp",
+    "RenameOldOp",
+    "RenameOp",
+    "SymlinkOp",
+    "TruncateOp",
+    "UpdateBlocksOp",
+]
+
+NO_CALL_ID = -2  # RpcConstants.INVALID_CALL_ID: the operation came with no RPC to remember
+RENAME_OVERWRITE = 1  # Options.Rename.OVERWRITE
+LENGTH = XmlConstant("LENGTH", "0")
+_FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
+
+
+@operation(
+    0,
+    "OP_ADD",
+    xml=(
+        LENGTH,
+        *_FILE_XML,
+        "client_name",
+        "client_machine",
+        "overwrite",
+        "blocks",
+        "permissions",
+        "acl_entries",
+        "erasure_coding_policy_id",
+        "rpc_client_id",
+        "rpc_call_id",
+    ),
+)
+class AddOp(EditOp):
+    """A new file, or the old form of append when the path exists and is closed. Times in ms."""
+
+    inode_id: int = field(LONG, xml="INODEID")
+    path: str = field(STR, xml="PATH")
+    replication: int = field(SHORT, xml="REPLICATION")
+    mtime: int = field(LONG, xml="MTIME")
+    atime: int = field(LONG, xml="ATIME")
+    block_size: int = field(LONG, xml="BLOCKSIZE")
+    blocks: tuple[Block, ...] = field(BLOCK_ARRAY, xml="BLOCK", default=())
+    permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
+    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", since=-53, default=None)
+    xattrs: tuple[XAttr, ...] = field(XATTRS, since=-57, default=())
+    client_name: str = field(STR, xml="CLIENT_NAME")
+    client_machine: str = field(STR, xml="CLIENT_MACHINE")
+    overwrite: bool = field(BOOL, xml="OVERWRITE", since=-58, default=False)
+    storage_policy_id: int = field(BYTE, since=-60, default=0)
+    erasure_coding_policy_id: int = field(BYTE, xml="ERASURE_CODING_POLICY_ID", since=-64, default=0)
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(
+    9,
+    "OP_CLOSE",
+    xml=(
+        LENGTH,
+        *_FILE_XML,
+        XmlConstant("CLIENT_NAME", ""),
+        XmlConstant("CLIENT_MACHINE", ""),
+        XmlConstant("OVERWRITE", "false"),
+        "blocks",
+        "permissions",
+    ),
+)
+class CloseOp(EditOp):
+    """The end of writing a file, with its full block list. Hadoop writes 0 for the inode id."""
+
+    inode_id: int = field(LONG, xml="INODEID", default=0)
+    path: str = field(STR, xml="PATH")
+    replication: int = field(SHORT, xml="REPLICATION")
+    mtime: int = field(LONG, xml="MTIME")
+    atime: int = field(LONG, xml="ATIME")
+    block_size: int = field(LONG, xml="BLOCKSIZE")
+    blocks: tuple[Block, ...] = field(BLOCK_ARRAY, xml="BLOCK", default=())
+    permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
+
+
+@operation(47, "OP_APPEND")
+class AppendOp(EditOp):
+    """A closed file is open for append; `new_block` leaves the last block as it is."""
+
+    path: str = field(STR, xml="PATH")
+    client_name: str = field(STR, xml="CLIENT_NAME")
+    client_machine: str = field(STR, xml="CLIENT_MACHINE")
+    new_block: bool = field(BOOL, xml="NEWBLOCK")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(33, "OP_ADD_BLOCK")
+class AddBlockOp(EditOp):
+    """A block is added: `blocks` is the penultimate one, if any, in its final length, and the new one."""
+
+    path: str = field(STR, xml="PATH")
+    blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(25, "OP_UPDATE_BLOCKS")
+class UpdateBlocksOp(EditOp):
+    """The whole block list of a file under construction."""
+
+    path: str = field(STR, xml="PATH")
+    blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(46, "OP_TRUNCATE")
+class TruncateOp(EditOp):
+    """A file is cut to `new_length` bytes; `truncate_block` is set when that lies inside a block."""
+
+    src: str = field(STR, xml="SRC")
+    client_name: str = field(STR, xml="CLIENTNAME")
+    client_machine: str = field(STR, xml="CLIENTMACHINE")
+    new_length: int = field(LONG, xml="NEWLENGTH")
+    timestamp: int = field(LONG, xml="TIMESTAMP")
+    truncate_block: Block | None = field(TRUNCATE_BLOCK, xml="BLOCK", default=None)
+
+
+@operation(16, "OP_CONCAT_DELETE", xml=(LENGTH, "trg", "timestamp", "srcs", "rpc_client_id", "rpc_call_id"))
+class ConcatDeleteOp(EditOp):
+    """The blocks of `srcs` go to the end of `trg`; the sources are deleted."""
+
+    trg: str = field(STR, xml="TRG")
+    srcs: tuple[str, ...] = field(STR_LIST, xml="SOURCES")
+    timestamp: int = field(LONG, xml="TIMESTAMP")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(1, "OP_RENAME_OLD", xml=(LENGTH, "src", "dst", "timestamp", "rpc_client_id", "rpc_call_id"))
+class RenameOldOp(EditOp):
+    """The rename without options, which moves into an existing directory."""
+
+    src: str = field(STR, xml="SRC")
+    dst: str = field(STR, xml="DST")
+    timestamp: int = field(LONG, xml="TIMESTAMP")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(15, "OP_RENAME", xml=(LENGTH, "src", "dst", "timestamp", "options", "rpc_client_id", "rpc_call_id"))
+class RenameOp(EditOp):
+    """The rename with options; `options` has one byte for each, RENAME_OVERWRITE among them."""
+
+    src: str = field(STR, xml="SRC")
+    dst: str = field(STR, xml="DST")
+    timestamp: int = field(LONG, xml="TIMESTAMP")
+    options: bytes = field(RENAME_OPTIONS, xml="OPTIONS", default=b"")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(2, "OP_DELETE", xml=(LENGTH, "path", "timestamp", "rpc_client_id", "rpc_call_id"))
+class DeleteOp(EditOp):
+    """A file or a whole directory is deleted."""
+
+    path: str = field(STR, xml="PATH")
+    timestamp: int = field(LONG, xml="TIMESTAMP")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(3, "OP_MKDIR", xml=(LENGTH, "inode_id", "path", "timestamp", "permissions", "acl_entries", "xattrs"))
+class MkdirOp(EditOp):
+    """A new directory. `atime` is None when its slot repeats `timestamp`, as Hadoop writes it."""
+
+    inode_id: int = field(LONG, xml="INODEID")
+    path: str = field(STR, xml="PATH")
+    timestamp: int = field(LONG, xml="TIMESTAMP", part=TIMESTAMP_TWICE)
+    atime: int | None = field(LONG, part=TIMESTAMP_TWICE, default=None)
+    permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
+    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", since=-53, default=None)
+    xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", since=-57, default=())
+
+
+@operation(
+    17,
+    "OP_SYMLINK",
+    xml=(
+        LENGTH,
+        "inode_id",
+        "path",
+        "target",
+        "mtime",
+        "atime",
+        "permissions",
+        "rpc_client_id",
+        "rpc_call_id",
+    ),
+)
+class SymlinkOp(EditOp):
+    """A new symbolic link to `target`."""
+
+    inode_id: int = field(LONG, xml="INODEID")
+    path: str = field(STR, xml="PATH")
+    target: str = field(STR, xml="VALUE")
+    mtime: int = field(LONG, xml="MTIME")
+    atime: int = field(LONG, xml="ATIME")
+    permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

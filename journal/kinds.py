@@ -1,0 +1,206 @@
+"""Field kinds: how one value is read and written as bytes, as OEV XML and as JSON."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from journal import primitives
+from journal.errors import CorruptOpError, OpEncodingError
+from journal.primitives import Reader
+
+__all__ = [
+    "BOOL",
+    "BYTE",
+    "CLIENT_ID",
+    "INT",
+    "LONG",
+    "MODE",
+    "NULLABLE_STR",
+    "RENAME_OPTIONS",
+    "SHORT",
+    "STR",
+    "STR_LIST",
+    "Json",
+    "Kind",
+    "Part",
+    "XmlSink",
+    "xml_text",
+]
+
+Json = Any
+
+
+class XmlSink(Protocol):
+    """Receives the elements of one operation in order."""
+
+    def leaf(self, tag: str, text: str) -> None: ...
+    def open(self, tag: str) -> None: ...
+    def close(self, tag: str) -> None: ...
+
+
+def xml_text(sink: XmlSink, tag: str, value: Any) -> None:
+    """One element that holds `str(value)`."""
+    sink.leaf(tag, str(value))
+
+
+def _as_it_is(value: Any) -> Json:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The codecs of one kind of field.
+
+    `read` raises CorruptOpError and `write` raises OpEncodingError; `to_json` and `from_json` are inverse.
+    """
+
+    name: str
+    read: Callable[[Reader], Any]
+    write: Callable[[bytearray, Any], None]
+    xml: Callable[[XmlSink, str, Any], None] = xml_text
+    to_json: Callable[[Any], Json] = _as_it_is
+    from_json: Callable[[Json], Any] = _as_it_is
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Consecutive fields that share one encoding in the file, such as one protobuf message.
+
+    `read` returns the values of the fields in order, `write` takes them in order.
+    """
+
+    name: str
+    read: Callable[[Reader], tuple[Any, ...]]
+    write: Callable[..., None]
+
+
+def _xml_bool(sink: XmlSink, tag: str, value: bool) -> None:
+    sink.leaf(tag, "true" if value else "false")
+
+
+BYTE = Kind("byte", Reader.i8, primitives.write_byte)
+BOOL = Kind("bool", Reader.boolean, primitives.write_bool, _xml_bool)
+SHORT = Kind("short", Reader.i16, primitives.write_short)
+INT = Kind("int", Reader.i32, primitives.write_int)
+LONG = Kind("long", Reader.i64, primitives.write_long)
+STR = Kind("STR", Reader.string, primitives.write_str)
+
+
+def _xml_mode(sink: XmlSink, tag: str, value: int) -> None:
+    sink.leaf(tag, str(value & 0o1777))
+
+
+MODE = Kind("MODE", Reader.u16, primitives.write_unsigned_short, _xml_mode)
+
+
+def _read_nullable(reader: Reader) -> str | None:
+    return reader.string() or None
+
+
+def _write_nullable(out: bytearray, value: str | None) -> None:
+    primitives.write_str(out, value or "")
+
+
+def _xml_nullable(sink: XmlSink, tag: str, value: str | None) -> None:
+    if value is not None:
+        sink.leaf(tag, value)
+
+
+NULLABLE_STR = Kind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable)
+
+
+def _read_client_id(reader: Reader) -> bytes:
+    value = reader.bytes16()
+    if len(value) not in (0, 16):
+        raise CorruptOpError(f"an RPC client id has 0 or 16 bytes, not {len(value)}")
+    return value
+
+
+def _write_client_id(out: bytearray, value: bytes) -> None:
+    if len(value) not in (0, 16):
+        raise OpEncodingError(f"an RPC client id has 0 or 16 bytes, not {len(value)}")
+    primitives.write_bytes16(out, value)
+
+
+def _client_id_text(value: bytes) -> str:
+    return str(uuid.UUID(bytes=value)) if value else ""
+
+
+def _client_id_of(text: str) -> bytes:
+    return uuid.UUID(text).bytes if text else b""
+
+
+def _xml_client_id(sink: XmlSink, tag: str, value: bytes) -> None:
+    sink.leaf(tag, _client_id_text(value))
+
+
+CLIENT_ID = Kind("client id", _read_client_id, _write_client_id, _xml_client_id, _client_id_text, _client_id_of)
+
+_RENAME_OPTION_NAMES = ("NONE", "OVERWRITE", "TO_TRASH")
+
+
+def _read_rename_options(reader: Reader) -> bytes:
+    return _checked_options(reader.bytes32(), CorruptOpError)
+
+
+def _write_rename_options(out: bytearray, value: bytes) -> None:
+    primitives.write_bytes32(out, _checked_options(value, OpEncodingError))
+
+
+def _checked_options(value: bytes, error: type[CorruptOpError] | type[OpEncodingError]) -> bytes:
+    for option in value:
+        if option >= len(_RENAME_OPTION_NAMES):
+            raise error(f"unknown rename option {option}")
+    return value
+
+
+def _xml_rename_options(sink: XmlSink, tag: str, value: bytes) -> None:
+    sink.leaf(tag, "|".join(_RENAME_OPTION_NAMES[option] for option in value))
+
+
+def _options_to_json(value: bytes) -> Json:
+    return [_RENAME_OPTION_NAMES[option] for option in value]
+
+
+def _options_from_json(value: Json) -> bytes:
+    return bytes(_RENAME_OPTION_NAMES.index(name) for name in value)
+
+
+RENAME_OPTIONS = Kind(
+    "rename options",
+    _read_rename_options,
+    _write_rename_options,
+    _xml_rename_options,
+    _options_to_json,
+    _options_from_json,
+)
+
+_MAX_CONCAT_SOURCES = 1024 * 1024
+
+
+def _read_str_list(reader: Reader) -> tuple[str, ...]:
+    size = reader.count(reader.i32(), 2, "strings")
+    if size > _MAX_CONCAT_SOURCES:
+        raise CorruptOpError(f"{size} concat sources are more than {_MAX_CONCAT_SOURCES}")
+    return tuple(reader.string() for _ in range(size))
+
+
+def _write_str_list(out: bytearray, value: tuple[str, ...]) -> None:
+    if len(value) > _MAX_CONCAT_SOURCES:
+        raise OpEncodingError(f"{len(value)} concat sources are more than {_MAX_CONCAT_SOURCES}")
+    primitives.write_int(out, len(value))
+    for text in value:
+        primitives.write_str(out, text)
+
+
+def _xml_str_list(sink: XmlSink, tag: str, value: tuple[str, ...]) -> None:
+    sink.open(tag)
+    for number, text in enumerate(value, 1):
+        sink.leaf(f"SOURCE{number}", text)
+    sink.close(tag)
+
+
+STR_LIST = Kind("STR list", _read_str_list, _write_str_list, _xml_str_list, list, tuple)

@@ -1,0 +1,128 @@
+"""How an operation is declared: `EditOp`, `operation` and `field`. The codecs read the declarations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+
+from journal.kinds import Kind, Part
+
+__all__ = [
+    "INVALID_TXID",
+    "EditOp",
+    "OpField",
+    "XmlConstant",
+    "declared_operations",
+    "field",
+    "operation",
+]
+
+INVALID_TXID = -12345
+_SPEC = "edit_op_field"
+_OpT = TypeVar("_OpT", bound="EditOp")
+_declared: dict[int, type[EditOp]] = {}
+
+
+class XmlConstant(NamedTuple):
+    """An element that OEV writes although no field stands behind it."""
+
+    tag: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpField:
+    """A field as declared: its attribute, kind, XML tag, and the layout version it came with.
+
+    `since` is None for a field of every layout; `part` joins consecutive fields of one encoding.
+    """
+
+    name: str
+    kind: Kind
+    tag: str | None
+    since: int | None
+    part: Part | None
+    default: Any
+
+    def present_in(self, layout_version: int) -> bool:
+        return self.since is None or layout_version <= self.since
+
+
+def field(
+    kind: Kind,
+    *,
+    xml: str | None = None,
+    since: int | None = None,
+    part: Part | None = None,
+    default: Any = dataclasses.MISSING,
+) -> Any:
+    """Declare a field of an operation, in the order of the bytes.
+
+    Args:
+        kind: its codecs.
+        xml: its OEV tag; None when OEV leaves it out.
+        since: the layout version from which on the bytes hold it; older ones give `default`.
+        part: shared encoding of this field and its neighbours with the same `part`.
+        default: value when the constructor is not given one; without it the constructor demands one.
+    """
+    spec = OpField("", kind, xml, since, part, default)
+    return dataclasses.field(default=default, metadata={_SPEC: spec})
+
+
+@dataclass(slots=True, kw_only=True)
+class EditOp:
+    """Base of all edit log operations.
+
+    `txid` is INVALID_TXID until one is assigned; `offset` is the position of the opcode byte in its file,
+    -1 when it was not read from one, and takes no part in comparisons.
+    """
+
+    opcode: ClassVar[int] = -1
+    name: ClassVar[str] = ""
+    fields: ClassVar[tuple[OpField, ...]] = ()
+    xml_items: ClassVar[tuple[OpField | XmlConstant, ...]] = ()
+
+    txid: int = INVALID_TXID
+    offset: int = dataclasses.field(default=-1, compare=False, repr=False)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def operation(
+    opcode: int, name: str, *, xml: tuple[str | XmlConstant, ...] | None = None
+) -> Callable[[type[_OpT]], type[_OpT]]:
+    """Make a class the declaration of `opcode`.
+
+    Args:
+        opcode: the byte in the file.
+        name: FSEditLogOpCodes name.
+        xml: order of attributes and constant elements in OEV XML, where it is not the order of the bytes.
+    """
+
+    def declare(cls: type[_OpT]) -> type[_OpT]:
+        declared = dataclass(slots=True, kw_only=True)(cls)
+        fields = tuple(
+            dataclasses.replace(item.metadata[_SPEC], name=item.name)
+            for item in dataclasses.fields(declared)
+            if _SPEC in item.metadata
+        )
+        by_name = {item.name: item for item in fields}
+        declared.opcode = opcode
+        declared.name = name
+        declared.fields = fields
+        declared.xml_items = tuple(
+            item if isinstance(item, XmlConstant) else by_name[item]
+            for item in (xml if xml is not None else tuple(by_name))
+        )
+        if opcode in _declared:
+            raise ValueError(f"opcode {opcode} is declared as {_declared[opcode].name} and as {name}")
+        _declared[opcode] = declared
+        return declared
+
+    return declare
+
+
+def declared_operations() -> dict[int, type[EditOp]]:
+    """Opcode to class, of the operations declared so far."""
+    return dict(_declared)

@@ -1,0 +1,306 @@
+"""Primitive encodings of operations (Java's DataOutput, Hadoop's Text, WritableUtils, DeprecatedUTF8)."""
+
+from __future__ import annotations
+
+import re
+import struct
+from mmap import mmap
+from struct import Struct
+
+from journal.errors import CorruptOpError, OpEncodingError
+
+__all__ = [
+    "Buffer",
+    "Reader",
+    "decode_cesu8",
+    "encode_cesu8",
+    "write_bool",
+    "write_byte",
+    "write_bytes16",
+    "write_bytes32",
+    "write_delimited",
+    "write_int",
+    "write_long",
+    "write_short",
+    "write_str",
+    "write_text",
+    "write_unsigned_short",
+    "write_varint",
+    "write_vint",
+    "write_vlong",
+]
+
+Buffer = bytes | bytearray | memoryview | mmap
+
+_BYTE = Struct(">b")
+_UINT16 = Struct(">H")
+_SHORT = Struct(">h")
+_INT = Struct(">i")
+_LONG = Struct(">q")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def decode_cesu8(raw: bytes) -> str:
+    """Decode DeprecatedUTF8: UTF-8 per UTF-16 unit, surrogate pairs joined, lone surrogates kept.
+
+    Raises:
+        ValueError: `raw` is no such encoding.
+    """
+    if raw.isascii():
+        return raw.decode("ascii")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        units = raw.decode("utf-8", "surrogatepass")
+        return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def encode_cesu8(text: str) -> bytes:
+    """Encode DeprecatedUTF8, the inverse of `decode_cesu8`: three bytes for each surrogate."""
+    if text.isascii():
+        return text.encode("ascii")
+    return _ASTRAL.sub(_surrogates, text).encode("utf-8", "surrogatepass")
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+class Reader:
+    """Reads primitives from `buffer[position:limit]`; every method moves `position` past what it read.
+
+    Raises (every method): CorruptOpError, without a place, when the bytes end early or are no such value.
+    """
+
+    __slots__ = ("buffer", "limit", "position")
+
+    def __init__(self, buffer: Buffer, position: int = 0, limit: int | None = None) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.limit = len(buffer) if limit is None else limit
+
+    @property
+    def remaining(self) -> int:
+        return self.limit - self.position
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        start = self.position
+        end = start + size
+        if size < 0 or end > self.limit:
+            raise CorruptOpError(f"{size} bytes wanted where {self.limit - start} are left")
+        self.position = end
+        return bytes(self.buffer[start:end])
+
+    def i8(self) -> int:
+        return self._fixed(_BYTE)
+
+    def u8(self) -> int:
+        position = self.position
+        if position >= self.limit:
+            raise CorruptOpError("1 byte wanted where none is left")
+        self.position = position + 1
+        return self.buffer[position]
+
+    def boolean(self) -> bool:
+        return self.u8() != 0
+
+    def i16(self) -> int:
+        return self._fixed(_SHORT)
+
+    def u16(self) -> int:
+        return self._fixed(_UINT16)
+
+    def i32(self) -> int:
+        return self._fixed(_INT)
+
+    def i64(self) -> int:
+        position = self.position
+        end = position + 8
+        if end > self.limit:
+            raise CorruptOpError(f"8 bytes wanted where {self.limit - position} are left")
+        self.position = end
+        value: int = _LONG.unpack_from(self.buffer, position)[0]
+        return value
+
+    def _fixed(self, form: Struct) -> int:
+        position = self.position
+        end = position + form.size
+        if end > self.limit:
+            raise CorruptOpError(f"{form.size} bytes wanted where {self.limit - position} are left")
+        self.position = end
+        value: int = form.unpack_from(self.buffer, position)[0]
+        return value
+
+    def string(self) -> str:
+        """STR: a 16-bit byte length and DeprecatedUTF8."""
+        buffer = self.buffer
+        start = self.position + 2
+        limit = self.limit
+        if start > limit:
+            raise CorruptOpError(f"2 bytes wanted where {limit - self.position} are left")
+        end = start + _UINT16.unpack_from(buffer, start - 2)[0]
+        if end > limit:
+            raise CorruptOpError(f"a string of {end - start} bytes where {limit - start} are left")
+        self.position = end
+        raw = bytes(buffer[start:end])
+        try:
+            return decode_cesu8(raw)
+        except UnicodeDecodeError as error:
+            raise CorruptOpError(f"a string is not UTF-8: {error}") from None
+
+    def text(self) -> str:
+        """TEXT: a VINT byte length and UTF-8."""
+        raw = self.take(self.vint())
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptOpError(f"a text is not UTF-8: {error}") from None
+
+    def vlong(self) -> int:
+        """VLONG of WritableUtils: -112..127 in one byte, else a length byte and the magnitude."""
+        first = self.i8()
+        if first >= -112:
+            return first
+        if first >= -120:
+            return self._magnitude(-112 - first)
+        return ~self._magnitude(-120 - first)
+
+    def _magnitude(self, size: int) -> int:
+        value = int.from_bytes(self.take(size), "big")
+        if value > _LONG_MAX:
+            raise CorruptOpError("a variable-length number is beyond 64 bits")
+        return value
+
+    def vint(self) -> int:
+        """VINT: a VLONG within 32 bits."""
+        value = self.vlong()
+        if not -(1 << 31) <= value < 1 << 31:
+            raise CorruptOpError(f"variable-length number {value} is beyond 32 bits")
+        return value
+
+    def count(self, size: int, smallest: int, what: str) -> int:
+        """`size` as a number of elements that take at least `smallest` bytes each."""
+        if size < 0 or size * smallest > self.limit - self.position:
+            raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
+        return size
+
+    def bytes16(self) -> bytes:
+        """BYTES: a 16-bit length and that many bytes."""
+        return self.take(self.u16())
+
+    def bytes32(self) -> bytes:
+        """BytesWritable: a 32-bit length and that many bytes."""
+        return self.take(self.i32())
+
+    def varint(self) -> int:
+        """A protobuf varint of at most 32 bits."""
+        value = shift = 0
+        while True:
+            byte = self.u8()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                raise CorruptOpError("a protobuf length has more than 5 bytes")
+        if value >= 1 << 31:
+            raise CorruptOpError(f"protobuf length {value} is beyond 31 bits")
+        return value
+
+    def delimited(self) -> bytes:
+        """A protobuf message with its varint length before it; returns the message's bytes."""
+        return self.take(self.varint())
+
+
+def _pack(out: bytearray, form: Struct, value: int, what: str) -> None:
+    try:
+        out += form.pack(value)
+    except struct.error:
+        raise OpEncodingError(f"{value!r} does not fit in a {what}") from None
+
+
+def write_byte(out: bytearray, value: int) -> None:
+    _pack(out, _BYTE, value, "signed byte")
+
+
+def write_bool(out: bytearray, value: bool) -> None:
+    out.append(1 if value else 0)
+
+
+def write_short(out: bytearray, value: int) -> None:
+    _pack(out, _SHORT, value, "16-bit number")
+
+
+def write_unsigned_short(out: bytearray, value: int) -> None:
+    _pack(out, _UINT16, value, "unsigned 16-bit number")
+
+
+def write_int(out: bytearray, value: int) -> None:
+    _pack(out, _INT, value, "32-bit number")
+
+
+def write_long(out: bytearray, value: int) -> None:
+    _pack(out, _LONG, value, "64-bit number")
+
+
+def write_str(out: bytearray, value: str) -> None:
+    """STR; a string that needs more than 65535 bytes is refused, where Hadoop would cut it."""
+    write_bytes16(out, encode_cesu8(value))
+
+
+def write_bytes16(out: bytearray, value: bytes) -> None:
+    if len(value) > 0xFFFF:
+        raise OpEncodingError(f"{len(value)} bytes are more than the 65535 that a string field holds")
+    out += _UINT16.pack(len(value))
+    out += value
+
+
+def write_bytes32(out: bytearray, value: bytes) -> None:
+    write_int(out, len(value))
+    out += value
+
+
+def write_text(out: bytearray, value: str) -> None:
+    try:
+        raw = value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise OpEncodingError(f"a text field cannot hold this string: {error}") from None
+    write_vint(out, len(raw))
+    out += raw
+
+
+def write_vlong(out: bytearray, value: int) -> None:
+    """VLONG, in its shortest form as Hadoop writes it."""
+    if -112 <= value <= 127:
+        out += _BYTE.pack(value)
+        return
+    if not _LONG_MIN <= value <= _LONG_MAX:
+        raise OpEncodingError(f"{value} does not fit in a 64-bit number")
+    magnitude = value if value >= 0 else ~value
+    size = (magnitude.bit_length() + 7) // 8
+    out += _BYTE.pack((-112 if value >= 0 else -120) - size)
+    out += magnitude.to_bytes(size, "big")
+
+
+def write_vint(out: bytearray, value: int) -> None:
+    """VINT: a VLONG that must fit in 32 bits."""
+    if not -(1 << 31) <= value < 1 << 31:
+        raise OpEncodingError(f"{value} does not fit in a 32-bit number")
+    write_vlong(out, value)
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """A protobuf varint; `value` must not be negative."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_delimited(out: bytearray, message: bytes) -> None:
+    """A protobuf message with its varint length before it."""
+    write_varint(out, len(message))
+    out += message

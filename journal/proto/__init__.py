@@ -1,0 +1,1 @@
+"""Messages inside edit log operations, compiled by `hatch_build.py`."""

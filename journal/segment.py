@@ -1,0 +1,204 @@
+"""An edit log segment as bytes: header, the sequence of operations, its end, and what a crash left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from journal.binary_codec import (
+    MAX_OP_SIZE,
+    TERMINATOR,
+    check_layout,
+    decode_op,
+)
+from journal.errors import (
+    CorruptHeaderError,
+    CorruptOpError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.operation import EditOp
+from journal.ops import OPERATIONS
+from journal.primitives import Buffer
+
+__all__ = [
+    "HEADER_SIZE",
+    "SegmentScan",
+    "decode_header",
+    "encode_header",
+    "iter_ops",
+    "scan_segment",
+]
+
+HEADER_SIZE = 8
+_HEADER = Struct(">ii")
+_NEVER_WRITTEN = -1  # a preallocated file of 0xFF
+_PADDING = b"\x00\xff"
+_PADDING_STEP = 1 << 20
+_TXID = Struct(">q")
+
+
+class SegmentScan(NamedTuple):
+    """What a scan found: txids are None when no operation is whole.
+
+    `end` is the position after the last good operation before the first fault; `corrupt` tells that a
+    whole operation with a later txid lies behind a damaged one, so that cutting at `end` would lose it.
+    """
+
+    layout_version: int
+    first_txid: int | None
+    last_txid: int | None
+    end: int
+    corrupt: bool
+
+
+def encode_header(layout_version: int) -> bytes:
+    """The header of a segment: layout version and no layout flags.
+
+    Raises:
+        UnsupportedLayoutError: the catalogue does not describe this layout.
+    """
+    check_layout(layout_version)
+    return _HEADER.pack(layout_version, 0)
+
+
+def decode_header(buffer: Buffer, *, file: str = "") -> int:
+    """Layout version of the segment in `buffer`, whose operations start at HEADER_SIZE.
+
+    Raises:
+        CorruptHeaderError: the file is too short, or was allocated but never written.
+        UnsupportedLayoutError: a layout or layout flags that are unknown.
+    """
+    if len(buffer) < 4:
+        raise CorruptHeaderError(f"the header is cut after {len(buffer)} bytes", file=file, offset=0)
+    layout_version = int.from_bytes(buffer[0:4], "big", signed=True)
+    if layout_version == _NEVER_WRITTEN:
+        raise CorruptHeaderError("the file was allocated, but no header was written", file=file, offset=0)
+    check_layout(layout_version, file=file)
+    if len(buffer) < HEADER_SIZE:
+        raise CorruptHeaderError(f"the header is cut after {len(buffer)} bytes", file=file, offset=0)
+    flags = int.from_bytes(buffer[4:8], "big", signed=True)
+    if flags < 0:
+        raise CorruptHeaderError(f"the number of layout flags is {flags}", file=file, offset=4)
+    if flags > 0:
+        raise UnsupportedLayoutError(f"{flags} unknown layout flags", file=file, offset=4)
+    return layout_version
+
+
+def iter_ops(
+    buffer: Buffer,
+    *,
+    file: str = "",
+    first_txid: int | None = None,
+    last_txid: int | None = None,
+    from_txid: int | None = None,
+    in_progress: bool = False,
+    max_op_size: int = MAX_OP_SIZE,
+) -> Iterator[EditOp]:
+    """The operations of a segment in order of txid.
+
+    Args:
+        buffer: the whole file.
+        file: its name, for errors.
+        first_txid: the txid that the first operation must have.
+        last_txid: of a finalized segment: reading stops after it, and what follows is not looked at.
+        from_txid: operations before it are checked but not returned.
+        in_progress: a damaged tail with no whole operation behind it is the end, not an error.
+        max_op_size: limit of one operation in bytes.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptOpError: an operation does not decode, or bytes follow the terminator.
+        TransactionGapError: a txid is not the one after its predecessor.
+        SegmentError: the segment ends before `last_txid`.
+    """
+    layout_version = decode_header(buffer, file=file)
+    position = HEADER_SIZE
+    expected = first_txid
+    while last_txid is None or expected is None or expected <= last_txid:
+        if position >= len(buffer):
+            break
+        try:
+            if buffer[position] == TERMINATOR:
+                _check_padding(buffer, position, file)
+                break
+            op, following = decode_op(buffer, position, layout_version, file=file, max_op_size=max_op_size)
+        except CorruptOpError as error:
+            if in_progress and not _op_follows(buffer, position, layout_version, expected):
+                break
+            if expected is not None:
+                error.locate(txid=expected)
+            raise
+        if expected is not None and op.txid != expected:
+            raise TransactionGapError(expected, op.txid, file=file, offset=position)
+        if from_txid is None or op.txid >= from_txid:
+            yield op
+        expected = op.txid + 1
+        position = following
+    if last_txid is not None and (expected is None or expected <= last_txid):
+        reached = "holds no operation" if expected is None else f"ends before txid {expected}"
+        raise SegmentError(f"the segment {reached}, its name promises txid {last_txid}", file=file, offset=position)
+
+
+def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
+    """Find out how far an in-progress segment is good, as recovery after a crash does.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+    """
+    layout_version = decode_header(buffer, file=file)
+    position = HEADER_SIZE
+    first = last = None
+    expected = first_txid
+    corrupt = False
+    while position < len(buffer):
+        try:
+            if buffer[position] == TERMINATOR:
+                _check_padding(buffer, position, file)
+                break
+            op, following = decode_op(buffer, position, layout_version, file=file)
+        except CorruptOpError:
+            corrupt = _op_follows(buffer, position, layout_version, expected)
+            break
+        if expected is not None and op.txid != expected:
+            corrupt = True
+            break
+        first = op.txid if first is None else first
+        last = op.txid
+        expected = op.txid + 1
+        position = following
+    return SegmentScan(layout_version, first, last, position, corrupt)
+
+
+def _check_padding(buffer: Buffer, position: int, file: str) -> None:
+    """Only 0x00 and 0xFF may follow the terminator at `position`."""
+    for start in range(position, len(buffer), _PADDING_STEP):
+        chunk = bytes(buffer[start : start + _PADDING_STEP])
+        rest = chunk.lstrip(_PADDING)
+        if rest:
+            offset = start + len(chunk) - len(rest)
+            raise CorruptOpError(
+                f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
+            )
+
+
+def _op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> bool:
+    """Whether a whole operation of txid `least_txid` or later starts somewhere after `position`.
+
+    The bytes in between bound the txid from above, which spares a checksum over most of random junk.
+    """
+    txid_at, smallest = (5, 17) if layout_version <= -56 else (1, 13)
+    for start in range(position + 1, len(buffer) - smallest + 1):
+        if buffer[start] not in OPERATIONS:
+            continue
+        txid = _TXID.unpack_from(buffer, start + txid_at)[0]
+        if least_txid is not None and not 0 <= txid - least_txid <= (start - position) // smallest + 1:
+            continue
+        try:
+            decode_op(buffer, start, layout_version)
+        except CorruptOpError:
+            continue
+        return True
+    return False

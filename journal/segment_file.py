@@ -1,0 +1,144 @@
+"""Segment files in a directory: listing, choosing and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from hadoop_common.names import parse_segment
+from journal.binary_codec import MAX_OP_SIZE
+from journal.errors import SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.primitives import Buffer
+from journal.segment import iter_ops
+
+__all__ = [
+    "EditLogSegment",
+    "list_segments",
+    "map_file",
+    "read_ops",
+    "read_transactions",
+    "select_segments",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EditLogSegment:
+    """A segment file by its name: txids `first` to `last`, `last` None while it is in progress."""
+
+    first: int
+    last: int | None
+    path: Path
+
+    @property
+    def in_progress(self) -> bool:
+        return self.last is None
+
+
+def list_segments(directory: Path) -> list[EditLogSegment]:
+    """Finalized and in-progress segments of `directory`, by first and last txid, in-progress ones last.
+
+    Raises:
+        OSError: the directory cannot be read.
+        SegmentError: a name ends before it begins.
+    """
+    segments = []
+    for path in directory.iterdir():
+        name = parse_segment(path.name)
+        if name is None:
+            continue
+        if name.last is not None and name.last < name.first:
+            raise SegmentError(f"the name ends with txid {name.last}, before its first", file=path.name)
+        segments.append(EditLogSegment(name.first, name.last, path))
+    return sorted(segments, key=lambda item: (item.first, item.in_progress, item.last or 0))
+
+
+@contextmanager
+def map_file(path: Path) -> Iterator[Buffer]:
+    """The content of `path` as a read-only map; an empty file gives empty bytes.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as source:
+        if not source.seek(0, 2):
+            yield b""
+            return
+        with mmap(source.fileno(), 0, access=ACCESS_READ) as content:
+            yield content
+
+
+def read_ops(
+    segment: EditLogSegment, *, from_txid: int | None = None, max_op_size: int = MAX_OP_SIZE
+) -> Iterator[EditOp]:
+    """The operations of `segment`, from `from_txid` on, checked as `iter_ops` says.
+
+    Raises:
+        JournalError: see `iter_ops`.
+        OSError: the file cannot be read.
+    """
+    with map_file(segment.path) as content:
+        yield from iter_ops(
+            content,
+            file=segment.path.name,
+            first_txid=segment.first,
+            last_txid=segment.last,
+            from_txid=from_txid,
+            in_progress=segment.in_progress,
+            max_op_size=max_op_size,
+        )
+
+
+def read_transactions(
+    segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE
+) -> Iterator[EditOp]:
+    """The operations of `segments` (as `select_segments` gives them) in one sequence from `from_txid` on.
+
+    Raises:
+        JournalError: see `read_ops`.
+        TransactionGapError: a segment does not continue the one before it.
+        OSError: a file cannot be read.
+    """
+    expected = from_txid
+    for segment in segments:
+        for op in read_ops(segment, from_txid=expected, max_op_size=max_op_size):
+            if op.txid != expected:
+                raise TransactionGapError(expected, op.txid, file=segment.path.name, offset=op.offset)
+            yield op
+            expected += 1
+
+
+def select_segments(
+    segments: Iterable[EditLogSegment], from_txid: int, to_txid: int | None = None
+) -> list[EditLogSegment]:
+    """The finalized segments that hold `from_txid` .. `to_txid` without a gap, in order.
+
+    Without `to_txid` they reach as far as there are finalized segments; none at all gives an empty list.
+    Of segments with the same first txid the longest is taken. The first one may begin before `from_txid`.
+
+    Raises:
+        TransactionGapError: transactions are missing; names them and what comes next.
+    """
+    finalized = [(segment.first, segment.last, segment) for segment in segments if segment.last is not None]
+    wanted = max((last for _, last, _ in finalized), default=from_txid - 1) if to_txid is None else to_txid
+    selected = []
+    expected = from_txid
+    while expected <= wanted:
+        holding = [item for item in finalized if item[0] <= expected <= item[1]]
+        if not holding:
+            raise _gap(expected, wanted, [first for first, _, _ in finalized if first > expected])
+        _, last, segment = max(holding, key=lambda item: (item[1], item[0]))
+        selected.append(segment)
+        expected = last + 1
+    return selected
+
+
+def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
+    following = min(later, default=None)
+    missing_to = wanted if following is None else min(following - 1, wanted)
+    problem = f"gap in the edit log: no finalized segment holds txid {expected} .. {missing_to}"
+    problem += ", no later one exists" if following is None else f", the next available is {following}"
+    return TransactionGapError(expected, following, problem=problem)

@@ -1,0 +1,77 @@
+"""The open segment in one directory, as files: created, appended, synced and finalized durably."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from errno import EEXIST
+from io import FileIO
+from pathlib import Path
+
+from hadoop_common.durable import fsync_directory, rename_durably
+from hadoop_common.names import inprogress_name, segment_name
+from journal.segment import encode_header
+
+__all__ = ["SegmentStream"]
+
+
+class SegmentStream:
+    """`edits_inprogress_FIRST` of one directory."""
+
+    def __init__(self, directory: Path, first_txid: int, file: FileIO) -> None:
+        self.directory = directory
+        self.first_txid = first_txid
+        self._file = file
+
+    @property
+    def path(self) -> Path:
+        return self.directory / inprogress_name(self.first_txid)
+
+    @classmethod
+    def create(cls, directory: Path, first_txid: int, layout_version: int) -> SegmentStream:
+        """Create the file with its header, both durable.
+
+        Raises:
+            OSError: it exists already, or cannot be written; what was created is removed again.
+        """
+        header = encode_header(layout_version)
+        path = directory / inprogress_name(first_txid)
+        stream = cls(directory, first_txid, FileIO(path, "xb"))
+        try:
+            stream.append(header)
+            fsync_directory(directory)
+        except OSError:
+            stream.abort()
+            path.unlink(missing_ok=True)
+            raise
+        return stream
+
+    def append(self, data: bytes | bytearray) -> None:
+        """Write `data` at the end and sync the file.
+
+        Raises:
+            OSError: it may be written in part.
+        """
+        with memoryview(data) as rest:
+            written = 0
+            while written < len(rest):
+                written += self._file.write(rest[written:]) or 0
+        os.fsync(self._file.fileno())
+
+    def finalize(self, last_txid: int) -> Path:
+        """Close the file and give it its final name, durably.
+
+        Raises:
+            OSError: closing or renaming failed, or a segment of the final name exists; that one is not touched.
+        """
+        self._file.close()
+        target = self.directory / segment_name(self.first_txid, last_txid)
+        if target.exists():
+            raise FileExistsError(EEXIST, "a finalized segment of this name exists", str(target))
+        rename_durably(self.path, target)
+        return target
+
+    def abort(self) -> None:
+        """Close the file where it is, after an error that is reported; closing cannot make that worse."""
+        with suppress(OSError):
+            self._file.close()

@@ -1,0 +1,174 @@
+"""Operations on the state beside the tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
+
+from __future__ import annotations
+
+from journal.file_ops import NO_CALL_ID
+from journal.kinds import CLIENT_ID, INT, LONG, STR
+from journal.operation import EditOp, field, operation
+from journal.record_kinds import CACHE_DIRECTIVE, CACHE_POOL, DELEGATION_KEY, DELEGATION_TOKEN, EXTRA_OPTIONS
+from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
+
+__all__ = [
+    "AddCacheDirectiveOp",
+    "AddCachePoolOp",
+    "AddErasureCodingPolicyOp",
+    "AllocateBlockIdOp",
+    "CancelDelegationTokenOp",
+    "DisableErasureCodingPolicyOp",
+    "EnableErasureCodingPolicyOp",
+    "EndLogSegmentOp",
+    "GetDelegationTokenOp",
+    "ModifyCacheDirectiveOp",
+    "ModifyCachePoolOp",
+    "RemoveCacheDirectiveOp",
+    "RemoveCachePoolOp",
+    "RemoveErasureCodingPolicyOp",
+    "RenewDelegationTokenOp",
+    "RollingUpgradeFinalizeOp",
+    "RollingUpgradeStartOp",
+    "SetGenstampV1Op",
+    "SetGenstampV2Op",
+    "StartLogSegmentOp",
+    "UpdateMasterKeyOp",
+]
+
+
+@operation(24, "OP_START_LOG_SEGMENT")
+class StartLogSegmentOp(EditOp):
+    """The first operation of every segment."""
+
+
+@operation(23, "OP_END_LOG_SEGMENT")
+class EndLogSegmentOp(EditOp):
+    """The last operation of a segment that was closed in order."""
+
+
+@operation(10, "OP_SET_GENSTAMP_V1")
+class SetGenstampV1Op(EditOp):
+    genstamp: int = field(LONG, xml="GENSTAMP")
+
+
+@operation(31, "OP_SET_GENSTAMP_V2")
+class SetGenstampV2Op(EditOp):
+    genstamp: int = field(LONG, xml="GENSTAMPV2")
+
+
+@operation(32, "OP_ALLOCATE_BLOCK_ID")
+class AllocateBlockIdOp(EditOp):
+    block_id: int = field(LONG, xml="BLOCK_ID")
+
+
+@operation(18, "OP_GET_DELEGATION_TOKEN")
+class GetDelegationTokenOp(EditOp):
+    """`expiry_time` in ms since the epoch."""
+
+    token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
+    expiry_time: int = field(LONG, xml="EXPIRY_TIME")
+
+
+@operation(19, "OP_RENEW_DELEGATION_TOKEN")
+class RenewDelegationTokenOp(EditOp):
+    """`expiry_time` in ms since the epoch."""
+
+    token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
+    expiry_time: int = field(LONG, xml="EXPIRY_TIME")
+
+
+@operation(20, "OP_CANCEL_DELEGATION_TOKEN")
+class CancelDelegationTokenOp(EditOp):
+    token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
+
+
+@operation(21, "OP_UPDATE_MASTER_KEY")
+class UpdateMasterKeyOp(EditOp):
+    key: DelegationKey = field(DELEGATION_KEY, xml="DELEGATION_KEY")
+
+
+@operation(34, "OP_ADD_CACHE_DIRECTIVE")
+class AddCacheDirectiveOp(EditOp):
+    directive: CacheDirectiveInfo = field(CACHE_DIRECTIVE, xml="ID")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(39, "OP_MODIFY_CACHE_DIRECTIVE")
+class ModifyCacheDirectiveOp(EditOp):
+    directive: CacheDirectiveInfo = field(CACHE_DIRECTIVE, xml="ID")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(35, "OP_REMOVE_CACHE_DIRECTIVE")
+class RemoveCacheDirectiveOp(EditOp):
+    id: int = field(LONG, xml="ID")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(36, "OP_ADD_CACHE_POOL")
+class AddCachePoolOp(EditOp):
+    pool: CachePoolInfo = field(CACHE_POOL, xml="POOLNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(37, "OP_MODIFY_CACHE_POOL")
+class ModifyCachePoolOp(EditOp):
+    pool: CachePoolInfo = field(CACHE_POOL, xml="POOLNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(38, "OP_REMOVE_CACHE_POOL")
+class RemoveCachePoolOp(EditOp):
+    pool_name: str = field(STR, xml="POOLNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(41, "OP_ROLLING_UPGRADE_START")
+class RollingUpgradeStartOp(EditOp):
+    """`time` in ms since the epoch."""
+
+    time: int = field(LONG, xml="STARTTIME")
+
+
+@operation(42, "OP_ROLLING_UPGRADE_FINALIZE")
+class RollingUpgradeFinalizeOp(EditOp):
+    """`time` in ms since the epoch."""
+
+    time: int = field(LONG, xml="FINALIZETIME")
+
+
+@operation(49, "OP_ADD_ERASURE_CODING_POLICY")
+class AddErasureCodingPolicyOp(EditOp):
+    """`cell_size` in bytes; `extra_options` are pairs of name and value."""
+
+    codec_name: str = field(STR, xml="CODEC")
+    data_units: int = field(INT, xml="DATAUNITS")
+    parity_units: int = field(INT, xml="PARITYUNITS")
+    cell_size: int = field(INT, xml="CELLSIZE")
+    extra_options: tuple[tuple[str, str], ...] = field(EXTRA_OPTIONS, xml="EXTRAOPTION", default=())
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(50, "OP_ENABLE_ERASURE_CODING_POLICY")
+class EnableErasureCodingPolicyOp(EditOp):
+    policy_name: str = field(STR, xml="POLICYNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(51, "OP_DISABLE_ERASURE_CODING_POLICY")
+class DisableErasureCodingPolicyOp(EditOp):
+    policy_name: str = field(STR, xml="POLICYNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
+
+
+@operation(52, "OP_REMOVE_ERASURE_CODING_POLICY")
+class RemoveErasureCodingPolicyOp(EditOp):
+    policy_name: str = field(STR, xml="POLICYNAME")
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

@@ -1,0 +1,98 @@
+"""Values that fields of edit log operations hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "ACL_SCOPES",
+    "ACL_TYPES",
+    "XATTR_NAMESPACES",
+    "AclEntry",
+    "Block",
+    "CacheDirectiveInfo",
+    "CachePoolInfo",
+    "DelegationKey",
+    "DelegationTokenIdent",
+    "PermissionStatus",
+    "XAttr",
+]
+
+ACL_TYPES = ("USER", "GROUP", "MASK", "OTHER")
+ACL_SCOPES = ("ACCESS", "DEFAULT")
+XATTR_NAMESPACES = ("USER", "TRUSTED", "SECURITY", "SYSTEM", "RAW")
+
+
+class Block(NamedTuple):
+    """A block of a file; `num_bytes` is its length in bytes."""
+
+    block_id: int
+    num_bytes: int
+    genstamp: int
+
+
+class PermissionStatus(NamedTuple):
+    """Owner, group and the 16 mode bits of an inode."""
+
+    user: str
+    group: str
+    mode: int
+
+
+class AclEntry(NamedTuple):
+    """An ACL entry. `type` indexes ACL_TYPES, `scope` ACL_SCOPES; `permission` has bits 4 r, 2 w, 1 x."""
+
+    type: int
+    scope: int
+    permission: int
+    name: str | None = None
+
+
+class XAttr(NamedTuple):
+    """An extended attribute. `namespace` indexes XATTR_NAMESPACES; `name` comes without the namespace."""
+
+    namespace: int
+    name: str
+    value: bytes | None = None
+
+
+class DelegationTokenIdent(NamedTuple):
+    """DelegationTokenIdentifier; dates are milliseconds since the epoch."""
+
+    owner: str
+    renewer: str
+    real_user: str
+    issue_date: int
+    max_date: int
+    sequence_number: int
+    master_key_id: int
+
+
+class DelegationKey(NamedTuple):
+    """A master key of the delegation token secret manager; `key` is None for a key without material."""
+
+    key_id: int
+    expiry_date: int
+    key: bytes | None
+
+
+class CacheDirectiveInfo(NamedTuple):
+    """A cache directive, or the changes to one; None means absent. `expiration` is in ms since the epoch."""
+
+    id: int
+    path: str | None = None
+    replication: int | None = None
+    pool: str | None = None
+    expiration: int | None = None
+
+
+class CachePoolInfo(NamedTuple):
+    """A cache pool, or changes to one; None means absent. `limit` in bytes, `max_relative_expiry` in ms."""
+
+    pool_name: str
+    owner_name: str | None = None
+    group_name: str | None = None
+    mode: int | None = None
+    limit: int | None = None
+    max_relative_expiry: int | None = None
+    default_replication: int | None = None

@@ -1,0 +1,107 @@
+"""Operations as XML, line for line as Hadoop's OfflineEditsViewer (`hdfs oev -p xml`) writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from journal.operation import EditOp, XmlConstant
+
+__all__ = ["HADOOP_2", "HADOOP_3", "XmlDialect", "dialect_of", "dump_xml", "op_to_xml"]
+
+_ERASURE_CODING_LAYOUT = -64  # the first layout of Hadoop 3
+
+# what XMLUtils.mangleXmlString hides: XML cannot hold it, and the backslash that marks it
+_UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class XmlDialect:
+    """The differences between the releases' XML.
+
+    `layout_version` is the release's own, whose fields it writes whatever layout the log has; `special` are
+    the characters it escapes, by number in `number_format` where they have no entity.
+    """
+
+    layout_version: int
+    declaration: str
+    empty_element: str
+    special: re.Pattern[str]
+    number_format: str
+
+
+HADOOP_2 = XmlDialect(
+    -63,
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    "<{0}></{0}>",
+    re.compile("[&<>\r\U00010000-\U0010ffff]"),
+    "&#x{:x};",
+)
+HADOOP_3 = XmlDialect(
+    -67,
+    '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>',
+    "<{0}/>",
+    re.compile("[&<>\r\x7f-\x9f\U00010000-\U0010ffff]"),
+    "&#{:d};",
+)
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def dialect_of(layout_version: int) -> XmlDialect:
+    """The dialect of the release that writes `layout_version`."""
+    return HADOOP_3 if layout_version <= _ERASURE_CODING_LAYOUT else HADOOP_2
+
+
+class _Lines:
+    """Collects the lines of one operation."""
+
+    def __init__(self, dialect: XmlDialect) -> None:
+        self.lines: list[str] = []
+        self._dialect = dialect
+        self._indent = "      "
+
+    def leaf(self, tag: str, text: str) -> None:
+        content = f"<{tag}>{self._escape(text)}</{tag}>" if text else self._dialect.empty_element.format(tag)
+        self.lines.append(f"{self._indent}{content}\n")
+
+    def open(self, tag: str) -> None:
+        self.lines.append(f"{self._indent}<{tag}>\n")
+        self._indent += "  "
+
+    def close(self, tag: str) -> None:
+        self._indent = self._indent[:-2]
+        self.lines.append(f"{self._indent}</{tag}>\n")
+
+    def _escape(self, text: str) -> str:
+        if text.isalnum() and text.isascii():
+            return text
+        mangled = _UNHOLDABLE.sub(lambda match: f"\\{ord(match[0]):04x};", text)
+        return self._dialect.special.sub(self._escape_one, mangled)
+
+    def _escape_one(self, match: re.Match[str]) -> str:
+        character = match[0]
+        return _ENTITIES.get(character) or self._dialect.number_format.format(ord(character))
+
+
+def op_to_xml(op: EditOp, dialect: XmlDialect) -> str:
+    """The RECORD element of `op`."""
+    out = _Lines(dialect)
+    for item in op.xml_items:
+        if isinstance(item, XmlConstant):
+            out.leaf(item.tag, item.text)
+        elif item.tag is not None and item.present_in(dialect.layout_version):
+            item.kind.xml(out, item.tag, getattr(op, item.name))
+    return (
+        f"  <RECORD>\n    <OPCODE>{op.name}</OPCODE>\n    <DATA>\n      <TXID>{op.txid}</TXID>\n"
+        f"{''.join(out.lines)}    </DATA>\n  </RECORD>\n"
+    )
+
+
+def dump_xml(ops: Iterable[EditOp], layout_version: int, dialect: XmlDialect | None = None) -> Iterator[str]:
+    """The document of `ops`, in pieces; without `dialect` that of the release of `layout_version`."""
+    dialect = dialect or dialect_of(layout_version)
+    yield f"{dialect.declaration}\n<EDITS>\n  <EDITS_VERSION>{layout_version}</EDITS_VERSION>\n"
+    for op in ops:
+        yield op_to_xml(op, dialect)
+    yield "</EDITS>\n"

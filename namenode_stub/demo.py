@@ -1,0 +1,255 @@
+"""`make demo`: the whole job on one machine, with real files and real HTTP on loopback.
+
+An active NameNode stub and the checkpointer daemon run as two processes. A few thousand operations are driven into
+the stub; the daemon checkpoints once by transaction count and once by period, uploads both images, and the stub
+purges its old edits. Then the stub is killed, started again from what is on disk, and the namespaces are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+from rich.console import Console
+
+from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
+
+__all__ = ["main"]
+
+_CLIENTS = 4
+_DIRECTORIES = 120
+_TRANSACTIONS = 3000
+_PERIOD_SECONDS = 8
+_TIMEOUT_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+class DemoError(Exception):
+    """The demo did not go as it should; the message says what was waited for."""
+
+
+@dataclass
+class Demo:
+    """One run of the demo in a scratch directory."""
+
+    scratch: Path
+    console: Console
+    ports: DemoPorts = field(default_factory=free_ports)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    operations: int = 0
+
+    # ---- processes -----------------------------------------------------------------------------------------
+
+    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        log = (self.scratch / f"{name}.log").open("ab")
+        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def start_stub(self) -> subprocess.Popen[bytes]:
+        process = self._start("stub", "namenode_stub", "run", "--conf", str(self.scratch / "conf-nn1"))
+        self._wait("the stub to answer", lambda: self._stub_status() is not None, process)
+        return process
+
+    def start_daemon(self) -> subprocess.Popen[bytes]:
+        arguments = ("run", "--conf", str(self.scratch / "conf-nn2"), "--role", "standby")
+        process = self._start("daemon", "checkpointer", *arguments)
+        self._wait("the daemon to answer", lambda: self._daemon_status() is not None, process)
+        return process
+
+    def stop_all(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while not reached():
+            if process is not None and process.poll() is not None:
+                raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
+            if time.monotonic() > deadline:
+                raise DemoError(f"waited {_TIMEOUT_SECONDS:g} s in vain for {what}")
+            time.sleep(_POLL_SECONDS)
+
+    # ---- HTTP ----------------------------------------------------------------------------------------------
+
+    def _get(self, url: str) -> Any:
+        try:
+            response = requests.get(url, timeout=10)
+        except requests.ConnectionError:
+            return None
+        return response.json() if response.ok else None
+
+    def _stub_status(self) -> Any:
+        return self._get(f"{self.ports.stub_url}/status")
+
+    def _daemon_status(self) -> Any:
+        return self._get(f"{self.ports.daemon_url}/status")
+
+    def _call(self, session: requests.Session, operation: str, **arguments: Any) -> None:
+        response = session.post(f"{self.ports.stub_url}/namespace/{operation}", json=arguments, timeout=30)
+        if not response.ok:
+            raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
+
+    def tree(self) -> list[dict[str, Any]]:
+        with requests.get(f"{self.ports.stub_url}/namespace/tree", timeout=60, stream=True) as response:
+            return [json.loads(line) for line in response.iter_lines()]
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def drive(self, label: str, count: int) -> None:
+        """Perform about `count` client operations from several clients at once."""
+        started = time.monotonic()
+        with ThreadPoolExecutor(_CLIENTS) as pool:
+            share = count // _CLIENTS
+            done = sum(pool.map(lambda client: self._client(f"{label}{client}", share), range(_CLIENTS)))
+        self.operations += done
+        seconds = time.monotonic() - started
+        self.console.print(f"  {done} operations from {_CLIENTS} clients in {seconds:.1f} s")
+
+    def _client(self, name: str, count: int) -> int:
+        chance = random.Random(name)
+        files: list[str] = []
+        done = 0
+        with requests.Session() as session:
+            while done < count:
+                directory = f"/user/{name}/day{chance.randrange(_DIRECTORIES // _CLIENTS)}"
+                done += self._step(session, chance, directory, files, done)
+        return done
+
+    def _step(
+        self, session: requests.Session, chance: random.Random, directory: str, files: list[str], number: int
+    ) -> int:
+        """One thing a job does; returns how many operations it took."""
+        choice = chance.random()
+        if choice < 0.6 or not files:
+            path = f"{directory}/part-{number:05d}"
+            self._call(session, "mkdirs", path=directory)
+            self._call(session, "create", path=path)
+            self._call(session, "add_block", path=path)
+            self._call(session, "complete", path=path, length=chance.randrange(1, 1 << 27))
+            files.append(path)
+            return 4
+        path = files[chance.randrange(len(files))]
+        if choice < 0.75:
+            target = f"{path}.moved{number}"
+            self._call(session, "rename", src=path, dst=target)
+            files[files.index(path)] = target
+        elif choice < 0.85:
+            self._call(session, "delete", path=path)
+            files.remove(path)
+        elif choice < 0.95:
+            self._call(session, "set_permission", path=path, mode=chance.choice([0o600, 0o640, 0o644]))
+        else:
+            self._call(session, "set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
+        return 1
+
+    def wait_for_checkpoint(self, number: int) -> Any:
+        """Wait until the daemon made its `number`-th checkpoint and the stub has the image."""
+
+        def arrived() -> bool:
+            daemon, stub = self._daemon_status(), self._stub_status()
+            return bool(
+                daemon and stub and daemon["checkpoints"] >= number and stub["checkpointTxid"] >= daemon["savedTxid"]
+            )
+
+        self._wait(f"checkpoint {number}", arrived, self.processes[-1])
+        return self._daemon_status()
+
+    def show_storage(self) -> None:
+        status = self._stub_status()
+        self.console.print(f"  stub: images {', '.join(status['images'])}")
+        self.console.print(f"  stub: edits  {', '.join(status['segments'])}")
+
+
+def run(demo: Demo) -> None:
+    """The story, step by step.
+
+    Raises:
+        DemoError: a step did not end as it should.
+    """
+    say = demo.console.print
+    write_configuration(demo.scratch, demo.ports, transactions=_TRANSACTIONS, period=_PERIOD_SECONDS)
+    say("[bold]1. An active NameNode stub[/] writes real edits into its own and a shared directory")
+    arguments = ["format", "--conf", str(demo.scratch / "conf-nn1")]
+    subprocess.run([sys.executable, "-m", "namenode_stub", *arguments], check=True, stdout=subprocess.DEVNULL)
+    stub = demo.start_stub()
+    demo.start_daemon()
+    say(f"[bold]2. Clients work;[/] the daemon beside it checkpoints when {_TRANSACTIONS} transactions are waiting")
+    demo.drive("a", 3200)
+    first = demo.wait_for_checkpoint(1)
+    _tell(demo, first, "txns")
+    say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
+    demo.drive("b", 400)
+    second = demo.wait_for_checkpoint(first["checkpoints"] + 1)
+    _tell(demo, second, "period")
+    demo.show_storage()
+    segments = demo._stub_status()["segments"]
+    if any(name.startswith("edits_0000000000000000001-") for name in segments):
+        raise DemoError(f"the first segment was not purged: {segments}")
+    demo.drive("c", 200)
+    before = demo.tree()
+    say("[bold]4. The stub is killed[/] with SIGKILL, an edit segment open")
+    stub.send_signal(signal.SIGKILL)
+    stub.wait()
+    demo.start_stub()
+    after = demo.tree()
+    if before != after:
+        different = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
+        raise DemoError(f"{len(before)} inodes before, {len(after)} after; first difference {different[:1]}")
+    say(
+        f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
+        f"all {len(after)} inodes are the same"
+    )
+
+
+def _tell(demo: Demo, status: Any, expected: str) -> None:
+    seconds = status["lastSeconds"]
+    if status["lastReason"] != expected or status["targets"][0]["result"] != "SUCCESS":
+        raise DemoError(f"expected an uploaded checkpoint by {expected}: {status}")
+    demo.console.print(
+        f"  checkpoint at txid {status['savedTxid']} ({status['lastReason']}): load {seconds['load']:.2f} s, "
+        f"replay {seconds['replay']:.2f} s, save {seconds['save']:.2f} s; uploaded, "
+        f"{status['targets'][0]['result']}"
+    )
+
+
+def main() -> None:
+    """Run the demo; exit 1 with the logs' ends where it fails."""
+    console = Console(highlight=False, soft_wrap=True)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="checkpointer-demo-") as scratch:
+        demo = Demo(Path(scratch), console)
+        try:
+            run(demo)
+        except DemoError as error:
+            console.print(f"[red]failed:[/] {error}")
+            for log in sorted(demo.scratch.glob("*.log")):
+                console.print(f"--- end of {log.name}")
+                console.print(log.read_text(errors="replace")[-3000:], markup=False)
+            sys.exit(1)
+        finally:
+            demo.stop_all()
+    console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: two checkpoints made, uploaded, verified")
+
+
+if __name__ == "__main__":
+    main()

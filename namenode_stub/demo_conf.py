@@ -1,0 +1,69 @@
+"""Configuration files of the demo: an HA pair on loopback, nn1 the stub and nn2 the checkpointer."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+__all__ = ["DemoPorts", "free_ports", "write_configuration"]
+
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPorts:
+    """HTTP ports of the two processes."""
+
+    stub: int
+    daemon: int
+
+    @property
+    def stub_url(self) -> str:
+        return f"http://{_LOOPBACK}:{self.stub}"
+
+    @property
+    def daemon_url(self) -> str:
+        return f"http://{_LOOPBACK}:{self.daemon}"
+
+
+def free_ports() -> DemoPorts:
+    """Two ports that nobody listens on now."""
+    with socket.socket() as one, socket.socket() as two:
+        one.bind((_LOOPBACK, 0))
+        two.bind((_LOOPBACK, 0))
+        return DemoPorts(one.getsockname()[1], two.getsockname()[1])
+
+
+def _site(values: dict[str, object]) -> str:
+    lines = ['<?xml version="1.0"?>', "<configuration>"]
+    for name, value in values.items():
+        lines.append(f"  <property><name>{name}</name><value>{escape(str(value))}</value></property>")
+    return "\n".join([*lines, "</configuration>", ""])
+
+
+def write_configuration(scratch: Path, ports: DemoPorts, *, transactions: int, period: int) -> None:
+    """Write `conf-nn1` and `conf-nn2` below `scratch`; `period` is in seconds."""
+    shared = {
+        "dfs.nameservices": "demo",
+        "dfs.ha.namenodes.demo": "nn1,nn2",
+        "dfs.namenode.http-address.demo.nn1": f"{_LOOPBACK}:{ports.stub}",
+        "dfs.namenode.http-address.demo.nn2": f"{_LOOPBACK}:{ports.daemon}",
+        "dfs.namenode.shared.edits.dir": (scratch / "shared").as_uri(),
+        "dfs.namenode.checkpoint.txns": transactions,
+        "dfs.namenode.checkpoint.period": period,
+        "dfs.namenode.checkpoint.check.period": 1,
+        "dfs.namenode.num.extra.edits.retained": 0,
+        "dfs.ha.log-roll.period": 2,
+    }
+    for node in ("nn1", "nn2"):
+        conf = scratch / f"conf-{node}"
+        conf.mkdir()
+        values = {
+            **shared,
+            "dfs.ha.namenode.id": node,
+            "dfs.namenode.name.dir": (scratch / node).as_uri(),
+        }
+        (conf / "hdfs-site.xml").write_text(_site(values))
+        (conf / "core-site.xml").write_text(_site({"fs.defaultFS": "hdfs://demo"}))

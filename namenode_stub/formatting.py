@@ -1,0 +1,118 @@
+"""Formats the storage of a new file system: VERSION, seen_txid and an image that holds only the root."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from checkpointer.storage.saver import save_image
+
+from checkpointer.errors import StorageError
+from hadoop_common.durable import write_atomically
+from hadoop_common.names import SEEN_TXID, VERSION
+from hadoop_common.storage_info import StorageInfo, format_version
+from image_format.layout import LayoutVersion, supports
+from image_format.permission import pack_permission
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from image_format.varint import encode_delimited
+from image_format.writer import ImageWriter, Sink
+
+__all__ = ["format_storage", "new_storage_info"]
+
+_ROOT_ID = 16385
+_FIRST_GENSTAMP = 1000
+_FIRST_BLOCK_ID = 1 << 30
+_ROOT_MODE = 0o755
+_SYSTEM_POLICIES = 5
+_MASK_BITS = 3
+_UNLIMITED = (1 << 63) - 1
+_UINT64 = (1 << 64) - 1
+
+
+def new_storage_info(layout_version: int) -> StorageInfo:
+    """Identity of a new cluster."""
+    now = int(time.time() * 1000)
+    number = secrets.randbelow(1 << 31) or 1
+    return StorageInfo(
+        layout_version=layout_version,
+        namespace_id=number,
+        c_time=0,
+        cluster_id=f"CID-{uuid.uuid4()}",
+        blockpool_id=f"BP-{secrets.randbelow(1 << 31)}-127.0.0.1-{now}",
+    )
+
+
+def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
+    """Sections of an image at txid 0, in the order a NameNode writes them."""
+    layout = info.layout_version
+    hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout)
+    strings = StringTable.empty(_MASK_BITS if supports(LayoutVersion.EXPANDED_STRING_TABLE, layout) else 0)
+    owner = strings.serial(user, StringKind.USER), strings.serial(group, StringKind.GROUP)
+    root = pb.INode(type=pb.INode.DIRECTORY, id=_ROOT_ID, name=b"")
+    root.directory.modificationTime = int(time.time() * 1000)
+    root.directory.nsQuota = _UNLIMITED
+    root.directory.dsQuota = _UINT64
+    root.directory.permission = pack_permission(*owner, _ROOT_MODE)
+    names = pb.NameSystemSection(
+        namespaceId=info.namespace_id,
+        genstampV1=_FIRST_GENSTAMP,
+        genstampV2=_FIRST_GENSTAMP,
+        genstampV1Limit=0,
+        lastAllocatedBlockId=_FIRST_BLOCK_ID,
+        transactionId=0,
+    )
+    policies = pb.ErasureCodingSection()
+    for number in range(1, _SYSTEM_POLICIES + 1):
+        policies.policies.add(id=number, state=pb.DISABLED)
+    caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
+    inodes = pb.INodeSection(lastInodeId=_ROOT_ID, numInodes=1)
+    return {
+        "NS_INFO": encode_delimited(names),
+        **({"ERASURE_CODING": encode_delimited(policies)} if hadoop3 else {}),
+        "INODE": encode_delimited(inodes) + encode_delimited(root),
+        "INODE_DIR": b"",
+        "FILES_UNDERCONSTRUCTION": b"",
+        "SNAPSHOT": encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0)),
+        **({} if hadoop3 else {"SNAPSHOT_DIFF": b""}),
+        "INODE_REFERENCE": b"",
+        "SECRET_MANAGER": encode_delimited(pb.SecretManagerSection()),
+        "CACHE_MANAGER": encode_delimited(caches),
+        "STRING_TABLE": strings.encode(),
+    }
+
+
+def format_storage(
+    image_directories: list[Path],
+    edits_directories: list[Path],
+    info: StorageInfo,
+    *,
+    user: str = "hdfs",
+    group: str = "supergroup",
+) -> None:
+    """Make new `current` folders in every storage directory.
+
+    Raises:
+        StorageError: one of them has a `current` folder already.
+    """
+    everywhere = list(dict.fromkeys([*image_directories, *edits_directories]))
+    for directory in everywhere:
+        if (directory / "current").exists():
+            raise StorageError(f"{directory} is formatted already", hint="Remove it to lose all it holds.")
+    for directory in everywhere:
+        (directory / "current").mkdir(parents=True)
+    sections = _sections(info, user, group)
+
+    def write(sink: Sink) -> None:
+        writer = ImageWriter(sink, info.layout_version)
+        for name, content in sections.items():
+            writer.copy_section(name, content)
+        writer.finish()
+
+    save_image([directory / "current" for directory in image_directories], 0, write)
+    for directory in everywhere:
+        write_atomically(directory / "current" / SEEN_TXID, b"0\n")
+        write_atomically(directory / "current" / VERSION, format_version(info, datetime.now(UTC)))

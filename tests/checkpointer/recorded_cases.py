@@ -1,0 +1,88 @@
+"""The recorded cases: real images and edits, and what real Hadoop made of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+RECORDED = Path(__file__).parent.parent / "recorded"
+_TOOL = Path(__file__).parent.parent / "tools" / "imgcmp.py"
+_SNAPSHOT_OPS = {"CREATE_SNAPSHOT", "DELETE_SNAPSHOT", "RENAME_SNAPSHOT"}
+_LATER_CODECS = ("bzip2", "lz4", "snappy")
+
+
+def _load_imgcmp() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("imgcmp", _TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+imgcmp = _load_imgcmp()
+
+
+@dataclass(frozen=True)
+class Case:
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return json.loads((self.path / "case.json").read_text())
+
+    @property
+    def edits_xml(self) -> str:
+        return str(self.path / "edits.xml.gz")
+
+    def image(self, folder: str) -> Path:
+        return next((self.path / folder).glob("fsimage_" + "?" * 19))
+
+    def copy_to(self, target: Path) -> Path:
+        """A storage directory whose `current` is the case's before/; returns `current`."""
+        shutil.copytree(self.path / "before", target / "current")
+        return target / "current"
+
+    def expected_images(self) -> list[Path]:
+        """Images that are right: the SecondaryNameNode's, and a NameNode's own where that differs."""
+        return [self.image(folder) for folder in ("after", "after_nn") if (self.path / folder).is_dir()]
+
+    def differences(self, actual: Path) -> list[str]:
+        """What imgcmp finds between our image and the nearest right one; empty for none."""
+        clock = imgcmp.Clock(self.edits_xml)
+        ours = imgcmp.Image(str(actual))
+        return min(
+            (imgcmp.compare(imgcmp.Image(str(path)), ours, clock=clock) for path in self.expected_images()),
+            key=len,
+        )
+
+    def has_snapshots(self) -> bool:
+        if _SNAPSHOT_OPS & set(self.info["ops"]):
+            return True
+        before = imgcmp.Image(str(self.image("before")))
+        return bool(before.snaps or before.refs or before.diffs)
+
+
+def all_cases() -> list[Case]:
+    return [
+        Case(path.parent)
+        for path in sorted(RECORDED.glob("hadoop-*/*/case.json"))
+        if not any(codec in path.parent.name for codec in _LATER_CODECS)
+    ]
+
+
+def same_layout(case: Case) -> bool:
+    return imgcmp.Image(str(case.image("before"))).layout == imgcmp.Image(str(case.image("after"))).layout
+
+
+PLAIN_CASES = [case for case in all_cases() if not case.has_snapshots() and same_layout(case)]
+SNAPSHOT_CASES = [case for case in all_cases() if case.has_snapshots()]

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer import TransferCancelledError, download_image, download_segment
+from hadoop_common.names import image_name
+from image_format.md5_file import read_md5_file
+from servlets.throttle import Throttle
+from tests.servlets.support import (
+    INFO,
+    NEW_IMAGE,
+    NEW_TXID,
+    OLD_IMAGE,
+    OLD_TXID,
+    OTHER_INFO,
+    SEGMENT,
+    make_store,
+    names,
+    padded_image,
+    serve,
+)
+
+OLD = OLD_IMAGE.read_bytes()
+MD5 = hashlib.md5(OLD).hexdigest()
+
+
+@pytest.fixture
+def served(tmp_path):
+    with serve(make_store(tmp_path / "server", count=1)) as running:
+        yield running
+
+
+@pytest.fixture
+def directories(tmp_path):
+    made = [tmp_path / "a", tmp_path / "b"]
+    for directory in made:
+        directory.mkdir()
+    return made
+
+
+@contextmanager
+def canned(answer: bytes) -> Iterator[str]:
+    """A server of one connection that answers with `answer` and closes; yields its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(20)
+                data = b""
+                while b"\r\n\r\n" not in data:
+                    data += connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+def ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
+    lines = [
+        "HTTP/1.1 200 OK",
+        f"Content-Length: {len(body) if length is None else length}",
+        *headers,
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode() + body
+
+
+def test_image_goes_to_every_directory(served, directories):
+    image = download_image(served.url, OLD_TXID, INFO, directories)
+    assert image.txid == OLD_TXID
+    assert (image.md5, image.size, image.failures) == (MD5, len(OLD), ())
+    for directory in directories:
+        path = directory / OLD_IMAGE.name
+        assert path in image.paths
+        assert path.read_bytes() == OLD
+        assert read_md5_file(path).hex() == MD5
+        assert names(directory) == [OLD_IMAGE.name, OLD_IMAGE.name + ".md5"]
+
+
+def test_latest_image_without_storage_info(served, directories):
+    assert download_image(served.url, None, None, directories).txid == OLD_TXID
+
+
+def test_rollback_image(served, directories):
+    name = image_name(NEW_TXID, rollback=True)
+    shutil.copy(NEW_IMAGE, served.store.directories[0] / name)
+    md5 = hashlib.md5(NEW_IMAGE.read_bytes()).hexdigest()
+    (served.store.directories[0] / (name + ".md5")).write_text(f"{md5} *{name}\n")
+    image = download_image(served.url, NEW_TXID, INFO, directories, kind="IMAGE_ROLLBACK", bootstrap=True)
+    assert image.paths[0].name == name
+
+
+def test_segment(served, directories):
+    paths = download_segment(served.url, 52, 289, INFO, directories)
+    assert paths == tuple(directory / SEGMENT.name for directory in directories)
+    assert all(path.read_bytes() == SEGMENT.read_bytes() for path in paths)
+    assert names(directories[0]) == [SEGMENT.name]
+
+
+def test_segment_is_hidden_until_it_is_whole(served, directories):
+    seen = []
+
+    class Looking(Throttle):
+        def acquire(self, count, cancelled=None):
+            seen.append(names(directories[0]))
+
+    download_segment(served.url, 52, 289, INFO, directories, throttle=Looking(0))
+    assert all(len(entry) == 1 and entry[0].startswith("edits_tmp_") for entry in seen)
+
+
+def test_wrong_storage_info(served, directories):
+    with pytest.raises(TransferError, match=INFO.colon_string()) as caught:
+        download_image(served.url, OLD_TXID, OTHER_INFO, directories)
+    assert caught.value.status == 403
+    with pytest.raises(TransferError):
+        download_segment(served.url, 52, 289, OTHER_INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_unknown_txids(served, directories):
+    with pytest.raises(TransferError, match="image at txid 77") as caught:
+        download_image(served.url, 77, INFO, directories)
+    assert caught.value.status == 410
+    with pytest.raises(TransferError, match="segment 1-5"):
+        download_segment(served.url, 1, 5, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_image_without_digest(served, directories):
+    (served.store.directories[0] / (OLD_IMAGE.name + ".md5")).unlink()
+    with pytest.raises(TransferError, match="X-MD5-Digest"):
+        download_image(served.url, OLD_TXID, INFO, directories)
+    assert names(directories[0]) == []
+    image = download_image(served.url, OLD_TXID, INFO, directories, require_digest=False)
+    assert image.md5 == MD5
+
+
+def test_damaged_image(served, directories):
+    path = served.store.directories[0] / OLD_IMAGE.name
+    path.write_bytes(bytes([*OLD[:100], OLD[100] ^ 1, *OLD[101:]]))
+    with pytest.raises(TransferError, match=f"expected {MD5}"):
+        download_image(served.url, OLD_TXID, INFO, directories)
+    assert names(directories[0]) == names(directories[1]) == []
+
+
+def test_image_that_is_none(directories):
+    body = b"<html>login page</html>"
+    with (
+        canned(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}")) as url,
+        pytest.raises(TransferError, match="no image"),
+    ):
+        download_image(url, OLD_TXID, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_malformed_digest(directories):
+    with canned(ok(OLD, "X-MD5-Digest: abc")) as url, pytest.raises(TransferError, match="32 hexadecimal"):
+        download_image(url, OLD_TXID, INFO, directories)
+    assert names(directories[0]) == []
+
+
+@pytest.mark.parametrize("length", [len(OLD) + 1, len(OLD) * 1000])
+def test_body_that_is_too_short(directories, length):
+    with (
+        canned(ok(OLD, f"X-MD5-Digest: {MD5}", length=length)) as url,
+        pytest.raises(TransferError, match=f"after {len(OLD)} "),
+    ):
+        download_image(url, OLD_TXID, INFO, directories)
+    assert names(directories[0]) == names(directories[1]) == []
+
+
+def test_short_segment(directories):
+    with canned(ok(b"abc", length=10)) as url, pytest.raises(TransferError, match="3 of 10"):
+        download_segment(url, 1, 2, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_segment_with_a_digest_is_checked(directories):
+    with canned(ok(b"abc", "X-MD5-Digest: " + "0" * 32)) as url, pytest.raises(TransferError, match="MD5"):
+        download_segment(url, 1, 2, INFO, directories)
+    assert names(directories[0]) == []
+
+
+@pytest.mark.parametrize(
+    "head", ["", "Transfer-Encoding: chunked\r\n", "Content-Length: -1\r\n", "Content-Length: x\r\n"]
+)
+def test_content_length_is_required(directories, head):
+    answer = f"HTTP/1.1 200 OK\r\n{head}\r\n0\r\n\r\n".encode()
+    with canned(answer) as url, pytest.raises(TransferError, match="Content-Length"):
+        download_segment(url, 1, 2, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_redirects_are_not_followed(directories):
+    answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    with canned(answer) as url, pytest.raises(TransferError) as caught:
+        download_image(url, OLD_TXID, INFO, directories)
+    assert caught.value.status == 302
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", "fsimage_x", "edits_1-2"])
+def test_latest_image_needs_a_name(directories, name):
+    with (
+        canned(ok(OLD, f"X-Image-Edits-Name: {name}", f"X-MD5-Digest: {MD5}")) as url,
+        pytest.raises(TransferError, match="X-Image-Edits-Name"),
+    ):
+        download_image(url, None, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_nobody_listens(directories):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(TransferError, match="could not be asked for") as caught:
+        download_image(f"http://127.0.0.1:{port}", 1, INFO, directories)
+    assert caught.value.hint
+
+
+def test_what_answers_is_no_http_server(directories):
+    with canned(b"SSH-2.0-OpenSSH_9.2\r\n") as url, pytest.raises(TransferError):
+        download_image(url, 1, INFO, directories)
+
+
+def test_proxies_of_the_environment_are_not_used(served, directories, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert download_image(served.url, OLD_TXID, INFO, directories).size == len(OLD)
+
+
+def test_cancel(served, directories):
+    padded_image(served.store.directories[0] / OLD_IMAGE.name, 4 << 20)
+    asked = iter(range(1000))
+    with pytest.raises(TransferCancelledError, match="cancelled after"):
+        download_image(served.url, OLD_TXID, INFO, directories, cancel=lambda: next(asked) >= 5)
+    assert names(directories[0]) == names(directories[1]) == []
+
+
+def test_one_bad_directory(served, directories, tmp_path):
+    image = download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing", directories[0]])
+    assert image.paths == (directories[0] / OLD_IMAGE.name,)
+    assert "missing" in image.failures[0]
+
+
+def test_all_directories_bad(served, tmp_path):
+    with pytest.raises(TransferError, match="could not be written anywhere"):
+        download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
+    with pytest.raises(TransferError, match="no directory"):
+        download_segment(served.url, 52, 289, INFO, [])
+
+
+def test_throttle_sees_every_byte(served, directories):
+    counted = []
+
+    class Counting(Throttle):
+        def acquire(self, count, cancelled=None):
+            counted.append(count)
+
+    download_image(served.url, OLD_TXID, INFO, directories, chunk_size=100, throttle=Counting(0))
+    assert sum(counted) == len(OLD)
+    assert max(counted) <= 100

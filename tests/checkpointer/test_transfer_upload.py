@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer import TransferCancelledError, UploadResult, upload_image
+from hadoop_common.names import image_name
+from servlets.image_transfer import TransferOptions
+from servlets.throttle import Throttle
+from tests.servlets.support import (
+    INFO,
+    NEW_IMAGE,
+    NEW_TXID,
+    OLD_IMAGE,
+    OLD_TXID,
+    OTHER_INFO,
+    leftovers,
+    make_store,
+    padded_image,
+    serve,
+)
+
+MD5 = hashlib.md5(NEW_IMAGE.read_bytes()).hexdigest()
+BIG = 256 << 20
+
+
+@pytest.fixture
+def served(tmp_path):
+    with serve(make_store(tmp_path)) as running:
+        yield running
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """A file that takes no space but is far larger than all socket buffers."""
+    path = tmp_path / "big"
+    path.touch()
+    os.truncate(path, BIG)
+    return path
+
+
+@contextmanager
+def peer(handle: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server of one connection that `handle` plays; yields its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(20)
+                handle(connection)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
+    """Head of a request, and what of the body came with it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(4096)
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def drain(connection: socket.socket, count: int = 0) -> int:
+    try:
+        while piece := connection.recv(1 << 20):
+            count += len(piece)
+    except ConnectionResetError:
+        pass
+    return count
+
+
+@pytest.mark.parametrize("chunk_size", [1000, 65536])
+def test_round_trip(served, chunk_size):
+    result = upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=chunk_size)
+    assert result is UploadResult.SUCCESS
+    assert (served.store.directories[0] / NEW_IMAGE.name).read_bytes() == NEW_IMAGE.read_bytes()
+    assert served.store.received == [(NEW_TXID, "IMAGE", MD5, NEW_IMAGE.stat().st_size)]
+
+
+def test_rollback_image(served):
+    upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, kind="IMAGE_ROLLBACK")
+    assert (served.store.directories[0] / image_name(NEW_TXID, rollback=True)).exists()
+
+
+def test_unknown_kind(served):
+    with pytest.raises(ValueError):
+        upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, kind="EDITS")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_request_is_hadoops(chunked):
+    seen = []
+
+    def handle(connection: socket.socket) -> None:
+        head, body = read_head(connection)
+        expected = NEW_IMAGE.stat().st_size
+        while not (body.endswith(b"0\r\n\r\n") if chunked else len(body) == expected):
+            body += connection.recv(65536)
+        seen.append((head, body))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with peer(handle) as url:
+        size = 1000 if chunked else 65536
+        assert upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=size) is UploadResult.SUCCESS
+    head, body = seen[0]
+    lines = head.decode().split("\r\n")
+    length = NEW_IMAGE.stat().st_size
+    assert lines[0] == (
+        f"PUT /imagetransfer?txid={NEW_TXID}&storageInfo={INFO.colon_string().replace(':', '%3A')}"
+        f"&File-Length={length}&imageFile=IMAGE HTTP/1.1"
+    )
+    headers = dict(line.split(": ", 1) for line in lines[1:])
+    assert headers["Content-Type"] == "application/octet-stream"
+    assert headers["Content-Transfer-Encoding"] == "binary"
+    assert headers["X-MD5-Digest"] == MD5
+    if chunked:
+        assert headers["Transfer-Encoding"] == "chunked"
+        assert "Content-Length" not in headers
+        assert body.startswith(b"3e8\r\n" + NEW_IMAGE.read_bytes()[:1000] + b"\r\n3e8\r\n")
+    else:
+        assert headers["Content-Length"] == str(length)
+        assert body == NEW_IMAGE.read_bytes()
+
+
+def test_known_image(served):
+    md5 = hashlib.md5(OLD_IMAGE.read_bytes()).hexdigest()
+    result = upload_image(served.url, OLD_IMAGE, md5, OLD_TXID, INFO)
+    assert result is UploadResult.OLD_TRANSACTION_ID_FAILURE
+
+
+def test_not_active(served):
+    served.store.active = False
+    result = upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO)
+    assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
+
+
+def test_forbidden_names_what_the_server_said(served):
+    with pytest.raises(TransferError, match=INFO.colon_string()) as caught:
+        upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, OTHER_INFO)
+    assert caught.value.status == 403
+    assert served.url in caught.value.target
+    assert "same cluster" in caught.value.hint or "one cluster" in caught.value.hint
+
+
+def test_wrong_digest(served):
+    with pytest.raises(TransferError, match=MD5) as caught:
+        upload_image(served.url, NEW_IMAGE, "0" * 32, NEW_TXID, INFO)
+    assert caught.value.status == 410
+    assert leftovers(served.store) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(409, UploadResult.OLD_TRANSACTION_ID_FAILURE), (417, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)],
+)
+@pytest.mark.parametrize("keeps_reading", [False, True])
+def test_early_answer_ends_the_upload(sparse, status, expected, keeps_reading):
+    """The server answers after the head; it then reads nothing until the client has stopped by itself."""
+    returned = threading.Event()
+    received = []
+
+    def handle(connection: socket.socket) -> None:
+        _, body = read_head(connection)
+        connection.sendall(b"HTTP/1.1 %d Refused\r\nContent-Length: 4\r\n\r\nno!\n" % status)
+        if not keeps_reading:
+            assert returned.wait(20)
+        received.append(drain(connection, len(body)))
+
+    with peer(handle) as url:
+        assert upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=20) is expected
+        returned.set()
+    assert received[0] < BIG
+
+
+def test_early_answer_of_our_own_server(served, sparse):
+    served.store.active = False
+    result = upload_image(served.url, sparse, MD5, NEW_TXID, INFO)
+    assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
+
+
+def test_server_that_answers_and_closes(sparse):
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\nthe disk is full")
+        connection.shutdown(socket.SHUT_WR)
+        drain(connection)
+
+    with peer(handle) as url, pytest.raises(TransferError, match="the disk is full") as caught:
+        upload_image(url, sparse, MD5, NEW_TXID, INFO)
+    assert caught.value.status == 410
+
+
+def test_server_that_dies(sparse):
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+
+    with peer(handle) as url, pytest.raises(TransferError, match=f"of {BIG} bytes") as caught:
+        upload_image(url, sparse, MD5, NEW_TXID, INFO)
+    assert caught.value.status is None
+    assert caught.value.hint
+
+
+def test_success_before_the_end_is_no_success(sparse):
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        drain(connection)
+
+    with peer(handle) as url, pytest.raises(TransferError, match="answered with success after"):
+        upload_image(url, sparse, MD5, NEW_TXID, INFO)
+
+
+def test_server_that_never_answers():
+    done = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        assert done.wait(20)
+
+    with peer(handle) as url:
+        with pytest.raises(TransferError, match=r"no progress for 0\.2 s"):
+            upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO, timeout=0.2)
+        done.set()
+
+
+def test_server_that_stops_reading(sparse):
+    done = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        assert done.wait(20)
+
+    with peer(handle) as url:
+        with pytest.raises(TransferError, match="no progress"):
+            upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=0.3)
+        done.set()
+
+
+def test_answer_of_a_java_server_is_one_sentence():
+    page = (
+        b"<html><head><title>Error 410</title><style>p{}</style></head><body><h2>HTTP ERROR 410</h2>"
+        b"<p>PutImage failed. java.io.IOException: No space left &amp; none coming\n"
+        b"\tat org.apache.hadoop.hdfs.server.namenode.ImageServlet.doPut(ImageServlet.java:1)\n"
+        b"\tat java.lang.Thread.run(Thread.java:748)\n</p></body></html>"
+    )
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"HTTP/1.1 410 Gone\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page))
+        drain(connection)
+
+    with peer(handle) as url, pytest.raises(TransferError) as caught:
+        upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
+    assert "java.io.IOException: No space left & none coming" in str(caught.value)
+    assert "Thread" not in str(caught.value)
+    assert "<" not in str(caught.value)
+
+
+def test_what_answers_is_no_http_server():
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+        drain(connection)
+
+    with peer(handle) as url, pytest.raises(TransferError, match="broke off"):
+        upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
+
+
+def test_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(TransferError, match="cannot connect") as caught:
+        upload_image(f"http://127.0.0.1:{port}", NEW_IMAGE, MD5, NEW_TXID, INFO)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "url", ["", "namenode:9870", "hdfs://namenode:8020", "http://", "http://h:99999", "http://[::1"]
+)
+def test_bad_address(url):
+    with pytest.raises(TransferError, match="no HTTP address"):
+        upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
+
+
+def test_missing_and_empty_image(served, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        upload_image(served.url, tmp_path / "nothing", MD5, 1, INFO)
+    (tmp_path / "empty").touch()
+    with pytest.raises(TransferError, match="is empty"):
+        upload_image(served.url, tmp_path / "empty", MD5, 1, INFO)
+
+
+def test_cancel_before_anything_is_sent(served):
+    with pytest.raises(TransferCancelledError):
+        upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, cancel=lambda: True)
+    assert (served.store.received, leftovers(served.store)) == ([], [])
+
+
+def test_cancel_between_chunks(served):
+    asked = iter(range(100))
+    with pytest.raises(TransferCancelledError, match=r"cancelled after \d+ of"):
+        upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=100, cancel=lambda: next(asked) >= 10)
+    # the server has seen a body that breaks off; the same txid may be uploaded again
+    results = {UploadResult.OLD_TRANSACTION_ID_FAILURE}
+    for _ in range(1000):
+        results.add(upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO))
+        if UploadResult.SUCCESS in results:
+            break
+    assert UploadResult.SUCCESS in results
+    assert leftovers(served.store) == []
+
+
+def test_cancel_while_the_server_does_not_read(sparse):
+    done, blocked = threading.Event(), threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_head(connection)
+        blocked.set()
+        assert done.wait(20)
+
+    with peer(handle) as url:
+        with pytest.raises(TransferCancelledError):
+            upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=60, cancel=blocked.is_set)
+        done.set()
+
+
+def test_throttle_sees_every_byte(served):
+    slept = []
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    throttle = Throttle(1000, clock=lambda: now[0], sleep=sleep)
+    upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=500, throttle=throttle)
+    assert now[0] == pytest.approx(NEW_IMAGE.stat().st_size / 1000, abs=0.3)
+
+
+def test_server_side_throttle_does_not_break_the_upload(tmp_path):
+    with serve(make_store(tmp_path), TransferOptions(bandwidth=1 << 20)) as served:
+        assert upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO) is UploadResult.SUCCESS
+
+
+def test_parallel_uploads_to_several_targets(tmp_path):
+    image = tmp_path / "image"
+    md5 = padded_image(image, 8 << 20)
+    with serve(make_store(tmp_path / "1")) as first, serve(make_store(tmp_path / "2")) as second:
+        results = []
+        threads = [
+            threading.Thread(target=lambda url=url: results.append(upload_image(url, image, md5, NEW_TXID, INFO)))
+            for url in (first.url, second.url)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [UploadResult.SUCCESS] * 2
+        assert first.store.received == second.store.received == [(NEW_TXID, "IMAGE", md5, 8 << 20)]
+
+
+def test_image_that_shrinks_meanwhile(served, tmp_path):
+    image = tmp_path / "image"
+    md5 = padded_image(image, 1 << 20)
+
+    class Shrinking(Throttle):
+        def acquire(self, count, cancelled=None):
+            os.truncate(image, 1000)
+
+    with pytest.raises(TransferError, match="ended at byte"):
+        upload_image(served.url, image, md5, NEW_TXID, INFO, throttle=Shrinking(0))
+    assert served.store.received == []

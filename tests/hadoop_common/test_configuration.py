@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.configuration_xml import read_properties
+from hadoop_common.errors import EXIT_USAGE
+
+SITE = "hdfs-site.xml"
+
+
+def xml(values: dict[str, str], *, head: str = "", extra: str = "") -> str:
+    items = "".join(
+        f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>"
+        for key, value in values.items()
+    )
+    root = '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
+    return f'<?xml version="1.0"?>{head}{root}{items}{extra}</configuration>'
+
+
+def load(directory: Path, text: str, environment: dict[str, str] | None = None) -> Configuration:
+    (directory / SITE).write_text(text, "utf-8")
+    return Configuration.load(directory, environment or {})
+
+
+def given_values(values: dict[str, str], environment: dict[str, str] | None = None) -> Configuration:
+    return Configuration.from_mapping(values, environment or {})
+
+
+def test_later_files_override_earlier_ones(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(xml({"a": "1", "b": "1"}))
+    settings = load(tmp_path, xml({"b": "2"}))
+    assert (settings.get("a"), settings.get("b")) == ("1", "2")
+    assert settings.source("b") == str(tmp_path / SITE)
+    assert settings.source("c") == "(default)"
+    assert settings.keys() == ["a", "b"]
+
+
+def test_a_final_property_stays_and_the_attempt_is_a_warning(tmp_path: Path) -> None:
+    final = "<property><name>a</name><value>1</value><final>true</final></property>"
+    (tmp_path / "core-site.xml").write_text(xml({}, extra=final))
+    settings = load(tmp_path, xml({"a": "2"}))
+    assert settings.get("a") == "1"
+    assert any("a='2' is ignored" in warning and SITE in warning for warning in settings.warnings)
+
+
+def test_attributes_and_empty_values(tmp_path: Path) -> None:
+    extra = (
+        '<property name="a" value="1"/>'
+        "<property><name>b</name><value/></property>"
+        "<property><name>c</name></property>"
+        "<!-- a comment --><description>ignored</description>"
+    )
+    settings = load(tmp_path, xml({}, extra=extra, head='<?xml-stylesheet type="text/xsl" href="configuration.xsl"?>'))
+    assert settings.get("a") == "1"
+    assert settings.get_int("b", 7) == 7
+    assert "c" not in settings
+
+
+def test_deprecated_names_lead_to_the_current_one(tmp_path: Path) -> None:
+    settings = load(tmp_path, xml({"fs.checkpoint.period": "60", "dfs.name.dir": "/a"}))
+    assert settings.get_time("dfs.namenode.checkpoint.period", "3600s") == 60
+    assert settings.get("fs.checkpoint.period") == "60"
+    assert "dfs.namenode.name.dir" in settings
+    assert len(settings.warnings) == 2
+
+
+# ---- variables ---------------------------------------------------------------------------------------------
+
+
+def test_variables_nest_and_come_from_system_environment_and_keys() -> None:
+    settings = given_values(
+        {
+            "which": "b",
+            "dir.b": "/data",
+            "x": "${dir.${which}}/${user.name}/${env.ZONE}/${env.NONE:-n}/${env.EMPTY-e}/${env.EMPTY:-f}",
+        },
+        {"USER": "hdfs", "ZONE": "z1", "EMPTY": ""},
+    )
+    assert settings.get("x") == "/data/hdfs/z1/n//f"
+
+
+def test_an_unknown_variable_stays_as_it_is() -> None:
+    assert given_values({"x": "a${nobody}b"}).get("x") == "a${nobody}b"
+
+
+def test_defaults_are_substituted_too() -> None:
+    settings = given_values({"hadoop.tmp.dir": "/t"}).with_defaults({"d": "${hadoop.tmp.dir}/name"})
+    assert settings.get("d") == "/t/name"
+    assert "d" not in settings
+
+
+def chain(length: int) -> dict[str, str]:
+    return {f"v{i}": f"${{v{i + 1}}}" for i in range(length)} | {f"v{length}": "end"}
+
+
+def test_twenty_levels_are_followed() -> None:
+    assert given_values(chain(20)).get("v0") == "end"
+
+
+@pytest.mark.parametrize("values", [chain(21), {"v0": "${v0}"}, {"v0": "${v1}", "v1": "x${v0}"}])
+def test_more_than_twenty_levels_are_a_fault(values: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"v0=.*nested deeper than 20"):
+        given_values(values).get("v0")
+
+
+# ---- XML ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '<!DOCTYPE configuration SYSTEM "http://example.invalid/x.dtd">',
+        '<!DOCTYPE c [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>',
+        '<!DOCTYPE c [<!ENTITY a SYSTEM "file:///etc/passwd">]>',
+    ],
+)
+def test_document_types_are_refused(tmp_path: Path, head: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"DOCTYPE .* is refused") as caught:
+        load(tmp_path, xml({"a": "1"}, head=head))
+    assert caught.value.exit_code == EXIT_USAGE
+    assert SITE in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<configuration>", "no well-formed XML"),
+        ("", "no well-formed XML"),
+        ("<settings/>", "root element is <settings>"),
+        ("<configuration><property><value>1</value></property></configuration>", "has no <name>"),
+        ("<configuration>&undefined;</configuration>", "no well-formed XML"),
+    ],
+)
+def test_other_xml_is_a_fault(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        load(tmp_path, text)
+
+
+def test_faults_of_all_files_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text("<a/>")
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, "<b/>")
+    assert len(caught.value.faults) == 2
+
+
+def test_a_directory_without_files_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"neither core-site.xml nor hdfs-site.xml"):
+        Configuration.load(tmp_path, {})
+
+
+def test_local_files_are_included(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "common.xml").write_text(xml({"a": "included", "b": "included"}))
+    settings = load(tmp_path, xml({"b": "first"}, extra='<xi:include href="more/common.xml"/>'))
+    assert settings.get("a") == settings.get("b") == "included"
+    assert settings.source("a").endswith("common.xml")
+
+
+def test_fallback_of_an_include(tmp_path: Path) -> None:
+    fallback = '<xi:fallback><property name="a" value="1"/></xi:fallback>'
+    settings = load(tmp_path, xml({}, extra=f'<xi:include href="absent.xml">{fallback}</xi:include>'))
+    assert settings.get("a") == "1"
+
+
+@pytest.mark.parametrize(
+    ("include", "problem"),
+    [
+        ('<xi:include href="absent.xml"/>', "cannot be read"),
+        ('<xi:include href="http://example.invalid/x.xml"/>', "only local files"),
+        ('<xi:include href="file://host/x.xml"/>', "only local files"),
+        ("<xi:include/>", "only local files"),
+        (f'<xi:include href="{SITE}" parse="text"/>', "only parse='xml'"),
+        (f'<xi:include href="{SITE}"/>', "goes round"),
+    ],
+)
+def test_includes_that_are_refused(tmp_path: Path, include: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        load(tmp_path, xml({}, extra=include))
+
+
+XML_TEXT = st.text(st.characters(min_codepoint=0x20, exclude_categories=["Cs", "Cn"]), max_size=30)
+KEYS = st.text("abcdefghijklmnopqrstuvwxyz.-", min_size=1, max_size=20)
+
+
+@given(st.dictionaries(KEYS, XML_TEXT, max_size=5))
+def test_written_properties_are_read(values: dict[str, str]) -> None:
+    data = xml(values).encode("utf-8")
+    read = read_properties(Path("site.xml"), lambda _: data)
+    expected = {key: value.replace("\r\n", "\n").replace("\r", "\n") for key, value in values.items()}
+    assert {each.name: each.value for each in read} == expected
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(ConfigurationError):
+        read_properties(Path("site.xml"), lambda _: data)
+
+
+# ---- getters -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5", 5e-3), ("5ns", 5e-9), ("5us", 5e-6), ("5ms", 5e-3), ("5s", 5), ("2m", 120), ("1h", 3600), ("1d", 86400)],
+)
+def test_times(text: str, seconds: float) -> None:
+    assert given_values({"t": f" {text} "}).get_time("t", unit="ms") == pytest.approx(seconds)
+
+
+def test_time_defaults_are_text() -> None:
+    assert given_values({}).get_time("t", "3600s") == 3600
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("64k", 65536), ("1M", 1 << 20), ("2g", 2 << 30), ("1t", 1 << 40), ("1P", 1 << 50)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert given_values({"s": text}).get_size("s") == size
+
+
+def test_other_getters() -> None:
+    settings = given_values({"i": "0x10", "f": "1.5", "b": "TRUE", "l": " a, ,b,", "n": "-3"})
+    assert settings.get_int("i") == 16
+    assert settings.get_int("n") == -3
+    assert settings.get_float("f") == 1.5
+    assert settings.get_bool("b") is True
+    assert settings.get_list("l") == ["a", "b"]
+    assert settings.get_list("absent") == []
+    assert settings.get("absent", "x") == "x"
+
+
+@pytest.mark.parametrize(
+    ("getter", "value"),
+    [
+        ("get_int", "1.5"),
+        ("get_int", "1_0"),
+        ("get_float", "nan"),
+        ("get_bool", "yes"),
+        ("get_time", "1.5s"),
+        ("get_time", "5 parsecs"),
+        ("get_size", "64kb"),
+    ],
+)
+def test_faults_name_file_key_and_value(tmp_path: Path, getter: str, value: str) -> None:
+    settings = load(tmp_path, xml({"some.key": value}))
+    with pytest.raises(ConfigurationError) as caught:
+        getattr(settings, getter)("some.key")
+    (fault,) = caught.value.faults
+    assert (fault.source, fault.key, fault.value) == (str(tmp_path / SITE), "some.key", value)
+    assert "some.key" in caught.value.message
+
+
+def test_a_setting_without_default_has_to_be_set() -> None:
+    with pytest.raises(ConfigurationError, match="wanted: is not set"):
+        given_values({}).get_int("wanted")
+
+
+def test_path_lists() -> None:
+    settings = given_values({"d": "file:///data/a%20b, /data/c,file:/data/d,/data/c"})
+    assert settings.get_path_list("d") == [Path("/data/a b"), Path("/data/c"), Path("/data/d")]
+
+
+def test_all_bad_paths_are_reported() -> None:
+    settings = given_values({"d": "relative,/good,hdfs://nn/x,file://host/x,/${unset}"})
+    with pytest.raises(ConfigurationError) as caught:
+        settings.get_path_list("d")
+    assert [fault.value for fault in caught.value.faults] == ["relative", "hdfs://nn/x", "file://host/x", "/${unset}"]

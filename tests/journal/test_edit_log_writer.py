@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from journal_support import NEWEST
+
+from hadoop_common.names import SegmentName, inprogress_name, segment_name
+from journal import segment_stream
+from journal.binary_codec import encode_op
+from journal.double_buffer import DoubleBuffer
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import JournalStorageError, OpEncodingError, UnsupportedLayoutError
+from journal.operation import INVALID_TXID
+from journal.ops import DeleteOp
+from journal.recovery import recover_in_progress
+from journal.segment import scan_segment
+from journal.segment_file import list_segments, read_ops, read_transactions, select_segments
+
+
+def delete(number: int) -> DeleteOp:
+    return DeleteOp(path=f"/{number:06d}", timestamp=number)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def paths_in(directory: Path, from_txid: int = 1) -> dict[int, str]:
+    """Txid to path of the deletes in the finalized segments."""
+    chosen = select_segments(list_segments(directory), from_txid)
+    return {op.txid: op.path for op in read_transactions(chosen, from_txid) if isinstance(op, DeleteOp)}
+
+
+class Fsync:
+    """Stands in for os.fsync of segment files: counts, blocks or fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+        self.error: BaseException | None = None
+        self.only_in: Path | None = None
+        self._fsync = os.fsync
+        monkeypatch.setattr(segment_stream.os, "fsync", self)
+
+    def __call__(self, descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir():
+            return self._fsync(descriptor)
+        self.calls += 1
+        self.entered.release()
+        self.gate.wait()
+        if self.error is not None and self.only_in in (None, path.parent):
+            raise self.error
+        return self._fsync(descriptor)
+
+
+@pytest.fixture
+def fsync(monkeypatch):
+    return Fsync(monkeypatch)
+
+
+def test_a_segment_is_written_rolled_and_closed(tmp_path):
+    with EditLogWriter([tmp_path], -63, 1) as writer:
+        assert (writer.last_txid, writer.durable_txid, writer.segment_first_txid) == (1, 1, 1)
+        op = delete(2)
+        assert writer.write(op) == op.txid == 2
+        assert writer.durable_txid == 1
+        writer.sync(2)
+        assert writer.durable_txid == 2
+        content = (tmp_path / inprogress_name(1)).read_bytes()
+        assert scan_segment(content)[:4] == (-63, 1, 2, len(content))
+        assert writer.roll() == SegmentName(1, 3)
+        assert (writer.last_txid, writer.durable_txid, writer.segment_first_txid) == (4, 4, 4)
+        writer.write(delete(5))
+    assert names(tmp_path) == [segment_name(1, 3), segment_name(4, 6)]
+    ops = [op for segment in list_segments(tmp_path) for op in read_ops(segment)]
+    assert [op.name for op in ops] == ["OP_START_LOG_SEGMENT", "OP_DELETE", "OP_END_LOG_SEGMENT"] * 2
+    writer.close()
+
+
+def test_a_log_goes_on_after_a_restart(tmp_path):
+    with EditLogWriter([tmp_path], NEWEST, 1) as writer:
+        writer.write(delete(2))
+    last = list_segments(tmp_path)[-1].last
+    with EditLogWriter([tmp_path], NEWEST, last + 1) as writer:
+        writer.write(delete(5))
+    assert paths_in(tmp_path) == {2: "/000002", 5: "/000005"}
+
+
+def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path):
+    with EditLogWriter([tmp_path], NEWEST, 1) as writer:
+        op = DeleteOp(path="x" * 70000, timestamp=0)
+        with pytest.raises(OpEncodingError):
+            writer.write(op)
+        assert op.txid == INVALID_TXID
+        assert writer.write(delete(2)) == 2
+        with pytest.raises(ValueError, match="txid 3 is not written yet"):
+            writer.sync(3)
+
+
+def test_a_closed_writer_refuses(tmp_path):
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    writer.close()
+    for call in (lambda: writer.write(delete(1)), writer.roll):
+        with pytest.raises(JournalStorageError, match="closed"):
+            call()
+    writer.sync(writer.last_txid)
+
+
+def test_an_unknown_layout_creates_nothing(tmp_path):
+    with pytest.raises(UnsupportedLayoutError):
+        EditLogWriter([tmp_path], -70, 1)
+    assert names(tmp_path) == []
+
+
+def test_one_flush_serves_all_that_wait(tmp_path, fsync):
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    before = fsync.calls
+    fsync.gate.clear()
+    while fsync.entered.acquire(blocking=False):
+        pass
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(writer.sync, writer.write(delete(0)))
+        fsync.entered.acquire()  # the first caller is in its fsync
+        others = [pool.submit(writer.sync, writer.write(delete(number))) for number in range(1, 9)]
+        writer.sync(1)  # durable already: returns while the flush is stuck
+        fsync.gate.set()
+        for waiting in [first, *others]:
+            waiting.result()
+    assert fsync.calls - before == 2
+    assert writer.durable_txid == writer.last_txid == 10
+    writer.close()
+
+
+def test_many_threads_lose_and_reorder_nothing(tmp_path):
+    directories = [tmp_path / "a", tmp_path / "b"]
+    for directory in directories:
+        directory.mkdir()
+    threads, each = 8, 150
+    with EditLogWriter(directories, NEWEST, 1, capacity=2000) as writer:
+
+        def work(thread: int) -> list[tuple[int, str]]:
+            written = []
+            for number in range(each):
+                op = delete(thread * each + number)
+                txid = writer.write(op)
+                written.append((txid, op.path))
+                if number % 7 == thread % 7:
+                    writer.sync(txid)
+                    assert writer.durable_txid >= txid
+                if number == 70 + thread:
+                    writer.roll()
+            return written
+
+        with ThreadPoolExecutor(threads) as pool:
+            results = [future.result() for future in [pool.submit(work, number) for number in range(threads)]]
+    expected = dict(pair for result in results for pair in result)
+    assert len(expected) == threads * each
+    assert all(result == sorted(result) for result in results)
+    assert paths_in(directories[0]) == paths_in(directories[1]) == expected
+    assert len(list_segments(directories[0])) == threads + 1
+
+
+def test_the_buffer_is_bounded(tmp_path, monkeypatch):
+    sizes = []
+    append = segment_stream.SegmentStream.append
+    monkeypatch.setattr(
+        segment_stream.SegmentStream, "append", lambda self, data: (sizes.append(len(data)), append(self, data))
+    )
+    size = len(encode_op(delete(1), NEWEST))
+    with EditLogWriter([tmp_path], NEWEST, 1, capacity=10 * size) as writer, ThreadPoolExecutor(4) as pool:
+        for result in [pool.submit(lambda: [writer.write(delete(n)) for n in range(100)]) for _ in range(4)]:
+            result.result()
+    assert max(sizes) < 11 * size
+    assert len(paths_in(tmp_path)) == 400
+
+
+def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, fsync):
+    told = []
+    writer = EditLogWriter([tmp_path], NEWEST, 1, on_directory_failure=lambda *args: told.append(args))
+    writer.write(delete(2))
+    writer.sync(2)
+    fsync.error = OSError(5, "I/O error")
+    writer.write(delete(3))
+    with pytest.raises(JournalStorageError, match="I/O error") as first:
+        writer.sync(3)
+    assert first.value.exit_code == 6
+    assert told == [(tmp_path, fsync.error)]
+    fsync.error = None
+    for call in (
+        lambda: writer.write(delete(4)),
+        lambda: writer.sync(3),
+        writer.flush,
+        writer.roll,
+        writer.close,
+    ):
+        with pytest.raises(JournalStorageError) as again:
+            call()
+        assert again.value is first.value
+    writer.sync(2)  # what was durable stays acknowledged
+    assert writer.durable_txid == 2
+    writer.close()
+    recover_in_progress(tmp_path)
+    assert paths_in(tmp_path)[2] == "/000002"
+
+
+def test_waiting_callers_hear_of_the_failure(tmp_path, fsync):
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    fsync.gate.clear()
+    while fsync.entered.acquire(blocking=False):
+        pass
+    with ThreadPoolExecutor(5) as pool:
+        waiting = [pool.submit(writer.sync, writer.write(delete(0)))]
+        fsync.entered.acquire()
+        waiting += [pool.submit(writer.sync, writer.write(delete(number))) for number in range(1, 5)]
+        fsync.error = OSError(28, "No space left on device")
+        fsync.gate.set()
+        errors = {id(future.exception()) for future in waiting}
+    assert len(errors) == 1
+    assert isinstance(waiting[0].exception(), JournalStorageError)
+
+
+def test_an_interrupted_flush_stops_the_writer(tmp_path, fsync):
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    writer.write(delete(2))
+    fsync.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        writer.flush()
+    with pytest.raises(JournalStorageError, match="KeyboardInterrupt"):
+        writer.write(delete(3))
+    with pytest.raises(JournalStorageError):
+        writer.close()
+
+
+def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, monkeypatch):
+    class Full(segment_stream.FileIO):
+        room = 60
+
+        def write(self, data):
+            taken = min(len(data), Full.room)
+            if not taken:
+                raise OSError(28, "No space left on device")
+            Full.room -= taken
+            return super().write(data[:taken])
+
+    monkeypatch.setattr(segment_stream, "FileIO", Full)
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    writer.write(delete(2))
+    with pytest.raises(JournalStorageError, match="No space"):
+        writer.flush()
+    assert writer.durable_txid == 1
+    recover_in_progress(tmp_path)
+    assert names(tmp_path) == [segment_name(1, 1)]
+
+
+def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, fsync):
+    good, bad, worse = (tmp_path / name for name in ("good", "bad", "worse"))
+    for directory in (good, bad):
+        directory.mkdir()
+    told = []
+    writer = EditLogWriter(
+        [worse, bad, good], NEWEST, 1, on_directory_failure=lambda path, error: told.append((path, type(error)))
+    )
+    assert writer.directories == (bad, good)
+    fsync.error, fsync.only_in = OSError(5, "I/O error"), bad
+    writer.write(delete(2))
+    writer.flush()
+    assert told == [(worse, FileNotFoundError), (bad, OSError)]
+    assert writer.directories == (good,)
+    fsync.error = None
+    writer.roll()
+    writer.write(delete(5))
+    writer.close()
+    assert names(bad) == [inprogress_name(1)]
+    assert paths_in(good) == {2: "/000002", 5: "/000005"}
+
+
+def test_no_directory_at_all_is_an_error(tmp_path):
+    with pytest.raises(JournalStorageError, match="nowhere"):
+        EditLogWriter([tmp_path / "nowhere"], NEWEST, 1)
+
+
+def test_an_unrecovered_segment_is_not_overwritten(tmp_path):
+    path = tmp_path / inprogress_name(1)
+    path.write_bytes(b"precious")
+    with pytest.raises(JournalStorageError, match="exists"):
+        EditLogWriter([tmp_path], NEWEST, 1)
+    assert path.read_bytes() == b"precious"
+
+
+def test_a_finalized_segment_is_not_overwritten(tmp_path):
+    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    path = tmp_path / segment_name(1, 2)
+    path.write_bytes(b"precious")
+    with pytest.raises(JournalStorageError, match="exists"):
+        writer.roll()
+    assert path.read_bytes() == b"precious"
+    assert writer.durable_txid == 2
+
+
+def test_a_segment_that_cannot_be_created_leaves_no_file(tmp_path, fsync):
+    fsync.error = OSError(5, "I/O error")
+    with pytest.raises(JournalStorageError):
+        EditLogWriter([tmp_path], NEWEST, 1)
+    assert names(tmp_path) == []
+
+
+class Crashes:
+    """Copies the directory before and after every write, fsync, rename and directory sync.
+
+    Each moment gives two copies: with everything written so far, and with no byte that was not synced.
+    """
+
+    def __init__(self, directory: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory, self.target = directory, target
+        self.copies: list[tuple[Path, int]] = []
+        self.synced: dict[int, int] = {}
+        self.writer: EditLogWriter | None = None
+        self._durable = 0
+        crashes, fsync = self, os.fsync
+
+        class Watched(segment_stream.FileIO):
+            def write(self, data):
+                crashes.take()
+                written = super().write(data[: max(1, len(data) // 2)])
+                crashes.take()
+                return written
+
+        def watched_fsync(descriptor: int) -> None:
+            crashes.take()
+            fsync(descriptor)
+            status = os.fstat(descriptor)
+            crashes.synced[status.st_ino] = status.st_size
+            crashes.take()
+
+        monkeypatch.setattr(segment_stream, "FileIO", Watched)
+        monkeypatch.setattr(segment_stream.os, "fsync", watched_fsync)
+
+    def acknowledge(self, txid: int) -> None:
+        self._durable = txid
+
+    def take(self) -> None:
+        for lost in (False, True):
+            copy = self.target / str(len(self.copies))
+            copy.mkdir()
+            for path in self.directory.iterdir():
+                shutil.copy(path, copy)
+                if lost:
+                    os.truncate(copy / path.name, self.synced.get(path.stat().st_ino, 0))
+            self.copies.append((copy, self._durable))
+
+
+def test_a_crash_at_any_moment_keeps_what_was_acknowledged(tmp_path, monkeypatch):
+    directory, target = tmp_path / "live", tmp_path / "copies"
+    directory.mkdir()
+    target.mkdir()
+    crashes = Crashes(directory, target, monkeypatch)
+    with EditLogWriter([directory], NEWEST, 1) as writer:
+        for _ in range(3):
+            for _ in range(3):
+                writer.write(delete(writer.last_txid + 1))
+            txid = writer.write(delete(writer.last_txid + 1))
+            writer.sync(txid)
+            crashes.acknowledge(txid)
+            writer.roll()
+    written = paths_in(directory)
+    monkeypatch.undo()
+    assert len(crashes.copies) > 100
+    for copy, acknowledged in crashes.copies:
+        recover_in_progress(copy)
+        kept = paths_in(copy)
+        assert kept.items() <= written.items()
+        assert set(kept) == {txid for txid in written if txid <= max(kept, default=0)}
+        assert max(kept, default=0) >= acknowledged
+        last = max((segment.last for segment in list_segments(copy)), default=0)
+        with EditLogWriter([copy], NEWEST, last + 1) as writer:
+            writer.write(delete(7))
+        assert max(paths_in(copy)) == last + 2
+
+
+def test_double_buffer_changes_places():
+    buffer, out = DoubleBuffer(), bytearray()
+    assert buffer.flush(out.extend) is None
+    buffer.append(b"ab", 1)
+    buffer.append(b"c", 2)
+    assert buffer.size == 3
+    buffer.swap()
+    buffer.append(b"d", 3)
+    assert buffer.size == 1
+    with pytest.raises(RuntimeError):
+        buffer.swap()
+    assert buffer.flush(out.extend) == 2
+    buffer.swap()
+    assert buffer.flush(out.extend) == 3
+    assert out == b"abcd"
+
+
+def test_double_buffer_keeps_its_bytes_when_the_sink_fails():
+    buffer, out = DoubleBuffer(), bytearray()
+    buffer.append(b"ab", 1)
+    buffer.swap()
+    with pytest.raises(ZeroDivisionError):
+        buffer.flush(lambda data: 1 / 0)
+    assert buffer.flush(out.extend) == 1
+    assert out == b"ab"

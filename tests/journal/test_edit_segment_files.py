@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
+
+from hadoop_common.names import inprogress_name, segment_name
+from journal.errors import (
+    CorruptHeaderError,
+    CorruptOpError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.recovery import recover_in_progress
+from journal.segment_file import EditLogSegment, list_segments, read_ops, read_transactions, select_segments
+
+
+def some_ops(first: int, last: int) -> list:
+    middle = [DeleteOp(path=f"/{number}", timestamp=number) for number in range(last - first - 1)]
+    return numbered([StartLogSegmentOp(), *middle, EndLogSegmentOp()], first)
+
+
+def put(directory: Path, first: int, last: int, *, in_progress: bool = False, tail: bytes = b"") -> Path:
+    name = inprogress_name(first) if in_progress else segment_name(first, last)
+    path = directory / name
+    path.write_bytes(segment_bytes(some_ops(first, last)) + tail)
+    return path
+
+
+def txids(directory: Path, from_txid: int, to_txid: int | None = None) -> list[int]:
+    chosen = select_segments(list_segments(directory), from_txid, to_txid)
+    return [op.txid for op in read_transactions(chosen, from_txid)]
+
+
+def test_segments_are_listed_in_order_and_other_files_are_not(tmp_path):
+    put(tmp_path, 11, 20)
+    put(tmp_path, 1, 10)
+    put(tmp_path, 11, 15)
+    put(tmp_path, 21, 25, in_progress=True)
+    for name in ("VERSION", "fsimage_0000000000000000000", "edits_1-2.trash", "edits_tmp_1-2_3", "edits_x"):
+        (tmp_path / name).write_bytes(b"")
+    assert [(segment.first, segment.last, segment.in_progress) for segment in list_segments(tmp_path)] == [
+        (1, 10, False),
+        (11, 15, False),
+        (11, 20, False),
+        (21, None, True),
+    ]
+
+
+def test_a_name_that_ends_before_it_begins_is_refused(tmp_path):
+    (tmp_path / "edits_0000000000000000009-0000000000000000003").write_bytes(b"")
+    with pytest.raises(SegmentError):
+        list_segments(tmp_path)
+
+
+def test_contiguous_segments_are_chosen_and_the_longest_of_a_start(tmp_path):
+    for first, last in ((1, 10), (11, 15), (11, 20), (21, 30)):
+        put(tmp_path, first, last)
+    put(tmp_path, 31, 33, in_progress=True)
+    segments = list_segments(tmp_path)
+    assert [(item.first, item.last) for item in select_segments(segments, 1)] == [(1, 10), (11, 20), (21, 30)]
+    assert [(item.first, item.last) for item in select_segments(segments, 15, 20)] == [(11, 20)]
+    assert select_segments(segments, 31) == []
+    assert txids(tmp_path, 14) == list(range(14, 31))
+
+
+def test_gaps_name_what_is_missing_and_what_follows(tmp_path):
+    put(tmp_path, 1, 10)
+    put(tmp_path, 21, 30)
+    segments = list_segments(tmp_path)
+    with pytest.raises(TransactionGapError, match=r"11 \.\. 20, the next available is 21") as caught:
+        select_segments(segments, 5)
+    assert (caught.value.expected, caught.value.found) == (11, 21)
+    with pytest.raises(TransactionGapError, match=r"31 \.\. 40, no later one exists") as caught:
+        select_segments(segments, 21, 40)
+    assert (caught.value.expected, caught.value.found) == (31, None)
+
+
+def overlapping(first: int, last: int) -> EditLogSegment:
+    return EditLogSegment(first, last, Path(f"{first}-{last}"))
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=12), st.integers(1, 30))
+def test_any_choice_covers_everything_or_names_a_real_gap(spans, from_txid):
+    segments = [overlapping(first, first + size) for first, size in spans]
+    held = {txid for item in segments for txid in range(item.first, item.last + 1)}
+    wanted = range(from_txid, max(held, default=0) + 1)
+    if set(wanted) <= held:
+        chosen = select_segments(segments, from_txid)
+        covered = {txid for item in chosen for txid in range(item.first, item.last + 1)}
+        assert set(wanted) <= covered
+    else:
+        with pytest.raises(TransactionGapError) as caught:
+            select_segments(segments, from_txid)
+        assert caught.value.expected not in held
+
+
+def test_an_empty_file_is_a_bad_header(tmp_path):
+    path = tmp_path / segment_name(1, 2)
+    path.write_bytes(b"")
+    with pytest.raises(CorruptHeaderError):
+        list(read_ops(EditLogSegment(1, 2, path)))
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("name", ["gap-first-segment", "gap-last-segment", "gap-middle-segment"])
+def test_missing_segments_are_found_as_the_namenode_finds_them(name):
+    before = CORRUPT / name / "before"
+    missing = int(verdict(CORRUPT / name)["error"].rsplit(" ", 1)[1])
+    with pytest.raises(TransactionGapError) as caught:
+        select_segments(list_segments(before), 33, int((before / "seen_txid").read_text()))
+    assert caught.value.expected == missing
+
+
+@pytest.mark.recorded
+def test_recorded_segments_join_to_one_sequence():
+    before = RECORDED / "hadoop-2.7.3" / "segments" / "before"
+    assert txids(before, 100) == list(range(100, 173))
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("inprogress-ff-padding", 182),
+        ("inprogress-half-op", 181),
+        ("inprogress-half-op-ff", 181),
+        ("inprogress-half-op-zero", 181),
+        ("inprogress-junk-in-padding", 182),
+        ("inprogress-no-padding", 182),
+    ],
+)
+def test_recovery_ends_where_the_namenode_ended(tmp_path, name, last):
+    (source,) = (CORRUPT / name / "before").glob("edits_*")
+    (tmp_path / source.name).write_bytes(source.read_bytes())
+    assert verdict(CORRUPT / name)["txid"] == last
+    recovered = recover_in_progress(tmp_path)
+    assert recovered == list_segments(tmp_path) == [EditLogSegment(31, last, recovered[0].path)]
+    assert recovered[0].path.read_bytes() == source.read_bytes()
+    assert txids(tmp_path, 31) == list(range(31, last + 1))
+    assert recover_in_progress(tmp_path) == []
+
+
+def test_recovery_removes_an_empty_file_and_moves_one_without_operations(tmp_path):
+    (tmp_path / inprogress_name(1)).write_bytes(b"")
+    header_only = tmp_path / inprogress_name(5)
+    header_only.write_bytes(segment_bytes([]) + b"\xff" * 100)
+    assert recover_in_progress(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == [header_only.name + ".empty"]
+
+
+def test_recovery_moves_a_bad_header_aside_and_says_so(tmp_path):
+    path = tmp_path / inprogress_name(1)
+    path.write_bytes(b"\xff" * 100)
+    with pytest.raises(CorruptHeaderError):
+        recover_in_progress(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [inprogress_name(1) + ".corrupt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (segment_bytes(some_ops(1, 5))[:3] + b"\x90" + segment_bytes(some_ops(1, 5))[4:], UnsupportedLayoutError),
+        (segment_bytes(some_ops(2, 5)), CorruptOpError),
+        (segment_bytes(some_ops(1, 5)[:2] + some_ops(1, 5)[3:]), CorruptOpError),
+    ],
+    ids=["future layout", "other first txid", "gap"],
+)
+def test_recovery_leaves_alone_what_it_may_not_judge(tmp_path, content, error):
+    path = tmp_path / inprogress_name(1)
+    path.write_bytes(content)
+    with pytest.raises(error):
+        recover_in_progress(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_recovery_never_overwrites_a_finalized_segment(tmp_path):
+    path = put(tmp_path, 1, 5, in_progress=True)
+    finalized = put(tmp_path, 1, 5)
+    with pytest.raises(SegmentError, match=finalized.name):
+        recover_in_progress(tmp_path)
+    assert path.exists()
+
+
+@pytest.mark.recorded
+def test_recovery_refuses_damage_in_the_middle(tmp_path):
+    (source,) = (CORRUPT / "inprogress-flip-middle" / "before").glob("edits_*")
+    shutil.copy(source, tmp_path)
+    with pytest.raises(CorruptOpError) as caught:
+        recover_in_progress(tmp_path)
+    assert (caught.value.offset, caught.value.txid) == (5485, 107)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
