@@ -7,9 +7,10 @@ from pathlib import Path
 
 from checkpointer.merge import MergeResult, Observer, merge
 from checkpointer.storage.inspector import check_covered, inspect, newest_image
+from image_format.reader import ImageFile
 from journal.segment_file import EditLogSegment, list_segments, read_transactions, select_segments
 
-__all__ = ["MergePlan", "merge_directory", "plan_directory"]
+__all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ def plan_directory(directory: Path) -> MergePlan:
     )
     check_covered(storage, max([plan.last_txid, *(segment.first for segment in in_progress)]))
     return plan
+
+
+def check_image(plan: MergePlan) -> None:
+    """Check digest and frame of the plan's image, which nothing else reads where there is nothing to merge.
+
+    Raises:
+        ImageFormatError: it is damaged.
+    """
+    ImageFile.open(plan.image).close()
 
 
 def merge_directory(plan: MergePlan, *, codec: str | None = None, observer: Observer | None = None) -> MergeResult:

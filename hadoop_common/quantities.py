@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 __all__ = ["parse_bool", "parse_float", "parse_int", "parse_size", "parse_time"]
@@ -17,17 +18,20 @@ _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
 def parse_int(text: str) -> int:
     """A decimal, or a hexadecimal number with `0x`."""
     if (match := _HEXADECIMAL.fullmatch(text)) is not None:
-        return int(match[1] + match[2], 16)
+        return _long(int(match[1] + match[2], 16))
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("is no integer")
-    return int(text)
+    return _long(int(text))
 
 
 def parse_float(text: str) -> float:
     """A finite decimal number."""
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.IGNORECASE) is None:
         raise ValueError("is no number")
-    return float(text)
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("is too large")
+    return number
 
 
 def parse_bool(text: str) -> bool:
@@ -43,7 +47,7 @@ def parse_time(text: str, unit: str) -> float:
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError("is no time: expected an integer with ns, us, ms, s, m, h or d behind it, or nothing")
-    return int(match[1]) * _UNIT_SECONDS[(match[2] or unit).lower()]
+    return _long(int(match[1])) * _UNIT_SECONDS[(match[2] or unit).lower()]
 
 
 def parse_size(text: str) -> int:
@@ -51,4 +55,11 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError("is no size: expected an integer with k, m, g, t, p or e behind it, or nothing")
-    return int(match[1]) << _SIZE_SHIFTS[match[2].lower()]
+    return _long(int(match[1]) << _SIZE_SHIFTS[match[2].lower()])
+
+
+def _long(number: int) -> int:
+    """The number itself if it fits Java's long, as every setting has to."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("does not fit 64 bits")
+    return number

@@ -74,8 +74,7 @@ def _parse(reader: Reader, message: _MessageT) -> _MessageT:
     except DecodeError as error:
         raise CorruptOpError(f"a {message.DESCRIPTOR.name} does not parse: {error}") from None
     if not message.IsInitialized():
-        missing = ", ".join(message.FindInitializationErrors())
-        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks {missing}, or has an unknown value there")
+        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks a required member, or has an unknown value there")
     return message
 
 

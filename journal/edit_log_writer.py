@@ -144,11 +144,12 @@ class EditLogWriter:
         Raises:
             JournalStorageError: no directory is left, or the writer is closed.
         """
-        with self._condition, self._fail_stop():
+        with self._condition:
             self._await_flusher()
             self._check_open()
-            finalized = self._end_segment()
-            self._start_segment()
+            with self._fail_stop():
+                finalized = self._end_segment()
+                self._start_segment()
             return finalized
 
     def close(self) -> None:
@@ -164,7 +165,10 @@ class EditLogWriter:
             self._closed = True
             if self._failure is None:
                 self._end_segment()
-            elif self._durable_txid < self._last_txid:
+                return
+            for stream in self._streams:
+                stream.abort()
+            if self._durable_txid < self._last_txid:
                 raise self._failure
 
     # ---- below: callers hold the lock, but for the methods of a flush ----

@@ -50,7 +50,7 @@ class JournalError(HdfsError):
     def _describe(self) -> None:
         where = [self.file] if self.file else []
         if self.offset is not None:
-            where.append(f"at byte {self.offset}")
+            where.append(f"offset {self.offset}")
         if self.txid is not None:
             where.append(f"txid {self.txid}")
         self.message = f"{', '.join(where)}: {self.problem}" if where else self.problem

@@ -8,7 +8,7 @@ from pathlib import Path
 from hadoop_common.durable import fsync_directory, rename_durably
 from hadoop_common.names import segment_name
 from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError
-from journal.segment import SegmentScan, scan_segment
+from journal.segment import HEADER_SIZE, SegmentScan, scan_segment
 from journal.segment_file import EditLogSegment, list_segments, map_file
 
 __all__ = ["recover_in_progress"]
@@ -18,7 +18,8 @@ def recover_in_progress(directory: Path) -> list[EditLogSegment]:
     """Finalize the in-progress segments of `directory` at their last good operation; returns them.
 
     A file is renamed, never cut, as Hadoop does: readers stop at the last txid of its name. An empty file
-    is deleted, one with a header and no operation becomes `*.empty`, one with a bad header `*.corrupt`.
+    is deleted, one with no operation becomes `*.empty`, one with a bad header `*.corrupt`. Unlike Hadoop this
+    takes a cut header, which a crash while the file is created leaves, for one without operations.
 
     Raises:
         CorruptHeaderError: a header is bad; the file has its new name.
@@ -38,9 +39,13 @@ def recover_in_progress(directory: Path) -> list[EditLogSegment]:
 
 def _recover(segment: EditLogSegment) -> EditLogSegment | None:
     path = segment.path
-    if path.stat().st_size == 0:
+    size = path.stat().st_size
+    if size == 0:
         path.unlink()
         fsync_directory(path.parent)
+        return None
+    if size < HEADER_SIZE:
+        rename_durably(path, path.with_name(path.name + ".empty"))
         return None
     try:
         scan = _scan(segment)

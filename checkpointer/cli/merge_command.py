@@ -9,7 +9,7 @@ import click
 
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import image_codec
-from checkpointer.offline import MergePlan, merge_directory, plan_directory
+from checkpointer.offline import MergePlan, check_image, merge_directory, plan_directory
 from checkpointer.storage.lock import StorageLock
 
 
@@ -30,6 +30,7 @@ def command(directory: Path, conf_dir: Path | None, as_json: bool) -> None:
     with StorageLock(directory):
         plan = plan_directory(directory)
         if not plan.segments:
+            check_image(plan)
             _report(as_json, plan, {"merged": False, "txid": plan.image_txid}, "nothing to merge")
             return
         with ProgressObserver(show=not as_json) as observer:

@@ -26,8 +26,8 @@ class StorageLock:
     """The lock of the storage directory `directory`; a context manager.
 
     It covers the whole of `<directory>/in_use.lock` with a POSIX record lock, as Java's FileChannel.tryLock
-    does, so a NameNode and we keep each other out. The file stays after release: to remove it would let two
-    processes lock different files of one name.
+    does, so a NameNode and we keep each other out. Release removes the file, as a NameNode does at its exit;
+    who opened it before that finds out that it locked a file without a name, and tries again.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -51,7 +51,8 @@ class StorageLock:
         except OSError as fault:
             raise self._failure(fault) from fault
         try:
-            self._descriptor = self._open_locked()
+            while self._descriptor is None:
+                self._descriptor = self._open_locked()
         except BaseException:
             self._unreserve()
             raise
@@ -62,7 +63,7 @@ class StorageLock:
             return
         descriptor, self._descriptor = self._descriptor, None
         try:
-            os.ftruncate(descriptor, 0)
+            self.path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
             self._unreserve()
@@ -74,13 +75,17 @@ class StorageLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _open_locked(self) -> int:
+    def _open_locked(self) -> int | None:
+        """The locked file, or None where its last holder removed it in between."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as fault:
             raise self._failure(fault) from fault
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(descriptor).st_nlink:
+                os.close(descriptor)
+                return None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}@{socket.gethostname()}".encode(), 0)
         except OSError as fault:

@@ -246,6 +246,10 @@ def test_other_getters() -> None:
         ("get_time", "1.5s"),
         ("get_time", "5 parsecs"),
         ("get_size", "64kb"),
+        ("get_size", "9223372036854775807k"),
+        ("get_int", "9223372036854775808"),
+        ("get_time", "9" * 400),
+        ("get_float", "1e999"),
     ],
 )
 def test_faults_name_file_key_and_value(tmp_path: Path, getter: str, value: str) -> None:

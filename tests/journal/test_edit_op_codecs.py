@@ -98,7 +98,7 @@ def test_mutated_bytes_give_an_operation_or_a_typed_error(op, layout_version, da
         assert decode_op(encode_op(again, layout_version), 0, layout_version)[0] == again
     except JournalError as caught:
         error = caught
-    assert error is None or str(error).startswith("edits, at byte 0")
+    assert error is None or str(error).startswith("edits, offset 0")
 
 
 @settings(deadline=None)
@@ -153,8 +153,8 @@ def framed(opcode: int, body: bytes, txid: int = 1) -> bytes:
         (framed(20, b"\x01" + b"\0" * 7), "version 1"),
         (framed(40, b"\x03\x0a\x01\xff"), "UTF-8"),
         (framed(40, b"\x02\x0a\x05"), "AclEditLogProto"),
-        (framed(40, b"\x00"), "lacks src"),
-        (framed(40, bytes.fromhex("0b 0a012f 1206 0809 1000 1807")), "lacks entries"),
+        (framed(40, b"\x00"), "lacks a required"),
+        (framed(40, bytes.fromhex("0b 0a012f 1206 0809 1000 1807")), "lacks a required"),
         (framed(43, b"\x00\x00\x00\xff\xff\xff\xfe"), "no src"),
         (framed(25, b"\0\0" + b"\x7f"), "blocks"),
         (framed(16, b"\0\0" + b"\xff\xff\xff\xff"), "strings"),

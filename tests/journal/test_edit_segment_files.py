@@ -149,10 +149,13 @@ def test_recovery_ends_where_the_namenode_ended(tmp_path, name, last):
 
 def test_recovery_removes_an_empty_file_and_moves_one_without_operations(tmp_path):
     (tmp_path / inprogress_name(1)).write_bytes(b"")
-    header_only = tmp_path / inprogress_name(5)
-    header_only.write_bytes(segment_bytes([]) + b"\xff" * 100)
+    (tmp_path / inprogress_name(5)).write_bytes(segment_bytes([]) + b"\xff" * 100)
+    (tmp_path / inprogress_name(6)).write_bytes(segment_bytes([])[:5])
     assert recover_in_progress(tmp_path) == []
-    assert [path.name for path in tmp_path.iterdir()] == [header_only.name + ".empty"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        inprogress_name(5) + ".empty",
+        inprogress_name(6) + ".empty",
+    ]
 
 
 def test_recovery_moves_a_bad_header_aside_and_says_so(tmp_path):

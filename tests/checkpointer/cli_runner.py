@@ -1,0 +1,43 @@
+"""Runs the `checkpointer` command in this process, as a shell would see it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from checkpointer.cli import main
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run_cli(*arguments: str | Path) -> Outcome:
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        mock.patch.object(sys, "argv", ["checkpointer", *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as leave:
+            code = int(leave.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def fingerprint(directory: Path) -> dict[str, str]:
+    """Every file below `directory` with its digest."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,23 @@
+"""Storage directories for tests, made from recorded ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
+IMAGE_TXID = 30
+NEW_TXID = 183
+
+
+def recorded_directory(target: Path, case: str = "renames") -> Path:
+    """A storage directory whose `current` folder is what the case starts from."""
+    shutil.copytree(RECORDED / case / "before", target / "current", copy_function=shutil.copyfile)
+    for path in (target, target / "current"):
+        path.chmod(0o755)
+    return target
+
+
+def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:
+    """Bytes of an image that Hadoop saved at `txid`."""
+    return next((RECORDED / case).rglob(f"fsimage_{txid:019d}")).read_bytes()

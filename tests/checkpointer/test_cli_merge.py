@@ -1,0 +1,200 @@
+"""`checkpointer merge` as a user runs it: verdicts on damaged input, reports, exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.names import parse_image
+from image_format.md5_file import md5_of_file, read_md5_file
+from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.checkpointer.recorded_cases import RECORDED, Case
+
+CORRUPT = sorted(path.parent for path in RECORDED.glob("hadoop-2.7.3/corrupt/*/case.json"))
+RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
+
+# What a NameNode accepts and we refuse, and why.
+STRICTER = {
+    # The INODE section would reach into the sections behind it; Hadoop stops at its record count.
+    "image-section-length-beyond",
+}
+# Left alone by a plain merge: it reads finalized segments only, and says so.
+IN_PROGRESS = {path.name for path in CORRUPT if path.name.startswith("inprogress-")}
+SNAPSHOTS = {path.name for path in CORRUPT if path.name.startswith("unreplayable-")}
+# The offending file is an in-progress one, which the merge does not read; the finalized ones are whole.
+IGNORED_FAULT = {"segments-duplicate-inprogress"}
+EXIT_CODES = {
+    "edits": {4, 5},
+    "gap": {4, 6},
+    "image": {3, 4, 5},
+    "no": {6},
+    "seen": {6},
+    "version": {5, 6},
+    "unreplayable": {3, 4, 5},
+}
+
+
+def verdict(path: Path) -> bool:
+    return bool(json.loads((path / "case.json").read_text())["verdict"]["NameNode"]["loaded"])
+
+
+def storage_of(path: Path, tmp_path: Path) -> Path:
+    shutil.copytree(path / "before", tmp_path / "name" / "current")
+    return tmp_path / "name"
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", CORRUPT, ids=lambda p: p.name)
+def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path) -> None:
+    directory = storage_of(path, tmp_path)
+    before = fingerprint(directory)
+    code, out, err = run_cli("merge", directory, "--json")
+    name = path.name
+    if name in IN_PROGRESS:
+        # seen_txid of these cases may name the open segment or a later one.
+        assert code in (0, 6), err
+        assert fingerprint(directory) == before
+        return
+    accepted = verdict(path)
+    if (accepted and name not in STRICTER) or name in IGNORED_FAULT:
+        assert code == 0, err
+        assert json.loads(out)["merged"]
+        return
+    assert code in EXIT_CODES[name.split("-")[0]], (code, err)
+    assert fingerprint(directory) == before
+    lines = err.strip().splitlines()
+    assert len(lines) == 2, err
+    assert lines[0].startswith("checkpointer: ")
+    assert re.match(r"  next: \S.*\.$", lines[1]), err
+
+
+@pytest.mark.recorded
+def test_the_report_tells_what_was_made(tmp_path: Path) -> None:
+    directory = tmp_path / "name"
+    current = RENAMES.copy_to(directory)
+    code, out, _ = run_cli("merge", directory, "--json")
+    report = json.loads(out)
+    assert code == 0
+    image = Path(report["image"])
+    assert parse_image(image.name) is not None
+    assert image.parent == current
+    assert report["txid"] == RENAMES.info["txid_after"]
+    assert report["md5"] == md5_of_file(image).hex() == read_md5_file(image).hex()
+    assert report["size"] == image.stat().st_size
+    assert report["inProgress"] == []
+    assert RENAMES.differences(image) == []
+
+
+@pytest.mark.recorded
+def test_without_newer_edits_nothing_is_written(tmp_path: Path) -> None:
+    directory = tmp_path / "name"
+    RENAMES.copy_to(directory)
+    assert run_cli("merge", directory).code == 0
+    before = fingerprint(directory)
+    code, out, _ = run_cli("merge", directory)
+    assert code == 0
+    assert "nothing to merge" in out
+    assert fingerprint(directory) == before
+
+
+@pytest.mark.recorded
+def test_an_open_segment_is_left_alone_and_named(tmp_path: Path) -> None:
+    directory = tmp_path / "name"
+    current = RENAMES.copy_to(directory)
+    last = RENAMES.info["txid_after"]
+    open_segment = current / f"edits_inprogress_{last + 1:019d}"
+    open_segment.write_bytes(b"\xff\xff\xff\xc1\0\0\0\0" + b"half an operation")
+    (current / "seen_txid").write_text(f"{last + 1}\n")
+    code, out, err = run_cli("merge", directory)
+    assert code == 0, err
+    assert open_segment.name in out
+    assert open_segment.read_bytes().endswith(b"half an operation")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])
+def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    name = f"org.apache.hadoop.io.compress.{codec}"
+    (conf / "hdfs-site.xml").write_text(
+        "<configuration><property><name>dfs.image.compress</name><value>true</value></property>"
+        f"<property><name>dfs.image.compression.codec</name><value>{name}</value></property></configuration>"
+    )
+    directory = tmp_path / "name"
+    RENAMES.copy_to(directory)
+    code, out, err = run_cli("merge", directory, "--conf", conf, "--json")
+    assert code == 0, err
+    image = Path(json.loads(out)["image"])
+    assert RENAMES.differences(image) == []
+    code, out, _ = run_cli("image", "info", image, "--json")
+    assert (code, json.loads(out)["codec"]) == (0, name)
+    assert run_cli("image", "verify", image).code == 0
+
+
+def test_a_directory_that_is_no_storage_is_refused(tmp_path: Path) -> None:
+    code, _, err = run_cli("merge", tmp_path)
+    assert code == 6
+    assert "next: " in err
+    assert fingerprint(tmp_path) == {}
+
+
+def test_a_missing_directory_is_a_usage_error(tmp_path: Path) -> None:
+    assert run_cli("merge", tmp_path / "nowhere").code == 2
+
+
+@pytest.mark.recorded
+def test_storage_in_use_is_refused(tmp_path: Path) -> None:
+    from checkpointer.storage.lock import StorageLock
+
+    directory = tmp_path / "name"
+    RENAMES.copy_to(directory)
+    with StorageLock(directory):
+        code, _, err = run_cli("merge", directory)
+    assert code == 6
+    assert "in_use.lock" in err or "in use" in err
+
+
+@pytest.mark.recorded
+def test_edits_are_listed_and_dumped(tmp_path: Path) -> None:
+    segment = next((RENAMES.path / "before").glob("edits_*"))
+    code, out, _ = run_cli("edits", "info", segment, "--json")
+    info = json.loads(out)
+    assert code == 0
+    assert info["layoutVersion"] == -63
+    assert {name.removeprefix("OP_"): count for name, count in info["operations"].items()} == RENAMES.info["ops"]
+    target = tmp_path / "edits.jsonl"
+    assert run_cli("edits", "dump", "--format", "json", "--output", target, segment).code == 0
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [line["txid"] for line in lines] == list(range(info["firstTxid"], info["lastTxid"] + 1))
+    code, out, _ = run_cli("edits", "dump", segment)
+    assert code == 0
+    assert out.startswith("<?xml")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("name", ["edits-cut-mid-op", "edits-flip-checksum", "edits-unknown-opcode"])
+def test_damaged_edits_are_named_by_file_offset_and_txid(tmp_path: Path, name: str) -> None:
+    segment = next((RECORDED / "hadoop-2.7.3" / "corrupt" / name / "before").glob("edits_*"))
+    code, _, err = run_cli("edits", "info", segment)
+    assert code == 4
+    assert segment.name in err
+    assert re.search(r"offset \d+", err)
+    assert re.search(r"txid \d+", err)
+
+
+@pytest.mark.recorded
+def test_a_damaged_image_fails_verification(tmp_path: Path) -> None:
+    source = RENAMES.image("before")
+    image = tmp_path / source.name
+    data = bytearray(source.read_bytes())
+    data[100] ^= 1
+    image.write_bytes(data)
+    shutil.copy(source.with_name(source.name + ".md5"), tmp_path)
+    code, _, err = run_cli("image", "verify", image)
+    assert code == 3
+    assert image.name in err

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.config import CheckpointConfig, Role, image_codec
+from checkpointer.config_keys import DEFAULTS, KEYS, markdown_table
+from hadoop_common.configuration import Configuration, ConfigurationError
+
+CONFIG_DIRECTORY = Path(__file__).parents[2] / "config"
+HA = {
+    "fs.defaultFS": "hdfs://mycluster",
+    "dfs.nameservices": "mycluster",
+    "dfs.ha.namenodes.mycluster": "nn1,nn2,nn3",
+    "dfs.namenode.http-address.mycluster.nn1": "host1:9870",
+    "dfs.namenode.rpc-address.mycluster.nn2": "host2:8020",
+    "dfs.namenode.http-address.mycluster.nn3": "host3:19870",
+    "dfs.ha.namenode.id": "nn3",
+    "dfs.namenode.shared.edits.dir": "file:///shared",
+    "dfs.namenode.name.dir": "file:///a,/b",
+}
+SINGLE = {"fs.defaultFS": "hdfs://nn.example.org:8020", "dfs.namenode.shared.edits.dir": "/shared"}
+
+
+def config(values: dict[str, str], role: Role = Role.STANDBY) -> CheckpointConfig:
+    return CheckpointConfig.from_configuration(Configuration.from_mapping(values, {"USER": "hdfs"}), role)
+
+
+def faults(values: dict[str, str], role: Role = Role.STANDBY) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as caught:
+        config(values, role)
+    return {fault.key: fault.problem for fault in caught.value.faults}
+
+
+def test_defaults_are_those_of_hadoop() -> None:
+    found = config(SINGLE)
+    assert (found.period, found.poll_interval, found.transactions) == (3600, 60, 1_000_000)
+    assert (found.quiet_multiplier, found.max_retries) == (1.5, 3)
+    assert (found.images_retained, found.extra_edits_retained, found.max_extra_segments) == (2, 1_000_000, 10_000)
+    assert found.image_directories == (Path("/tmp/hadoop-hdfs/dfs/name"),)
+    assert (found.storage_permission, found.restore_directories) == (0o700, False)
+    assert (found.transfer_timeout, found.transfer_bandwidth, found.transfer_chunk_size) == (60, 52428800, 65536)
+    assert (found.image_codec, found.http_policy, found.standby_checkpoints) == ("", "HTTP_ONLY", True)
+
+
+def test_an_ha_nameservice() -> None:
+    found = config(HA)
+    assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
+    assert found.http_bind_address == ("host3", 19870)
+    assert found.image_directories == (Path("/a"), Path("/b"))
+    assert found.shared_edits_directory == Path("/shared")
+
+
+def test_a_standby_that_is_no_namenode_serves_all_of_them() -> None:
+    values = {key: value for key, value in HA.items() if key != "dfs.ha.namenode.id"}
+    found = config(values)
+    assert len(found.namenode_http_addresses) == 3
+    assert found.http_bind_address == ("0.0.0.0", 9868)
+
+
+def test_a_single_namenode() -> None:
+    assert config(SINGLE).namenode_http_addresses == ("http://nn.example.org:9870",)
+    given_address = config({**SINGLE, "dfs.http.address": "other:50070"})
+    assert given_address.namenode_http_addresses == ("http://other:50070",)
+
+
+def test_https() -> None:
+    found = config({**HA, "dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address.mycluster.nn1": "host1:1"})
+    assert found.namenode_http_addresses == ("https://host1:1", "https://host2:9871")
+
+
+def test_version_6_addresses() -> None:
+    found = config({**SINGLE, "dfs.namenode.http-address": "[::1]:9870"})
+    assert found.namenode_http_addresses == ("http://[::1]:9870",)
+
+
+def test_keys_of_one_node_win_over_those_of_its_nameservice() -> None:
+    name = "dfs.namenode.name.dir"
+    values = {**HA, f"{name}.mycluster": "/ns"}
+    assert config(values).image_directories == (Path("/ns"),)
+    assert config({**values, f"{name}.mycluster.nn3": "/nn3"}).image_directories == (Path("/nn3"),)
+
+
+def test_the_nameservice_that_holds_our_id_is_ours() -> None:
+    values = {**HA, "dfs.nameservices": "other,mycluster", "dfs.ha.namenodes.other": "x1,x2"}
+    assert config(values).namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
+
+
+def test_bind_host() -> None:
+    found = config({**HA, "dfs.namenode.http-bind-host": "0.0.0.0"})
+    assert found.http_bind_address == ("0.0.0.0", 19870)
+
+
+@pytest.mark.parametrize(
+    ("role", "address", "directory"),
+    [
+        (Role.SECONDARY, ("0.0.0.0", 9868), Path("/tmp/hadoop-hdfs/dfs/namesecondary")),
+        (Role.BACKUP, ("0.0.0.0", 50105), Path("/tmp/hadoop-hdfs/dfs/name")),
+    ],
+)
+def test_other_roles(role: Role, address: tuple[str, int], directory: Path) -> None:
+    found = config({"fs.defaultFS": "hdfs://nn"}, role)
+    assert found.http_bind_address == address
+    assert found.image_directories == (directory,)
+    assert found.shared_edits_directory is None
+
+
+def test_poll_interval_is_at_most_the_period() -> None:
+    assert config({**SINGLE, "dfs.namenode.checkpoint.period": "10s"}).poll_interval == 10
+
+
+def test_codec() -> None:
+    values = {"dfs.image.compress": "true"}
+    assert image_codec(Configuration.from_mapping(values, {})).endswith(".DefaultCodec")
+    values["dfs.image.compression.codec"] = "a.B"
+    assert config({**SINGLE, **values}).image_codec == "a.B"
+
+
+@pytest.mark.parametrize(("text", "mode"), [("750", 0o750), ("0700", 0o700), ("rwxr-x---", 0o750)])
+def test_permissions(text: str, mode: int) -> None:
+    assert config({**SINGLE, "dfs.namenode.storage.dir.perm": text}).storage_permission == mode
+
+
+def test_all_faults_are_reported_at_once() -> None:
+    found = faults(
+        {
+            "dfs.namenode.checkpoint.period": "soon",
+            "dfs.namenode.checkpoint.txns": "0",
+            "dfs.namenode.num.checkpoints.retained": "-1",
+            "dfs.namenode.name.dir": "relative",
+            "dfs.image.compress": "maybe",
+            "dfs.http.policy": "FTP",
+            "dfs.namenode.storage.dir.perm": "999",
+            "dfs.namenode.secondary.http-address": "host:port",
+        }
+    )
+    assert set(found) == {
+        "dfs.namenode.checkpoint.period",
+        "dfs.namenode.checkpoint.txns",
+        "dfs.namenode.num.checkpoints.retained",
+        "dfs.namenode.name.dir",
+        "dfs.image.compress",
+        "dfs.http.policy",
+        "dfs.namenode.storage.dir.perm",
+        "dfs.namenode.secondary.http-address",
+        "dfs.namenode.shared.edits.dir",
+        "dfs.namenode.http-address",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "problem"),
+    [
+        ({"dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns"}, "dfs.namenode.shared.edits.dir", "no local"),
+        ({"dfs.namenode.shared.edits.dir": "/a,/b"}, "dfs.namenode.shared.edits.dir", "several directories"),
+        ({"dfs.ha.namenode.id": "nn9"}, "dfs.ha.namenode.id", "is none of"),
+        ({"dfs.nameservices": "a,b"}, "dfs.nameservice.id", "several nameservices"),
+        (
+            {"dfs.namenode.rpc-address.mycluster.nn2": "0.0.0.0:8020"},
+            "dfs.namenode.http-address",
+            "set dfs.namenode.http-address.mycluster.nn2 or dfs.namenode.rpc-address.mycluster.nn2",
+        ),
+        (
+            {"dfs.namenode.http-address.mycluster.nn1": "host1:0"},
+            "dfs.namenode.http-address.mycluster.nn1",
+            "port 0",
+        ),
+        ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "names no directory"),
+    ],
+)
+def test_faults_of_the_cluster(change: dict[str, str], key: str, problem: str) -> None:
+    found = faults({**HA, **change})
+    assert problem in found[key]
+
+
+def test_the_example_files_are_a_valid_configuration() -> None:
+    settings = Configuration.load(CONFIG_DIRECTORY, {"USER": "hdfs"})
+    assert not settings.warnings
+    found = CheckpointConfig.from_configuration(settings, Role.STANDBY)
+    assert len(found.namenode_http_addresses) == 2
+    assert found.shared_edits_directory is not None
+
+
+def test_every_key_is_in_the_table_once() -> None:
+    names = [key.name for key in KEYS]
+    assert len(set(names)) == len(names)
+    table = markdown_table()
+    assert all(f"| `{name}` |" in table for name in names)
+    assert all(key.default == DEFAULTS.get(key.name, "") for key in KEYS)
+
+
+@given(st.dictionaries(st.sampled_from([key.name for key in KEYS]), st.text(max_size=12), max_size=8))
+def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
+    try:
+        found = config({**SINGLE, **values})
+    except ConfigurationError:
+        return
+    assert 0 < found.poll_interval <= found.period
+    assert found.images_retained > 0

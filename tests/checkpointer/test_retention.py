@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.storage.inspector import SegmentFile, StoredImage
+from checkpointer.storage.retention import apply_plan, enforce_retention, plan_retention
+from hadoop_common.names import image_name, inprogress_name, md5_name, segment_name
+
+FOLDER = Path("/current")
+
+
+def image(txid: int, rollback: bool = False) -> StoredImage:
+    return StoredImage(txid, FOLDER / image_name(txid, rollback), True, rollback)
+
+
+def segment(first: int, last: int | None) -> SegmentFile:
+    name = inprogress_name(first) if last is None else segment_name(first, last)
+    return SegmentFile(first, last, FOLDER / name)
+
+
+def deleted(
+    images: list[StoredImage],
+    segments: list[SegmentFile],
+    *,
+    keep: int = 2,
+    extra: int = 0,
+    most: int = 10_000,
+    rollback: bool = False,
+) -> set[str]:
+    plan = plan_retention(images, segments, keep, extra, most, rollback=rollback)
+    return {path.name for deletion in plan.deletions for path in deletion.paths}
+
+
+def test_the_newest_images_stay() -> None:
+    names = deleted([image(10), image(20), image(20), image(30)], [])
+    assert names == {image_name(10), md5_name(image_name(10))}
+
+
+def test_rollback_images_are_a_kind_of_their_own() -> None:
+    images = [image(5, True), image(10), image(20), image(30)]
+    assert image_name(5, True) not in deleted(images, [])
+    assert not deleted(images, [segment(1, 2)], rollback=True)
+    more = [image(txid, True) for txid in (5, 6, 7)]
+    assert deleted(more, [segment(1, 2)], rollback=True) == {image_name(5, True), md5_name(image_name(5, True))}
+
+
+def test_edits_before_the_oldest_kept_image_go() -> None:
+    segments = [segment(1, 10), segment(11, 20), segment(21, 30), segment(31, None)]
+    assert deleted([image(20), image(30)], segments) == {segment_name(1, 10), segment_name(11, 20)}
+
+
+def test_extra_edits_stay() -> None:
+    segments = [segment(1, 10), segment(11, 20), segment(21, 30)]
+    assert deleted([image(20), image(30)], segments, extra=10) == {segment_name(1, 10)}
+    assert deleted([image(20), image(30)], segments, extra=11) == set()
+
+
+def test_no_more_than_so_many_extra_segments_stay() -> None:
+    segments = [segment(first, first + 9) for first in range(1, 100, 10)]
+    assert deleted([image(60), image(100)], segments, extra=1000, most=2) == {
+        segment_name(first, first + 9) for first in (1, 11, 21, 31)
+    }
+    everything = {segment_name(first, first + 9) for first in range(1, 60, 10)}
+    assert deleted([image(60), image(100)], segments, extra=1000, most=0) == everything
+
+
+def test_a_segment_across_the_image_stays() -> None:
+    assert deleted([image(15)], [segment(11, 20), segment(21, 30)], most=0) == set()
+
+
+def test_in_progress_segments_go_only_when_something_follows_in_time() -> None:
+    images = [image(50), image(60)]
+    assert deleted(images, [segment(11, None)]) == set()
+    assert deleted(images, [segment(11, None), segment(45, None), segment(61, None)]) == {inprogress_name(11)}
+
+
+def test_without_images_nothing_goes() -> None:
+    assert deleted([], [segment(1, 10)]) == set()
+
+
+def test_keeping_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        plan_retention([image(1)], [], 0, 0, 0)
+
+
+LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=20)
+
+
+@given(
+    lengths=LENGTHS,
+    image_txids=st.lists(st.integers(0, 1000), max_size=6),
+    keep=st.integers(1, 4),
+    extra=st.integers(0, 500),
+    most=st.integers(0, 20),
+    stray=st.lists(st.integers(1, 1000), max_size=3),
+)
+def test_what_is_needed_is_never_deleted(
+    lengths: list[int], image_txids: list[int], keep: int, extra: int, most: int, stray: list[int]
+) -> None:
+    segments, first = [], 1
+    for length in lengths:
+        segments.append(segment(first, first + length - 1))
+        first += length
+    segments += [segment(first, None), *(segment(each, None) for each in stray)]
+    images = [image(txid) for txid in image_txids]
+    plan = plan_retention(images, segments, keep, extra, most)
+    names = {path.name for deletion in plan.deletions for path in deletion.paths}
+    kept_images = sorted({each.txid for each in images if each.path.name not in names}, reverse=True)
+    assert kept_images == sorted(set(image_txids), reverse=True)[:keep]
+    required = (kept_images[-1] if kept_images else 0) + 1
+    for each in segments:
+        if each.last is not None and each.last >= required:
+            assert each.path.name not in names
+    assert plan.purge_from <= required
+    newest = max(segments, key=lambda each: each.first)
+    assert newest.path.name not in names
+    extra_left = [s for s in segments if s.last is not None and s.first < required and s.path.name not in names]
+    assert len(extra_left) <= most + 1
+
+
+def test_files_are_deleted_and_the_second_run_has_nothing_to_do(tmp_path: Path) -> None:
+    for txid in (10, 20, 30):
+        (tmp_path / image_name(txid)).write_bytes(b"image")
+        (tmp_path / md5_name(image_name(txid))).write_bytes(b"md5")
+    for first in (1, 11, 21):
+        (tmp_path / segment_name(first, first + 9)).write_bytes(b"edits")
+    for _ in range(2):
+        assert enforce_retention([tmp_path], [tmp_path], keep=2, extra_edits=0, max_segments=9) == []
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            segment_name(21, 30),
+            *(name for txid in (20, 30) for name in (image_name(txid), md5_name(image_name(txid)))),
+        ]
+
+
+def test_images_alone(tmp_path: Path) -> None:
+    for txid in (1, 2):
+        (tmp_path / image_name(txid)).write_bytes(b"image")
+    (tmp_path / segment_name(1, 1)).write_bytes(b"edits")
+    assert enforce_retention([tmp_path], [], keep=1, extra_edits=0, max_segments=0) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [segment_name(1, 1), image_name(2)]
+
+
+def test_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for txid in (1, 2, 3):
+        (tmp_path / image_name(txid)).write_bytes(b"image")
+    real = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.name == image_name(1):
+            raise PermissionError(13, "Permission denied")
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    (warning,) = enforce_retention([tmp_path], [], keep=1, extra_edits=0, max_segments=0)
+    assert image_name(1) in warning
+    assert "Permission denied" in warning
+    assert sorted(path.name for path in tmp_path.iterdir()) == [image_name(1), image_name(3)]
+
+
+def test_edits_stay_where_an_image_folder_cannot_be_listed(tmp_path: Path) -> None:
+    (tmp_path / image_name(9)).write_bytes(b"image")
+    (tmp_path / segment_name(1, 5)).write_bytes(b"edits")
+    folders = [tmp_path, tmp_path / "absent"]
+    (warning,) = enforce_retention(folders, [tmp_path], keep=1, extra_edits=0, max_segments=0)
+    assert "absent" in warning
+    assert (tmp_path / segment_name(1, 5)).exists()
+
+
+def test_a_plan_of_nothing_does_nothing() -> None:
+    assert apply_plan(plan_retention([], [], 1, 0, 0)) == []
