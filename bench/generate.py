@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.names import image_name, segment_name
+from hadoop_common.names import VERSION, image_name, segment_name
+from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE, encode_inodes, encoded_size
 from image_format.md5_file import format_md5
@@ -129,7 +131,7 @@ def _directories(shape: Shape) -> Iterator[bytes]:
 
 
 def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1) -> Path:
-    """Write `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path."""
+    """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path."""
     shape = Shape(files)
     strings = StringTable.empty(0)
     user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
@@ -164,6 +166,8 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
                 out.write(chunk)
     writer.finish()
     written = output.close()
+    storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-bench")
+    (directory / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
     path.with_name(path.name + ".md5").write_bytes(format_md5(written.md5, path.name))
     return path
 

@@ -12,9 +12,7 @@ from checkpointer.errors import CheckpointCancelledError
 from checkpointer.namespace import Namespace
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.inode_table import NO_ROW, EncodedRecords
-from image_format.kernels.inode import DROPPED
 from image_format.kernels.merge import splice
-from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited
@@ -129,7 +127,7 @@ class Compaction:
 
     def _directories(self) -> Iterator[Chunk]:
         index, table = self._index, self._namespace.table
-        rows = [row for row in self._namespace.tree.changed_directories if not table.flags[row] & DROPPED]
+        rows = list(self._namespace.tree.changes)
         data, starts = index.merge_directories(self._changes(rows))
         spans = np.stack([starts[:-1], starts[1:]], axis=1)
         places = index.directory_spans(table.id[rows])
@@ -142,16 +140,14 @@ class Compaction:
         yield from _appended(data, spans[~in_image])
 
     def _changes(self, rows: list[int]) -> DirectoryChanges:
-        """The names looked up in each directory, in name order, and who has them now."""
-        table, entries = self._namespace.table, self._namespace.tree.entries
+        """The names that changed in each directory, and who has them now."""
+        table, changes = self._namespace.table, self._namespace.tree.changes
         names: list[bytes] = []
         holders: list[int] = []
         bounds = [0]
         for row in rows:
-            looked_up = entries.get(row, {})
-            ordered = sorted(looked_up, key=name_key)
-            names.extend(ordered)
-            holders.extend(looked_up[name] for name in ordered)
+            names.extend(changes[row])
+            holders.extend(changes[row].values())
             bounds.append(len(names))
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         spans = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)

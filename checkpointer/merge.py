@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from checkpointer.compaction import write_image
+from checkpointer.digest_check import DigestCheck
 from checkpointer.namespace import Namespace
 from checkpointer.replay import replay
 from checkpointer.storage.saver import SaveResult, Sink, save_image
@@ -117,7 +118,7 @@ def merge(
     """Replay `ops` onto the image and save the new one in every directory.
 
     Args:
-        image_path: newest valid image; its digest is verified first.
+        image_path: newest valid image; its digest is verified before anything is written.
         ops: the transactions after it, in order.
         directories: `current` folders that get `fsimage_M` and its digest file.
         expected: number of transactions, for progress.
@@ -131,7 +132,7 @@ def merge(
     watcher = observer or SilentObserver()
     started = time.monotonic()
     watcher.phase("load", None)
-    with ImageFile.open(image_path) as image:
+    with ImageFile.open(image_path, verify_md5=False) as image, DigestCheck(image) as digest:
         loaded = load_image(image)
         namespace = loaded.namespace
         base_txid = namespace.last_txid
@@ -139,6 +140,7 @@ def merge(
         watcher.phase("replay", expected)
         count = replay(namespace, ops, progress=watcher.advance, cancelled=watcher.cancelled)
         replayed_at = time.monotonic()
+        digest.confirm()
         watcher.phase("save", image.size)
 
         def write(sink: Sink) -> None:

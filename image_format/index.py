@@ -90,7 +90,7 @@ class DirectoryChanges(NamedTuple):
 
     Attributes:
         directory_ids: inode id of each directory.
-        names, spans: the names' bytes, and a row of (start, size) for each name, in name order in each directory.
+        names, spans: the names' bytes, and a row of (start, size) for each name, in any order.
         ids: inode id that has each name now, 0 where none has.
         bounds: where each directory's names start, one more.
     """
@@ -375,6 +375,7 @@ class ImageIndex:
             self._offsets,
             self.inode_buffer,
             np.empty(largest, np.int64),
+            np.empty((2, changes.ids.size), np.int64),
             out,
             starts,
         )

@@ -40,7 +40,8 @@ class Tree:
     """Inodes by path and by id: rows of touched inodes, and for each touched directory the names looked up in it.
 
     `entries[directory row][name]` is the row of the child, or `NO_ROW` where the directory has no child of that
-    name any more (or never had). A name that is not there is still as the base image says.
+    name any more (or never had). A name that is not there is still as the base image says; `changes` is the part
+    that differs from it.
 
     Args:
         base: the image below.
@@ -52,7 +53,7 @@ class Tree:
         self.base = base
         self.table = table
         self.entries: dict[int, dict[bytes, int]] = {}
-        self.changed_directories: set[int] = set()
+        self.changes: dict[int, dict[bytes, int]] = {}
         self.dropped: npt.NDArray[np.bool_] = np.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
         self._diff_owners = diff_owners
@@ -220,7 +221,7 @@ class Tree:
     def insert(self, directory: int, name: bytes, row: int) -> None:
         """Make `row` the child `name`, which the directory must not have."""
         self.entries[directory][name] = row
-        self.changed_directories.add(directory)
+        self.changes.setdefault(directory, {})[name] = row
         self.table.parent[row] = directory
         self.raise_mtime(directory, int(self.table.mtime[row]))
 
@@ -238,8 +239,9 @@ class Tree:
     def unlink(self, row: int) -> None:
         """Take a child out of its directory; the inode itself stays."""
         directory = int(self.table.parent[row])
-        self.entries[directory][self.table.name(row)] = NO_ROW
-        self.changed_directories.add(directory)
+        name = self.table.name(row)
+        self.entries[directory][name] = NO_ROW
+        self.changes.setdefault(directory, {})[name] = NO_ROW
         if self.table.kind[row] == DIRECTORY:
             self._directory_cache.clear()
 
@@ -271,7 +273,7 @@ class Tree:
                 self.dropped[slot] = True
             if self.table.kind[row] == DIRECTORY:
                 rows.extend(child for child in self.entries.pop(row, {}).values() if child != NO_ROW)
-                self.changed_directories.add(row)
+                self.changes.pop(row, None)
                 if slot >= 0:
                     children = self.base.children(inode_id).tolist()
                     untouched.extend(child for child in children if child not in self.table.row_of)

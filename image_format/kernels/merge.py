@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from numba import njit
 
-from image_format.kernels.scan import locate_name
+from image_format.kernels.scan import compare_names, locate_name
 from image_format.kernels.wire import put_varint, varint_size
 
-__all__ = ["merge_directories", "splice"]
+__all__ = ["merge_directories", "sort_names", "splice"]
 
 
 @njit(cache=True, nogil=True)
@@ -50,6 +50,41 @@ def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def] 
 
 
 @njit(cache=True, nogil=True)
+def sort_names(names, spans, first, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Merge sort of the names `first`, `first` + 1 … by name.
+
+    Args:
+        names, spans: bytes, and rows of (start, size) in them.
+        first: number of the first name.
+        order: two rows as long as there are names; the first one takes the numbers in name order.
+    """
+    size = order.shape[1]
+    for i in range(size):
+        order[0, i] = first + i
+    width = 1
+    while width < size:
+        for start in range(0, size, 2 * width):
+            middle = min(start + width, size)
+            end = min(start + 2 * width, size)
+            left = start
+            right = middle
+            for i in range(start, end):
+                take_left = right == end
+                if left < middle and right < end:
+                    a = order[0, left]
+                    b = order[0, right]
+                    take_left = compare_names(names, spans[a, 0], spans[a, 1], names, spans[b, 0], spans[b, 1]) <= 0
+                if take_left:
+                    order[1, i] = order[0, left]
+                    left += 1
+                else:
+                    order[1, i] = order[0, right]
+                    right += 1
+        order[0, :] = order[1, :]
+        width *= 2
+
+
+@njit(cache=True, nogil=True)
 def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
     parents,  # noqa: ANN001
     children,  # noqa: ANN001
@@ -63,6 +98,7 @@ def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
     offsets,  # noqa: ANN001
     buf,  # noqa: ANN001
     merged,  # noqa: ANN001
+    order,  # noqa: ANN001
     out,  # noqa: ANN001
     bounds,  # noqa: ANN001
 ):
@@ -71,10 +107,10 @@ def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
     Args:
         parents: inode id of each directory.
         children, child_bounds: children in the base image, by name, of all directories one after another.
-        names, name_spans, name_ids, name_bounds: what the delta says of names, by name within a directory: the
+        names, name_spans, name_ids, name_bounds: what the delta says of names, distinct within a directory: the
             inode id that has it now, 0 where none has.
         ids, slots, offsets, buf: the index over the INODE section.
-        merged: scratch for the children of the largest directory.
+        merged: scratch for the children of the largest directory; order: two rows of scratch for the names.
         out: room for 20 bytes a directory and 12 a child; bounds: result, where each entry starts, one more.
 
     Returns:
@@ -86,7 +122,11 @@ def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
         base = children[child_bounds[d] : child_bounds[d + 1]]
         count = 0
         taken = 0
-        for k in range(name_bounds[d], name_bounds[d + 1]):
+        first = name_bounds[d]
+        behind = name_bounds[d + 1]
+        sort_names(names, name_spans, first, order[:, first:behind])
+        for n in range(first, behind):
+            k = order[0, n]
             at, found = locate_name(base, ids, slots, offsets, buf, names, name_spans[k, 0], name_spans[k, 1])
             if at < 0:
                 return False

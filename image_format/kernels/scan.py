@@ -12,6 +12,7 @@ __all__ = [
     "MISSING",
     "children_in_order",
     "collect_children",
+    "compare_names",
     "count_children",
     "find_id",
     "find_ids",
@@ -234,7 +235,7 @@ def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _compare(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
     for i in range(min(a_size, b_size)):
         x = a[a_start + i]
@@ -256,7 +257,7 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
         if i < 0:
             return DAMAGED, False
         child_start, child_size = _name_span(buf, offsets[slots[i] if slots.size else i])
-        order = _compare(buf, child_start, child_size, names, start, size)
+        order = compare_names(buf, child_start, child_size, names, start, size)
         if order < 0:
             low = middle + 1
         else:
@@ -298,7 +299,7 @@ def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[
         if i < 0:
             return DAMAGED
         start, size = _name_span(buf, offsets[slots[i] if slots.size else i])
-        if k > 0 and _compare(buf, last_start, last_size, buf, start, size) >= 0:
+        if k > 0 and compare_names(buf, last_start, last_size, buf, start, size) >= 0:
             return k
         last_start = start
         last_size = size

@@ -1,0 +1,53 @@
+"""Verifies an image's digest in a thread while the image is indexed and edits are replayed."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from hadoop_common.errors import HdfsError
+from image_format.reader import ImageFile
+
+__all__ = ["DigestCheck"]
+
+
+class DigestCheck:
+    """Digest check of an open image; a context manager that ends before the image is closed.
+
+    Where the body fails on an image whose digest is wrong, the digest's error takes the place of the body's: it
+    says why.
+    """
+
+    def __init__(self, image: ImageFile) -> None:
+        self._image = image
+        self._fault: Exception | None = None
+        self._thread = threading.Thread(target=self._verify, name="image-digest", daemon=True)
+
+    def _verify(self) -> None:
+        try:
+            self._image.verify_md5()
+        except Exception as fault:
+            self._fault = fault
+
+    def confirm(self) -> None:
+        """Wait for the verdict.
+
+        Raises:
+            DigestMismatchError: the file is not the one its digest file names, or there is none.
+            ImageStorageError: it cannot be read.
+        """
+        self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.join()
+        if self._fault is not None and error is not self._fault and isinstance(error, HdfsError):
+            raise self._fault from error
