@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,11 @@ def inodes(draw: st.DrawFn) -> pb.INode:
     return inode
 
 
+def encoded(table: InodeTable, rows: Sequence[int]) -> bytes:
+    records = table.encode(np.array(rows))
+    return b"".join(records.record(number) for number in range(len(rows)))
+
+
 def readonly(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
@@ -116,7 +122,7 @@ def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode
     assert (count, end, damaged) == (len(messages), len(data), False)
     rows = [table.load(readonly(data), int(offset), slot) for slot, offset in enumerate(offsets[:count])]
     assert [table.name(row) for row in rows] == [message.name for message in messages]
-    assert b"".join(table.encode(np.array(rows))) == data
+    assert encoded(table, rows) == data
 
 
 @given(inodes())
@@ -187,7 +193,7 @@ def test_every_recorded_inode_is_reproduced_byte_for_byte(path: Path) -> None:
         table = InodeTable(image.layout_version)
         for slot in range(index.slot_count):
             table.load(index.inode_buffer, index.inode_offset(slot), slot)
-        records = b"".join(table.encode(np.arange(table.count)))
+        records = encoded(table, range(table.count))
         assert records == index.inode_buffer[index.records_start :].tobytes()
 
 
