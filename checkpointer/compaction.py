@@ -87,6 +87,10 @@ class Compaction:
     def changes(self, name: str) -> bool:
         return name in self._producers
 
+    def names(self) -> tuple[str, ...]:
+        """Sections that change, or that always hold something new."""
+        return tuple(self._producers)
+
     def section(self, name: str) -> Iterator[Chunk]:
         """Decompressed bytes of a section."""
         producer = self._producers.get(name)
@@ -178,6 +182,7 @@ def write_image(
 ) -> None:
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
+    A section that changed and that `image` does not have comes last; loaders do not go by the order.
     Sub-section entries are left out: they would describe the old records.
 
     Args:
@@ -189,19 +194,27 @@ def write_image(
     """
     compaction = Compaction(namespace, index)
     written = 0
-    for section in image.sections:
-        if section.name.endswith("_SUB"):
-            continue
-        if writer.codec == image.codec and not compaction.changes(section.name):
-            writer.copy_section(section.name, image.stored_bytes(section))
-            written += section.length
-            continue
-        with writer.section(section.name) as out:
-            for chunk in compaction.section(section.name):
+
+    def write(name: str) -> None:
+        nonlocal written
+        with writer.section(name) as out:
+            for chunk in compaction.section(name):
                 out.write(chunk)
                 written += len(chunk)
                 if progress is not None and len(chunk) >= _COPY_CHUNK:
                     progress(written)
                 if cancelled is not None and len(chunk) >= _COPY_CHUNK and cancelled():
                     raise CheckpointCancelledError("cancelled while the image was written")
+
+    sections = [section for section in image.sections if not section.name.endswith("_SUB")]
+    for section in sections:
+        if writer.codec == image.codec and not compaction.changes(section.name):
+            writer.copy_section(section.name, image.stored_bytes(section))
+            written += section.length
+        else:
+            write(section.name)
+    present = {section.name for section in sections}
+    for name in compaction.names():
+        if name not in present:
+            write(name)
     writer.finish()

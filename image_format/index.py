@@ -75,8 +75,14 @@ class BaseImage(Protocol):
     def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
         """Where `names` (in name order) stand or would stand among `children`, and which of them are there."""
 
-    def drop_children(self, directory_id: int, dropped: npt.NDArray[np.bool_]) -> Ids:
-        """Mark the slots of all plain children in `dropped`; returns their ids that are directories with entries."""
+    def has_unknown_fields(self, directory_id: int) -> bool:
+        """Whether the directory's entry holds fields this version does not know."""
+
+    def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
+        """Mark the slots of these inodes in `dropped`; returns those that are directories with entries."""
+
+    def forget_directory(self, directory_id: int) -> None:
+        """Nobody asks for the directory's entry again."""
 
     def section(self, name: str) -> Bytes | None:
         """A whole section, decompressed."""
@@ -129,6 +135,7 @@ class ImageIndex:
         self.type_quota_ids = ids[self._type_quota_slots]
         self._directory_ids, self._directory_offsets = self._scan_directories()
         self._children: dict[int, tuple[Ids, Ids]] = {}
+        self._unknown_entries: set[int] = set()
 
     @property
     def slot_count(self) -> int:
@@ -247,7 +254,7 @@ class ImageIndex:
     def check_directory(self, directory_id: int) -> None:
         """Decode a directory's entry and forget it again; raises RecordError where it is damaged."""
         self._entry(directory_id)
-        del self._children[directory_id]
+        self.forget_directory(directory_id)
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
         """Rows of (start, end) in INODE_DIR for each directory, (-1, -1) where it has no children in the image."""
@@ -282,9 +289,10 @@ class ImageIndex:
             raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
         children, refs = np.empty(plain, np.int64), np.empty(references, np.int64)
         unknown, damaged = collect_children(buffer, offset, children, refs)
-        if damaged or unknown:
-            what = "damaged" if damaged else "unknown fields in the"
-            raise self._damaged("INODE_DIR", offset, f"{what} entry of directory {directory_id}")
+        if damaged:
+            raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
+        if unknown:
+            self._unknown_entries.add(directory_id)
         misplaced = int(children_in_order(children, self._ids, self._slots, self._offsets, self.inode_buffer))
         if misplaced == DAMAGED:
             raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is no inode")
@@ -383,11 +391,15 @@ class ImageIndex:
             raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is no inode")
         return out[: starts[-1]], starts
 
-    def drop_children(self, directory_id: int, dropped: npt.NDArray[np.bool_]) -> Ids:
-        children, references = self._entry(directory_id)
-        del self._children[directory_id]
-        if references.size:
-            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} holds references")
-        indexes = np.searchsorted(self._ids, children)
+    def has_unknown_fields(self, directory_id: int) -> bool:
+        self._entry(directory_id)
+        return directory_id in self._unknown_entries
+
+    def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
+        indexes = find_ids(self._ids, inode_ids)
         dropped[self._slots[indexes] if self._slots.size else indexes] = True
-        return children[np.isin(children, self._directory_ids)]
+        with_entries: Ids = inode_ids[find_ids(self._directory_ids, inode_ids) >= 0]
+        return with_entries
+
+    def forget_directory(self, directory_id: int) -> None:
+        self._children.pop(directory_id, None)

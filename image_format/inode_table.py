@@ -172,7 +172,7 @@ class InodeTable:
         """
         record = read_record(buf.data, offset, self._place)
         self._reserve_names(len(record.body))
-        self._reserve_blocks(len(record.body) // _MIN_BLOCK_RECORD)
+        self._reserve_blocks(len(record.body) // _MIN_BLOCK_RECORD + 1)
         row = self._reserve_row()
         names_used, blocks_used, flags = decode_inode(
             buf, offset, self.rows, row, self.names, self.names_used, self.blocks, self.blocks_used
@@ -250,7 +250,8 @@ class InodeTable:
         number = self._pool_index.get(text)
         if number is None:
             number = self._pool_index[text] = len(self._pool)
-            self._pool.append(text)
+            # A lone surrogate becomes '?', as in Java.
+            self._pool.append(text.encode("utf-8", "replace").decode())
         return number
 
     def pooled(self, number: int) -> str:

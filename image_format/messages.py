@@ -33,6 +33,11 @@ class MessageReader:
     def done(self) -> bool:
         return self._pos >= len(self._buffer)
 
+    @property
+    def position(self) -> int:
+        """Offset of the next message."""
+        return self._pos
+
     def _next(self) -> Record:
         record = read_record(self._buffer, self._pos, self._place)
         self._pos = record.end
@@ -46,10 +51,9 @@ class MessageReader:
         """
         return parse_message(kind, self._next(), self._place)
 
-    def raw(self) -> bytes:
-        """The next message undecoded, with its size before it."""
-        record = self._next()
-        return bytes(self._buffer[record.offset : record.end])
+    def skip(self) -> None:
+        """Pass over the next message undecoded."""
+        self._next()
 
     def finish(self) -> None:
         """Raises RecordError where bytes are left behind the last message."""

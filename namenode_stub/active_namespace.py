@@ -4,57 +4,54 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
-from checkpointer.errors import CheckpointError
+from checkpointer.errors import CheckpointError, ReplayError
 from checkpointer.namespace import ROOT_ROW, Namespace
 from checkpointer.replay import apply
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.inode_table import DIRECTORY, NO_ROW
 from journal import ops
+from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
+from journal.errors import JournalError, OpEncodingError
+from namenode_stub.fail_stop import FailStop
+from namenode_stub.file_status import FileStatus, file_status, listing, permission_status, walk
 
-__all__ = ["ActiveNamespace", "FileStatus", "OperationRefusedError"]
+__all__ = ["ActiveNamespace", "OperationRefusedError"]
 
 _BLOCK_SIZE = 128 << 20
-_KINDS = {FILE: "FILE", DIRECTORY: "DIRECTORY"}
+_MAX_MODE = 0o1777
+_MAX_REPLICATION = 512
 
 
 class OperationRefusedError(CheckpointError):
     """A client asked for something the namespace does not allow; nothing was logged."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatus:
-    """What a client sees of one inode; times in ms since the epoch, length in bytes."""
-
-    path: str
-    id: int
-    type: str
-    owner: str
-    group: str
-    permission: str
-    mtime: int
-    atime: int
-    replication: int
-    length: int
-    block_size: int
-    blocks: tuple[tuple[int, int, int], ...]
-    open: bool
-
-
 class ActiveNamespace:
-    """Client operations on a namespace, as an active NameNode serves them.
+    """Client operations on a namespace, as an active NameNode serves them; any thread may call them.
+
+    A change is encoded first, then applied, then logged, so that one that is refused leaves no trace. Where a fault
+    comes after the namespace began to change, `fail_stop` trips and nothing is served any more: what is in memory
+    may then differ from the log, and the log is right.
 
     Args:
         namespace: loaded and up to date; this object changes it from now on.
         log: writer whose next txid follows the namespace's last one.
+        layout_version: layout of the log's segments.
+        fail_stop: shared with whoever else may find that service has to end.
+
+    Raises (every operation):
+        OperationRefusedError: the namespace does not allow it; nothing changed.
+        NotServingError: `fail_stop` tripped, now or earlier; the change is not acknowledged.
     """
 
-    def __init__(self, namespace: Namespace, log: EditLogWriter) -> None:
+    def __init__(
+        self, namespace: Namespace, log: EditLogWriter, layout_version: int, fail_stop: FailStop | None = None
+    ) -> None:
         self._namespace = namespace
         self._log = log
+        self._layout_version = layout_version
+        self._fail_stop = fail_stop or FailStop()
         self._lock = threading.RLock()
 
     @property
@@ -69,19 +66,35 @@ class ActiveNamespace:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def _perform(self, op: ops.EditOp) -> int:
-        """Apply, then log: an operation that does not fit is refused before a byte of it is written."""
+        """Encode, apply, log: an operation that does not fit is refused before a byte of it is written."""
+        self._fail_stop.check()
         op.txid = self._log.last_txid + 1
         try:
-            apply(self._namespace, op)
-        except CheckpointError as error:
+            encode_op(op, self._layout_version)
+        except OpEncodingError as error:
             raise OperationRefusedError(error.message, hint=error.hint) from error
-        return self._log.write(op)
+        try:
+            apply(self._namespace, op)
+        except ReplayError as error:
+            # Handlers check what an operation needs before they change anything.
+            raise OperationRefusedError(error.message, hint=error.hint) from error
+        except Exception as error:
+            raise self._fail_stop.trip(f"{op.name} at txid {op.txid} may be applied in part: {error}") from error
+        try:
+            return self._log.write(op)
+        except Exception as error:
+            raise self._fail_stop.trip(f"{op.name} at txid {op.txid} was not logged: {error}") from error
 
     def _commit(self, txid: int) -> None:
         """Wait for the disk outside the lock, so that others go on meanwhile."""
-        self._log.sync(txid)
+        try:
+            self._log.sync(txid)
+        except JournalError as error:
+            raise self._fail_stop.trip(f"the edit log failed: {error.message}") from error
+        self._fail_stop.check()
 
     def _permissions(self, mode: int, user: str, group: str) -> ops.PermissionStatus:
+        _check_mode(mode)
         return ops.PermissionStatus(user, group, mode)
 
     def _next_inode_id(self) -> int:
@@ -94,34 +107,43 @@ class ActiveNamespace:
         return row
 
     def _find(self, path: str) -> int:
+        self._fail_stop.check()
         if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
-            raise OperationRefusedError(f"{path!r} is not a normalized absolute path")
+            raise OperationRefusedError(f"{path!a} is not a normalized absolute path")
         if any(part in (".", "..") for part in path.split("/")):
-            raise OperationRefusedError(f"{path!r} has a component that is no name")
+            raise OperationRefusedError(f"{path!a} has a component that is no name")
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise OperationRefusedError(f"{path!a} has a lone surrogate, which a name cannot hold") from error
         return self._namespace.tree.find(path)
+
+    def _is_directory(self, row: int) -> bool:
+        return bool(self._namespace.table.kind[row] == DIRECTORY)
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:
         """Make a directory and those above it; False where it exists already."""
-        txid = 0
         with self._lock:
-            if self._find(path) != NO_ROW:
-                if self._namespace.table.kind[self._find(path)] != DIRECTORY:
-                    raise OperationRefusedError(f"{path} is a file")
-                return False
-            parts = path.strip("/").split("/")
-            for depth in range(1, len(parts) + 1):
-                prefix = "/" + "/".join(parts[:depth])
-                if self._find(prefix) == NO_ROW:
-                    txid = self._perform(
-                        ops.MkdirOp(
-                            inode_id=self._next_inode_id(),
-                            path=prefix,
-                            timestamp=_now(),
-                            permissions=self._permissions(mode, user, group),
-                        )
-                    )
+            # That it exists is an answer too, so it has to be as durable as if it were made now.
+            txid = self._log.last_txid
+            missing = self._missing(path)
+            permissions = self._permissions(mode, user, group)
+            for prefix in missing:
+                txid = self._perform(
+                    ops.MkdirOp(inode_id=self._next_inode_id(), path=prefix, timestamp=_now(), permissions=permissions)
+                )
         self._commit(txid)
-        return True
+        return bool(missing)
+
+    def _missing(self, path: str) -> list[str]:
+        """Directories to make for `path`, from the top."""
+        missing: list[str] = []
+        while (row := self._find(path)) == NO_ROW:
+            missing.append(path)
+            path = path.rpartition("/")[0] or "/"
+        if not self._is_directory(row):
+            raise OperationRefusedError(f"{path} is a file")
+        return missing[::-1]
 
     def create(
         self,
@@ -135,8 +157,10 @@ class ActiveNamespace:
         client: str = "DFSClient_stub",
     ) -> None:
         """Open a new file for write."""
+        _check_replication(replication)
         with self._lock:
-            if self._find(path) != NO_ROW and not overwrite:
+            row = self._find(path)
+            if row != NO_ROW and (not overwrite or self._is_directory(row)):
                 raise OperationRefusedError(f"{path} exists")
             now = _now()
             txid = self._perform(
@@ -174,6 +198,8 @@ class ActiveNamespace:
 
     def complete(self, path: str, length: int = 0) -> None:
         """Close a file; `length` is that of its last block."""
+        if not 0 <= length <= _BLOCK_SIZE:
+            raise OperationRefusedError(f"length {length} is not within 0 and the block size {_BLOCK_SIZE}")
         with self._lock:
             table = self._namespace.table
             row = self._existing(path)
@@ -190,7 +216,7 @@ class ActiveNamespace:
                     atime=int(table.atime[row]),
                     block_size=int(table.block_size[row]),
                     blocks=tuple(blocks),
-                    permissions=self._namespace.permission_status(int(table.permission[row])),
+                    permissions=permission_status(self._namespace, row),
                 )
             )
         self._commit(txid)
@@ -206,18 +232,19 @@ class ActiveNamespace:
     def delete(self, path: str, *, recursive: bool = False) -> bool:
         """Remove a file or directory; False where there is none."""
         with self._lock:
+            txid = self._log.last_txid
             row = self._find(path)
-            if row == NO_ROW:
-                return False
             if row == ROOT_ROW:
                 raise OperationRefusedError("the root cannot be deleted")
-            if not recursive and next(self._namespace.tree.children(row), None) is not None:
-                raise OperationRefusedError(f"{path} is not empty")
-            txid = self._perform(ops.DeleteOp(path=path, timestamp=_now()))
+            if row != NO_ROW:
+                if not recursive and next(self._namespace.tree.children(row), None) is not None:
+                    raise OperationRefusedError(f"{path} is not empty")
+                txid = self._perform(ops.DeleteOp(path=path, timestamp=_now()))
         self._commit(txid)
-        return True
+        return row != NO_ROW
 
     def set_permission(self, path: str, mode: int) -> None:
+        _check_mode(mode)
         with self._lock:
             self._existing(path)
             txid = self._perform(ops.SetPermissionsOp(src=path, mode=mode))
@@ -230,6 +257,9 @@ class ActiveNamespace:
         self._commit(txid)
 
     def set_times(self, path: str, mtime: int = -1, atime: int = -1) -> None:
+        """Set times in ms since the epoch; -1 leaves one as it is."""
+        if min(mtime, atime) < -1:
+            raise OperationRefusedError(f"times {mtime} and {atime} must not be before 1970")
         with self._lock:
             self._existing(path)
             txid = self._perform(ops.TimesOp(path=path, mtime=mtime, atime=atime))
@@ -237,14 +267,18 @@ class ActiveNamespace:
 
     def set_replication(self, path: str, replication: int) -> bool:
         """False for a directory."""
+        _check_replication(replication)
         with self._lock:
-            if self._namespace.table.kind[self._existing(path)] != FILE:
+            if self._is_directory(self._existing(path)):
                 return False
             txid = self._perform(ops.SetReplicationOp(path=path, replication=replication))
         self._commit(txid)
         return True
 
     def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
+        """Limit a directory to so many names and bytes; -1 clears a limit."""
+        if ns_quota < -1 or ns_quota == 0 or ds_quota < -1:
+            raise OperationRefusedError(f"quotas {ns_quota} and {ds_quota} must be positive, or -1 for none")
         with self._lock:
             self._existing(path)
             txid = self._perform(ops.SetQuotaOp(src=path, ns_quota=ns_quota, ds_quota=ds_quota))
@@ -253,56 +287,45 @@ class ActiveNamespace:
     def roll(self) -> int:
         """End the segment and start the next; returns the new segment's first txid."""
         with self._lock:
-            self._log.roll()
+            self._fail_stop.check()
+            try:
+                self._log.roll()
+            except JournalError as error:
+                raise self._fail_stop.trip(f"the edit log could not be rolled: {error.message}") from error
             # The two markers are transactions too.
             self._namespace.last_txid = self._log.last_txid
-            return self._log.segment_first_txid
+            first = self._log.segment_first_txid
+        self._fail_stop.check()
+        return first
 
     # ---- views ---------------------------------------------------------------------------------------------
 
     def status(self, path: str) -> FileStatus:
         with self._lock:
-            return self._status(self._existing(path))
+            return file_status(self._namespace, self._existing(path))
 
-    def list(self, path: str) -> list[FileStatus]:
+    def listing(self, path: str) -> list[FileStatus]:
         """Children of a directory by name, or the file itself."""
         with self._lock:
-            row = self._existing(path)
-            if self._namespace.table.kind[row] != DIRECTORY:
-                return [self._status(row)]
-            return [self._status(child) for _, child in sorted(self._namespace.tree.children(row))]
+            return listing(self._namespace, self._existing(path))
 
-    def walk(self) -> Iterator[dict[str, Any]]:
-        """Every inode as plain values, parents first and siblings by name: what two namespaces are compared by."""
+    def walk(self) -> list[FileStatus]:
+        """Every inode, parents first and siblings by name: what two namespaces are compared by.
+
+        The lock is held while the list is made and no longer, however slowly the caller passes it on.
+        """
         with self._lock:
-            rows = [ROOT_ROW]
-            while rows:
-                row = rows.pop()
-                status = self._status(row)
-                yield {name: getattr(status, name) for name in FileStatus.__slots__}
-                if self._namespace.table.kind[row] == DIRECTORY:
-                    children = sorted(self._namespace.tree.children(row), reverse=True)
-                    rows.extend(child for _, child in children)
+            return walk(self._namespace, self._existing("/"))
 
-    def _status(self, row: int) -> FileStatus:
-        table = self._namespace.table
-        status = self._namespace.permission_status(int(table.permission[row]))
-        blocks = tuple(tuple(block) for block in table.file_blocks(row))
-        return FileStatus(
-            path=self._namespace.tree.path(row),
-            id=int(table.id[row]),
-            type=_KINDS.get(int(table.kind[row]), "SYMLINK"),
-            owner=status.user,
-            group=status.group,
-            permission=f"{status.mode:o}",
-            mtime=int(table.mtime[row]),
-            atime=int(table.atime[row]),
-            replication=max(0, int(table.replication[row])),
-            length=sum(block[1] for block in blocks),
-            block_size=int(table.block_size[row]),
-            blocks=blocks,  # type: ignore[arg-type]
-            open=table.is_under_construction(row),
-        )
+
+def _check_mode(mode: int) -> None:
+    if not 0 <= mode <= _MAX_MODE:
+        raise OperationRefusedError(f"mode {mode:o} is not within 0 and {_MAX_MODE:o}")
+
+
+def _check_replication(replication: int) -> None:
+    if not 1 <= replication <= _MAX_REPLICATION:
+        raise OperationRefusedError(f"replication {replication} is not within 1 and {_MAX_REPLICATION}")
 
 
 def _now() -> int:

@@ -1,17 +1,53 @@
-"""The stub's settings, from Hadoop's own configuration keys."""
+"""The stub's settings, from Hadoop's own configuration keys; every fault in them is reported at once."""
 
 from __future__ import annotations
 
-from checkpointer.config import CheckpointConfig, Role
-from hadoop_common.configuration import Configuration
-from namenode_stub.node import StubConfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
-__all__ = ["stub_config"]
+from checkpointer.addresses import Identity, address, identity, scoped_key
+from checkpointer.config_keys import DEFAULTS
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+
+__all__ = ["StubConfig", "stub_config"]
+
+N = TypeVar("N", int, float)
 
 _ROLL_SHARE_KEY = "dfs.namenode.edit.log.autoroll.multiplier.threshold"
 _ROLL_PERIOD_KEY = "dfs.ha.log-roll.period"
-_DEFAULT_ROLL_SHARE = 0.5
-_DEFAULT_ROLL_PERIOD = "120s"
+_STUB_DEFAULTS = {_ROLL_SHARE_KEY: "0.5", _ROLL_PERIOD_KEY: "120s"}
+_HTTP_PORT = 9870
+
+
+@dataclass(frozen=True, slots=True)
+class StubConfig:
+    """What the stub needs; times in seconds.
+
+    Attributes:
+        image_directories, edits_directories: storage directories; their `current` folders hold the files.
+        shared_edits_directory: the edits directory without which the stub must not go on, as in Hadoop.
+        roll_transactions, roll_period: when it rolls its edit log by itself; a period of 0 or less is never.
+        checkpoint_transactions, checkpoint_period: how young an image it refuses.
+    """
+
+    image_directories: tuple[Path, ...]
+    edits_directories: tuple[Path, ...]
+    shared_edits_directory: Path | None
+    http_address: tuple[str, int]
+    checkpoint_period: float
+    checkpoint_transactions: int
+    roll_transactions: int
+    roll_period: float
+    images_retained: int
+    extra_edits_retained: int
+    max_extra_segments: int
+
+    @property
+    def storage_directories(self) -> tuple[Path, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys([*self.image_directories, *self.edits_directories]))
 
 
 def stub_config(configuration: Configuration) -> StubConfig:
@@ -22,18 +58,71 @@ def stub_config(configuration: Configuration) -> StubConfig:
     Raises:
         ConfigurationError: a value cannot be used; all faults are named at once.
     """
-    config = CheckpointConfig.from_configuration(configuration, Role.STANDBY)
-    shared = () if config.shared_edits_directory is None else (config.shared_edits_directory,)
-    share = configuration.get_float(_ROLL_SHARE_KEY, _DEFAULT_ROLL_SHARE)
-    return StubConfig(
-        image_directories=tuple(config.image_directories),
-        edits_directories=(*config.image_directories, *shared),
-        http_address=config.http_bind_address,
-        checkpoint_period=config.period,
-        checkpoint_transactions=config.transactions,
-        roll_transactions=max(1, int(config.transactions * share)),
-        roll_period=configuration.get_time(_ROLL_PERIOD_KEY, _DEFAULT_ROLL_PERIOD),
-        images_retained=config.images_retained,
-        extra_edits_retained=config.extra_edits_retained,
-        max_extra_segments=config.max_extra_segments,
-    )
+    faults = FaultCollector()
+    result = _Reader(configuration.with_defaults({**DEFAULTS, **_STUB_DEFAULTS}), faults).read()
+    faults.raise_if_any()
+    return result
+
+
+class _Reader:
+    """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
+
+    def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
+        self._settings = settings
+        self._faults = faults
+        self._who = faults.take(lambda: identity(settings), Identity())
+
+    def read(self) -> StubConfig:
+        none: tuple[Path, ...] = ()
+        images = self._faults.take(self._image_directories, none)
+        shared = self._faults.take(self._shared_edits_directory, None)
+        transactions = self._at_least("dfs.namenode.checkpoint.txns", self._settings.get_int, 1)
+        roll_share = self._at_least(_ROLL_SHARE_KEY, self._settings.get_float, 0.0)
+        retained, extra = "dfs.namenode.num.checkpoints.retained", "dfs.namenode.num.extra.edits.retained"
+        segments = "dfs.namenode.max.extra.edits.segments.retained"
+        return StubConfig(
+            image_directories=images,
+            edits_directories=images if shared is None else (*images, shared),
+            shared_edits_directory=shared,
+            http_address=self._faults.take(self._http_address, ("", 0)),
+            checkpoint_period=self._at_least("dfs.namenode.checkpoint.period", self._settings.get_time, 0.001),
+            checkpoint_transactions=transactions,
+            roll_transactions=max(1, int(transactions * roll_share)),
+            roll_period=self._faults.take(lambda: self._settings.get_time(_ROLL_PERIOD_KEY), 0.0),
+            images_retained=self._at_least(retained, self._settings.get_int, 1),
+            extra_edits_retained=self._at_least(extra, self._settings.get_int, 0),
+            max_extra_segments=self._at_least(segments, self._settings.get_int, 0),
+        )
+
+    def _at_least(self, key: str, getter: Callable[[str], N], least: N) -> N:
+        def checked() -> N:
+            value = getter(key)
+            if value < least:
+                raise self._error(key, f"must be at least {least:g}")
+            return value
+
+        return self._faults.take(checked, least)
+
+    def _scoped(self, key: str) -> str:
+        return scoped_key(self._settings, key, self._who.nameservice, self._who.own_id)
+
+    def _image_directories(self) -> tuple[Path, ...]:
+        key = self._scoped("dfs.namenode.name.dir")
+        found = tuple(self._settings.get_path_list(key))
+        if not found:
+            raise self._error(key, "names no directory")
+        return found
+
+    def _shared_edits_directory(self) -> Path | None:
+        key = self._scoped("dfs.namenode.shared.edits.dir")
+        found = self._settings.get_path_list(key)
+        if len(found) > 1:
+            raise self._error(key, "names several directories")
+        return found[0] if found else None
+
+    def _http_address(self) -> tuple[str, int]:
+        host, port = address(self._settings, self._scoped("dfs.namenode.http-address"), _HTTP_PORT)
+        return self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "") or host, port
+
+    def _error(self, key: str, problem: str) -> ConfigurationError:
+        return ConfigurationError([self._settings.fault(key, problem)])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -14,13 +16,13 @@ from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedErro
 
 __all__ = ["namespace_blueprint"]
 
-_BAD_REQUEST = 400
-_CONFLICT = 409
-_UNAVAILABLE = 503
-
 
 def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> Blueprint:
-    """POST /namespace/OPERATION with a JSON object of its arguments; GET /namespace/{status,list,tree}."""
+    """POST /namespace/OPERATION with a JSON object of its arguments; GET /namespace/{status,list,tree}.
+
+    400 tells of arguments that are none of the operation's, 409 of an operation the namespace refused, and 503 that
+    nothing is served any more; each with a sentence in `error`.
+    """
     blueprint = Blueprint("namespace", __name__, url_prefix="/namespace")
     operations: dict[str, Callable[..., Any]] = {
         "mkdirs": namespace.mkdirs,
@@ -36,46 +38,59 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
         "set_quota": namespace.set_quota,
         "roll": roll,
     }
+    signatures = {name: inspect.signature(operation, eval_str=True) for name, operation in operations.items()}
 
     @blueprint.post("/<operation>")
     def change(operation: str) -> Response:
-        perform = operations.get(operation)
-        if perform is None:
-            return _answer(_BAD_REQUEST, error=f"no operation {operation}; known are {', '.join(operations)}")
-        arguments = request.get_json(silent=True) if request.data else {}
+        if operation not in operations:
+            problem = f"no operation {operation}; known are {', '.join(operations)}"
+            return _answer(HTTPStatus.BAD_REQUEST, error=problem)
+        arguments = request.get_json(silent=True, force=True) if request.data else {}
         if not isinstance(arguments, dict):
-            return _answer(_BAD_REQUEST, error="the body must be a JSON object of arguments")
-        try:
-            return _answer(200, result=perform(**arguments))
-        except TypeError as error:
-            return _answer(_BAD_REQUEST, error=f"{operation}: {error}")
+            return _answer(HTTPStatus.BAD_REQUEST, error="the body must be a JSON object of arguments")
+        problem = _misfit(signatures[operation], arguments)
+        if problem:
+            return _answer(HTTPStatus.BAD_REQUEST, error=f"{operation}: {problem}")
+        return _answer(HTTPStatus.OK, result=operations[operation](**arguments))
 
     @blueprint.get("/status")
     def status() -> Response:
-        return _answer(200, result=asdict(namespace.status(request.args.get("path", "/"))))
+        return _answer(HTTPStatus.OK, result=asdict(namespace.status(request.args.get("path", "/"))))
 
     @blueprint.get("/list")
     def listing() -> Response:
-        return _answer(200, result=[asdict(child) for child in namespace.list(request.args.get("path", "/"))])
+        children = namespace.listing(request.args.get("path", "/"))
+        return _answer(HTTPStatus.OK, result=[asdict(child) for child in children])
 
     @blueprint.get("/tree")
     def tree() -> Response:
-        def lines() -> Iterator[str]:
-            for inode in namespace.walk():
-                yield json.dumps(inode) + "\n"
-
-        return Response(lines(), mimetype="application/x-ndjson")
+        lines = (json.dumps(asdict(inode)) + "\n" for inode in namespace.walk())
+        return Response(lines, mimetype="application/x-ndjson")
 
     @blueprint.errorhandler(OperationRefusedError)
     def refused(error: OperationRefusedError) -> Response:
-        return _answer(_CONFLICT, error=error.message, hint=error.hint)
+        return _answer(HTTPStatus.CONFLICT, error=error.message, hint=error.hint)
 
     @blueprint.errorhandler(HdfsError)
     def failed(error: HdfsError) -> Response:
-        return _answer(_UNAVAILABLE, error=error.message, hint=error.hint)
+        return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
 
     return blueprint
 
 
-def _answer(status: int, **content: Any) -> Response:
+def _misfit(signature: inspect.Signature, arguments: Mapping[str, Any]) -> str:
+    """What is wrong with the names and types of `arguments`, "" where they fit."""
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        return str(error)
+    for name, value in arguments.items():
+        wanted = signature.parameters[name].annotation
+        # A bool is an int in Python, but no number in JSON.
+        if type(value) is not wanted:
+            return f"{name} must be of type {wanted.__name__}"
+    return ""
+
+
+def _answer(status: HTTPStatus, **content: Any) -> Response:
     return Response(json.dumps(content) + "\n", status, mimetype="application/json")

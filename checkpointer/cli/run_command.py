@@ -10,7 +10,6 @@ import click
 
 from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.config import CheckpointConfig, Role
-from checkpointer.errors import CheckpointError
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
@@ -37,9 +36,9 @@ def command(conf_dir: Path, role: str, verbose: bool) -> None:
     # Its own polls are not worth a line each.
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     if role != Role.STANDBY.value:
-        raise CheckpointError(
-            f"the {role} role needs Hadoop RPC, which this version does not speak",
-            hint="Use --role standby with dfs.namenode.shared.edits.dir on a shared directory.",
+        raise click.UsageError(
+            f"the {role} role needs Hadoop RPC, which this version does not speak; "
+            "use --role standby with dfs.namenode.shared.edits.dir on a shared directory"
         )
     config = CheckpointConfig.from_configuration(load_configuration(conf_dir), Role.STANDBY)
     from checkpointer.daemon.process import run_standby

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from datetime import UTC
 from pathlib import Path
 from types import FrameType
 
@@ -13,6 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from checkpointer.config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.standby import StandbyRole
+from checkpointer.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.application import create_application
@@ -21,7 +23,7 @@ from servlets.image_transfer import TransferOptions, image_transfer_blueprint
 from servlets.parameters import ImageKind
 from servlets.status import status_blueprint
 
-__all__ = ["run_standby"]
+__all__ = ["run_standby", "serve"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,13 +71,17 @@ def run_standby(config: CheckpointConfig) -> None:
     stopping = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        _LOG.info("%s received, stopping", signal.Signals(number).name)
+        # Nothing else: a handler may interrupt whoever holds the log's lock.
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     role = StandbyRole(config)
-    role.open()
+    try:
+        role.open(stopping.is_set)
+    except CheckpointCancelledError as error:
+        _LOG.info("stopped: %s", error)
+        return
     try:
         serve(role, config, stopping)
     finally:
@@ -89,7 +95,7 @@ def serve(role: StandbyRole, config: CheckpointConfig, stopping: threading.Event
         image_transfer_blueprint(StandbyImages(role), options=TransferOptions(bandwidth=config.transfer_bandwidth)),
         status_blueprint(status=service.status, checkpoint=service.request, live=service.live, ready=service.ready),
     )
-    scheduler = BackgroundScheduler()
+    scheduler = BackgroundScheduler(timezone=UTC)
     # One poll at a time: while a checkpoint runs the polls that fall due are merged into one.
     scheduler.add_job(
         service.poll,
@@ -107,7 +113,12 @@ def serve(role: StandbyRole, config: CheckpointConfig, stopping: threading.Event
             config.transactions,
             config.poll_interval,
         )
+        if not config.standby_checkpoints:
+            _LOG.warning("dfs.ha.standby.checkpoints is false: images and edits are served, but none are made")
         scheduler.start()
-        stopping.wait()
-        scheduler.shutdown(wait=False)
-        service.stop()
+        try:
+            stopping.wait()
+            _LOG.info("stopping")
+        finally:
+            scheduler.shutdown(wait=False)
+            service.stop()

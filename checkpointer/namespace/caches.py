@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkpointer.errors import NamespaceError
+from checkpointer.namespace.tree import encodable
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -52,9 +53,9 @@ class CacheManager:
     def modify_pool(self, info: CachePoolInfo) -> None:
         pool = self._pool(info.pool_name)
         if info.owner_name is not None:
-            pool.ownerName = info.owner_name
+            pool.ownerName = encodable(info.owner_name)
         if info.group_name is not None:
-            pool.groupName = info.group_name
+            pool.groupName = encodable(info.group_name)
         if info.mode is not None:
             pool.mode = info.mode
         if info.limit is not None:
@@ -105,7 +106,7 @@ class CacheManager:
 
     def _update(self, directive: pb.CacheDirectiveInfoProto, info: CacheDirectiveInfo) -> None:
         if info.path is not None:
-            directive.path = info.path
+            directive.path = encodable(info.path)
         if info.replication is not None:
             directive.replication = info.replication
         if info.pool is not None:

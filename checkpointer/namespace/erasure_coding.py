@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.errors import NamespaceError
+from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -46,14 +46,20 @@ class ErasureCodingPolicies:
     def knows(self, policy_id: int) -> bool:
         return policy_id in self._by_id
 
+    def _system_schema(self, policy: pb.ErasureCodingPolicyProto) -> tuple[str, int, int]:
+        schema = _SYSTEM_SCHEMAS.get(policy.id)
+        if schema is None:
+            raise UnsupportedNamespaceError(f"erasure coding policy {policy.id} has no schema and is not a known one")
+        return schema
+
     def _name(self, policy: pb.ErasureCodingPolicyProto) -> str:
         if policy.HasField("name"):
             return policy.name
-        return policy_name(*_SYSTEM_SCHEMAS[policy.id], _SYSTEM_CELL_SIZE)
+        return policy_name(*self._system_schema(policy), _SYSTEM_CELL_SIZE)
 
     def _shape(self, policy: pb.ErasureCodingPolicyProto) -> tuple[object, ...]:
         if not policy.HasField("schema"):
-            return (*_SYSTEM_SCHEMAS[policy.id], (), _SYSTEM_CELL_SIZE)
+            return (*self._system_schema(policy), (), _SYSTEM_CELL_SIZE)
         schema = policy.schema
         options = tuple(sorted((option.key, option.value) for option in schema.options))
         return (schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from checkpointer.errors import UnsupportedNamespaceError
+from collections.abc import Iterator
+
+from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from checkpointer.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import NO_ROW
@@ -25,7 +27,7 @@ class Leases:
 
     def __init__(self, base: BaseImage, tree: Tree) -> None:
         self._tree = tree
-        self._unresolved: dict[int, bytes] = {}
+        self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
         self._ids: dict[int, None] = {}
         self.changed = False
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
@@ -34,17 +36,18 @@ class Leases:
             self._ids[entry.inodeId] = None
             if not self._leads_to(entry.fullPath, entry.inodeId):
                 # Hadoop 3 ignores these paths, so a stale one is no damage.
-                self._unresolved[entry.inodeId] = encode_delimited(entry)
+                self._unresolved[entry.inodeId] = entry
 
     def _leads_to(self, path: str, inode_id: int) -> bool:
         try:
             row = self._tree.find(path)
-        except UnsupportedNamespaceError:
+        except (NamespaceError, UnsupportedNamespaceError):
             return False
         return row != NO_ROW and int(self._tree.table.id[row]) == inode_id
 
     def add(self, inode_id: int) -> None:
         self._ids[inode_id] = None
+        self._unresolved.pop(inode_id, None)
         self.changed = True
 
     def remove(self, inode_id: int) -> None:
@@ -53,15 +56,30 @@ class Leases:
             self._unresolved.pop(inode_id, None)
             self.changed = True
 
-    def paths_changed(self) -> None:
-        """A directory moved: paths of leased files may differ."""
+    def unresolved(self) -> Iterator[int]:
+        """Ids of leased files that no path has led to: only their entries tell where they are."""
+        yield from self._unresolved
+
+    @property
+    def keeps_paths(self) -> bool:
+        """Whether there are entries that no path has led to, so that `moved` has to be told the paths."""
+        return bool(self._unresolved)
+
+    def moved(self, source: str, target: str) -> None:
+        """A file or directory moved: paths of leased files may differ."""
         self.changed = self.changed or bool(self._ids)
+        for entry in self._unresolved.values():
+            if entry.fullPath == source or entry.fullPath.startswith(source + "/"):
+                entry.fullPath = target + entry.fullPath[len(source) :]
 
     def encode(self) -> bytes:
         return b"".join(map(self._encode_entry, self._ids))
 
     def _encode_entry(self, inode_id: int) -> bytes:
+        entry = self._unresolved.get(inode_id)
+        if entry is not None:
+            return b"" if self._tree.is_gone(inode_id) else encode_delimited(entry)
         row = self._tree.row(inode_id)
-        if inode_id in self._unresolved or row == NO_ROW:
-            return self._unresolved.get(inode_id, b"")
+        if row == NO_ROW:
+            return b""
         return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=self._tree.path(row)))

@@ -8,12 +8,12 @@ from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
 from checkpointer.namespace.leases import Leases
 from checkpointer.namespace.secrets import SecretManager
 from checkpointer.namespace.snapshots import Snapshots
-from checkpointer.namespace.tree import Tree
+from checkpointer.namespace.tree import Tree, encodable
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW, InodeTable
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
-from image_format.permission import pack_permission, unpack_permission
+from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from journal.ops import PermissionStatus
@@ -40,15 +40,18 @@ class Namespace:
         self.base = base
         self.strings = strings
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
+        self._impending_stamps = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, base.layout_version)
         self.snapshots = Snapshots(base)
         self.table = InodeTable(base.layout_version, base.place("INODE"))
         self.tree = Tree(base, self.table, self.snapshots.diff_owners)
         self.leases = Leases(base, self.tree)
+        self.tree.watch(self.snapshots.known_ids())
+        self.tree.watch(self.leases.unresolved())
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)
         self.erasure_coding = ErasureCodingPolicies(base)
         self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
-        header = MessageReader(base.inode_buffer[:32], base.place("INODE")).read(pb.INodeSection)
+        header = MessageReader(base.inode_buffer, base.place("INODE")).read(pb.INodeSection)
         self.last_inode_id = header.lastInodeId
         self._permissions: dict[PermissionStatus, int] = {}
 
@@ -82,18 +85,10 @@ class Namespace:
         """User, group and mode packed as the image stores them."""
         packed = self._permissions.get(status)
         if packed is None:
-            user = self.strings.serial(status.user, StringKind.USER)
-            group = self.strings.serial(status.group, StringKind.GROUP)
+            user = self.strings.serial(encodable(status.user), StringKind.USER)
+            group = self.strings.serial(encodable(status.group), StringKind.GROUP)
             packed = self._permissions[status] = pack_permission(user, group, status.mode)
         return packed
-
-    def permission_status(self, packed: int) -> PermissionStatus:
-        user, group, mode = unpack_permission(packed)
-        return PermissionStatus(
-            self.strings.lookup(user, StringKind.USER) or "",
-            self.strings.lookup(group, StringKind.GROUP) or "",
-            mode,
-        )
 
     # ---- counters ------------------------------------------------------------------------------------------
 
@@ -101,13 +96,13 @@ class Namespace:
         self.last_inode_id = max(self.last_inode_id, inode_id)
 
     def set_generation_stamp(self, genstamp: int) -> None:
-        """SET_GENSTAMP_V2: Hadoop 3 keeps it aside until a block uses it or the NameNode becomes active."""
-        if not self.hadoop3:
+        """SET_GENSTAMP_V2: Hadoop 3.3 keeps it aside until a block uses it or the NameNode becomes active."""
+        if not self._impending_stamps:
             self.info.genstampV2 = genstamp
 
     def see_generation_stamp(self, genstamp: int) -> None:
-        """A block of an op has this stamp; only Hadoop 3 moves its counter for that."""
-        if self.hadoop3 and genstamp > self.info.genstampV2:
+        """A block of an op has this stamp; only Hadoop 3.3 moves its counter for that."""
+        if self._impending_stamps and genstamp > self.info.genstampV2:
             self.info.genstampV2 = genstamp
 
     def allocate_block_id(self, block_id: int) -> None:

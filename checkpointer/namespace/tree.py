@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from image_format.errors import ImageFormatError
-from image_format.index import BaseImage
+from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, UNKNOWN_FIELDS
 
-__all__ = ["ROOT_ID", "ROOT_ROW", "Tree", "encode_name", "split_path"]
+__all__ = ["ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
 
 ROOT_ID = 16385
 ROOT_ROW = 0
@@ -23,6 +23,11 @@ _LARGEST_QUOTA = (1 << 63) - 1
 def encode_name(name: str) -> bytes:
     """A path component as an inode name: UTF-8, a lone surrogate becomes '?' as in Java."""
     return name.encode("utf-8", "replace")
+
+
+def encodable(text: str) -> str:
+    """`text` as a NameNode writes it into an image: a lone surrogate becomes '?'."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def split_path(path: str) -> list[bytes]:
@@ -57,6 +62,7 @@ class Tree:
         self.dropped: npt.NDArray[np.bool_] = np.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
         self._diff_owners = diff_owners
+        self._watched: Ids = np.array(sorted(diff_owners), np.int64)
         self._directory_cache: dict[str, int] = {}
         if self._load(ROOT_ID) != ROOT_ROW:
             raise ImageFormatError(
@@ -88,8 +94,15 @@ class Tree:
             table.ns_quota[row] = _LARGEST_QUOTA
             table.flags[row] |= DIRTY
 
+    def watch(self, inode_ids: Iterable[int]) -> None:
+        """`drop` is to tell of these inodes of the base even where no path has led to them."""
+        self._watched = np.union1d(self._watched, np.fromiter(inode_ids, np.int64))
+
     def load_type_quotas(self) -> None:
-        """Load the directories whose records are not as Hadoop would have loaded them, so that they are rewritten."""
+        """Load the directories whose records are not as Hadoop would have loaded them, so that they are rewritten.
+
+        The last step before writing: the rows have no place in the tree.
+        """
         for inode_id in self.base.type_quota_ids.tolist():
             self._load(inode_id)
 
@@ -148,8 +161,8 @@ class Tree:
         row = self._directory_cache.get(path)
         if row is None:
             row = self._walk(path)
-            # Absent paths are not cached: making the directory would have to find and forget them.
-            if row != NO_ROW:
+            # Absent paths and files are not cached: making a directory there would have to find and forget them.
+            if row != NO_ROW and self.table.kind[row] == DIRECTORY:
                 self._directory_cache[path] = row
         return row
 
@@ -166,6 +179,14 @@ class Tree:
         if directory == NO_ROW or self.table.kind[directory] != DIRECTORY:
             raise NamespaceError(f"parent directory of {path} does not exist")
         return directory, encode_name(last)
+
+    def is_gone(self, inode_id: int) -> bool:
+        """Whether there is no such inode, or no more."""
+        row = self.table.row_of.get(inode_id)
+        if row is not None:
+            return bool(self.table.flags[row] & DROPPED)
+        slot = self.base.slot(inode_id)
+        return slot < 0 or bool(self.dropped[slot])
 
     def path(self, row: int) -> str:
         """Absolute path of a live inode."""
@@ -218,10 +239,21 @@ class Tree:
             self.touch(directory)
             self.table.mtime[directory] = mtime
 
+    def _set_entry(self, directory: int, name: bytes, row: int) -> None:
+        changed = self.changes.get(directory)
+        if changed is None:
+            inode_id = int(self.table.id[directory])
+            if self.base.has_unknown_fields(inode_id):
+                raise UnsupportedNamespaceError(
+                    f"the entry of directory {self.path(directory)} ({self.base.file}, section INODE_DIR) "
+                    "has fields this version does not know"
+                )
+            changed = self.changes[directory] = {}
+        self.entries[directory][name] = changed[name] = row
+
     def insert(self, directory: int, name: bytes, row: int) -> None:
         """Make `row` the child `name`, which the directory must not have."""
-        self.entries[directory][name] = row
-        self.changes.setdefault(directory, {})[name] = row
+        self._set_entry(directory, name, row)
         self.table.parent[row] = directory
         self.raise_mtime(directory, int(self.table.mtime[row]))
 
@@ -229,8 +261,10 @@ class Tree:
         """A new inode that is not in the tree yet; `insert` puts it there once its times are set.
 
         Raises:
-            NamespaceError: the id is taken.
+            NamespaceError: the id is taken, or none that an inode below the root may have.
         """
+        if inode_id <= ROOT_ID:
+            raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is reserved")
         if inode_id in self.table.row_of or self.base.slot(inode_id) >= 0:
             raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is in use")
         self.inode_count += 1
@@ -238,22 +272,24 @@ class Tree:
 
     def unlink(self, row: int) -> None:
         """Take a child out of its directory; the inode itself stays."""
-        directory = int(self.table.parent[row])
-        name = self.table.name(row)
-        self.entries[directory][name] = NO_ROW
-        self.changes.setdefault(directory, {})[name] = NO_ROW
+        self._set_entry(int(self.table.parent[row]), self.table.name(row), NO_ROW)
         if self.table.kind[row] == DIRECTORY:
             self._directory_cache.clear()
 
     def move(self, row: int, directory: int, name: bytes) -> None:
-        """Put an unlinked inode under `directory` as `name`."""
+        """Put an unlinked inode under `directory` as `name`.
+
+        Raises:
+            UnsupportedNamespaceError: it has snapshot diffs, or its name changes and the record cannot be rewritten.
+        """
+        self._check_no_diffs(int(self.table.id[row]))
         if self.table.name(row) != name:
             self.touch(row)
             self.table.set_name(row, name)
         self.insert(directory, name, row)
 
     def drop(self, row: int) -> Iterator[int]:
-        """Remove an unlinked inode and all below it; yields the ids of the inodes with rows and of directories.
+        """Remove an unlinked inode and all below it; yields the ids of the inodes with rows and of watched ones.
 
         Raises:
             UnsupportedNamespaceError: something below has snapshot diffs or is a reference.
@@ -263,8 +299,7 @@ class Tree:
         while rows:
             row = rows.pop()
             inode_id = int(self.table.id[row])
-            if inode_id in self._diff_owners:
-                raise UnsupportedNamespaceError(f"inode {inode_id} is in a snapshot")
+            self._check_no_diffs(inode_id)
             yield inode_id
             slot = int(self.table.slot[row])
             self.table.flags[row] |= DROPPED
@@ -275,22 +310,33 @@ class Tree:
                 rows.extend(child for child in self.entries.pop(row, {}).values() if child != NO_ROW)
                 self.changes.pop(row, None)
                 if slot >= 0:
-                    children = self.base.children(inode_id).tolist()
-                    untouched.extend(child for child in children if child not in self.table.row_of)
-        yield from self._drop_untouched(untouched)
+                    self._check_no_references(inode_id)
+                    row_of = self.table.row_of
+                    children = [child for child in self.base.children(inode_id).tolist() if child not in row_of]
+                    untouched.extend((yield from self._drop_untouched(np.array(children, np.int64))))
+                    self.base.forget_directory(inode_id)
+        while untouched:
+            inode_id = untouched.pop()
+            self._check_no_references(inode_id)
+            untouched.extend((yield from self._drop_untouched(self.base.children(inode_id))))
+            self.base.forget_directory(inode_id)
 
-    def _drop_untouched(self, inode_ids: list[int]) -> Iterator[int]:
-        """Drop inodes of the base that no path has led to, subtree by subtree."""
-        for inode_id in inode_ids:
-            self.dropped[self.base.slot(inode_id)] = True
-        self.inode_count -= len(inode_ids)
-        directories = inode_ids
-        while directories:
-            inode_id = directories.pop()
-            if inode_id in self._diff_owners:
-                raise UnsupportedNamespaceError(f"inode {inode_id} is in a snapshot")
-            yield inode_id
-            if self.base.reference_children(inode_id).size:
-                raise UnsupportedNamespaceError(f"directory {inode_id} has children renamed since a snapshot")
-            self.inode_count -= self.base.children(inode_id).size
-            directories.extend(self.base.drop_children(inode_id, self.dropped).tolist())
+    def _drop_untouched(self, inode_ids: Ids) -> Generator[int, None, list[int]]:
+        """Drop inodes of the base that no path has led to; returns those with children, which are still there."""
+        self.inode_count -= inode_ids.size
+        if self._watched.size:
+            near = np.searchsorted(self._watched, inode_ids)
+            near[near == self._watched.size] = 0
+            for inode_id in inode_ids[self._watched[near] == inode_ids].tolist():
+                self._check_no_diffs(inode_id)
+                yield inode_id
+        directories: list[int] = self.base.drop_inodes(inode_ids, self.dropped).tolist()
+        return directories
+
+    def _check_no_diffs(self, inode_id: int) -> None:
+        if inode_id in self._diff_owners:
+            raise UnsupportedNamespaceError(f"inode {inode_id} is in a snapshot")
+
+    def _check_no_references(self, inode_id: int) -> None:
+        if self.base.reference_children(inode_id).size:
+            raise UnsupportedNamespaceError(f"directory {inode_id} has children renamed since a snapshot")

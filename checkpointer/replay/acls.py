@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from checkpointer.errors import NamespaceError
 from checkpointer.namespace import Namespace
 from image_format.inode_table import DIRECTORY
 from image_format.permission import AclEntry as AclBits
@@ -24,6 +25,10 @@ def _set_mode_bits(namespace: Namespace, row: int, user: int, group: int, other:
 
 def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: Sequence[AclBits]) -> None:
     """Set mode bits from the complete access entries, and keep what they cannot hold as the feature."""
+    if len(access) < _MINIMAL:
+        raise NamespaceError(f"an ACL of {namespace.tree.path(row)} lacks entries for owner, group or other")
+    if default and namespace.table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{namespace.tree.path(row)} is no directory and cannot have a default ACL")
     features = namespace.table.feature(row)
     extended: list[AclBits] = []
     if len(access) > _MINIMAL:
@@ -55,11 +60,11 @@ def remove_acl(namespace: Namespace, row: int) -> None:
         return
     entries = [unpack_acl_entry(entry) for entry in features.acl]
     if entries and entries[0].scope == AclScope.ACCESS:
-        group = next(
-            e.permission for e in entries if e.type == AclType.GROUP and e.scope == AclScope.ACCESS and not e.name
-        )
+        owning = [e for e in entries if e.type == AclType.GROUP and e.scope == AclScope.ACCESS and not e.name]
+        if not owning:
+            raise NamespaceError(f"the ACL of {namespace.tree.path(row)} lacks the owning group")
         permission = int(namespace.table.permission[row])
-        namespace.table.permission[row] = permission & ~0o070 | group << 3
+        namespace.table.permission[row] = permission & ~0o070 | owning[0].permission << 3
     features.acl = None
     namespace.table.set_features(row, features)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.namespace.tree import encodable
 from checkpointer.replay.acls import remove_acl, set_acl
-from checkpointer.replay.files import clamp_replication
+from checkpointer.replay.files import checked_policy, clamp_replication
 from checkpointer.replay.registry import handles
 from checkpointer.replay.xattrs import put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE
-from image_format.permission import XAttrNamespace
+from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
+from image_format.string_table import StringKind
 from journal.ops import (
     ClearNsQuotaOp,
     RemoveXAttrOp,
@@ -55,10 +57,13 @@ def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
 def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     row = namespace.existing(op.src)
     namespace.tree.touch(row)
-    status = namespace.permission_status(int(namespace.table.permission[row]))
-    namespace.table.permission[row] = namespace.permission(
-        status._replace(user=op.username or status.user, group=op.groupname or status.group)
-    )
+    strings = namespace.strings
+    user, group, mode = unpack_permission(int(namespace.table.permission[row]))
+    if op.username:
+        user = strings.serial(encodable(op.username), StringKind.USER)
+    if op.groupname:
+        group = strings.serial(encodable(op.groupname), StringKind.GROUP)
+    namespace.table.permission[row] = pack_permission(user, group, mode)
 
 
 @handles(TimesOp)
@@ -131,8 +136,10 @@ def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     row = namespace.existing(op.path)
     namespace.tree.touch(row)
     if table.kind[row] == FILE:
-        table.policy[row] = op.policy_id
+        table.policy[row] = checked_policy(op.path, op.policy_id)
         return
+    if table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{op.path} is neither a file nor a directory")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id:
         put_xattrs(namespace, row, [xattr])

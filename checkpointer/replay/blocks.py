@@ -54,6 +54,8 @@ def _add_block(namespace: Namespace, op: AddBlockOp) -> None:
     row = namespace.file(op.path)
     table = namespace.table
     namespace.tree.touch(row)
+    if len(op.blocks) not in (1, 2):
+        raise NamespaceError(f"{len(op.blocks)} blocks are given for {op.path}, one or two belong there")
     *before, added = op.blocks
     old = table.file_blocks(row)
     if before:

@@ -14,16 +14,25 @@ from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
-__all__ = ["clamp_replication"]
+__all__ = ["checked_policy", "clamp_replication"]
 
 _STRIPED = 1
 # Defaults of dfs.namenode.replication.min and dfs.replication.max, within which replay keeps a file's factor.
 _MIN_REPLICATION, _MAX_REPLICATION = 1, 512
+# Storage policy ids have four bits in a file's header.
+_MAX_POLICY = 15
 
 
 def clamp_replication(replication: int) -> int:
     """A replication factor as BlockManager.adjustReplication lets it be."""
     return min(max(replication, _MIN_REPLICATION), _MAX_REPLICATION)
+
+
+def checked_policy(path: str, policy_id: int) -> int:
+    """The storage policy id of a file; raises NamespaceError where it is none."""
+    if not 0 <= policy_id <= _MAX_POLICY:
+        raise NamespaceError(f"{path} cannot have storage policy {policy_id}")
+    return policy_id
 
 
 def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str) -> None:
@@ -43,7 +52,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = table.atime[row] = op.mtime
     table.block_size[row] = op.block_size
-    table.policy[row] = op.storage_policy_id
+    table.policy[row] = checked_policy(op.path, op.storage_policy_id)
     if op.erasure_coding_policy_id == REPLICATION_POLICY_ID:
         table.replication[row] = clamp_replication(op.replication)
     else:
@@ -65,13 +74,13 @@ def _create(namespace: Namespace, op: AddOp) -> int:
 def _add(namespace: Namespace, op: AddOp) -> None:
     table = namespace.table
     row = namespace.tree.find(op.path)
+    if row != NO_ROW and table.kind[row] != FILE:
+        raise NamespaceError(f"{op.path} is not a file")
     if row != NO_ROW and op.overwrite:
         delete(namespace, row, op.mtime)
         row = NO_ROW
     if row == NO_ROW:
         row = _create(namespace, op)
-    elif table.kind[row] != FILE:
-        raise NamespaceError(f"{op.path} is not a file")
     elif not table.is_under_construction(row):
         _open_for_write(namespace, row, op.client_name, op.client_machine)
     namespace.tree.touch(row)

@@ -57,4 +57,6 @@ def apply(namespace: Namespace, op: EditOp) -> None:
         raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
     except UnsupportedNamespaceError as error:
         raise UnsupportedOperationError(op.name, op.txid, error.message, hint=error.hint or _HINT) from error
+    except (OverflowError, ValueError) as error:
+        raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
     namespace.last_txid = op.txid

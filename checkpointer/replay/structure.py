@@ -62,6 +62,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     """Move an inode, both of whose ends have been checked."""
     table, tree = namespace.table, namespace.tree
     old_parent = int(table.parent[source])
+    old_path = tree.path(source) if namespace.leases.keeps_paths else ""
     tree.unlink(source)
     existing = tree.child(parent, name)
     if existing != NO_ROW:
@@ -71,7 +72,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     tree.raise_mtime(parent, timestamp)
     if existing != NO_ROW:
         namespace.remove(existing)
-    namespace.leases.paths_changed()
+    namespace.leases.moved(old_path, tree.path(source) if namespace.leases.keeps_paths else "")
 
 
 @handles(RenameOldOp)

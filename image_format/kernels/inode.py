@@ -78,8 +78,9 @@ def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True, nogil=True)
 def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Fill `block` from a BlockProto; (unknown fields, damaged)."""
+    """Fill `block` from a BlockProto; (unknown fields, damaged: its id or generation stamp is not there)."""
     unknown = False
+    required = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
@@ -88,8 +89,10 @@ def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa
             value, pos = read_varint(buf, pos, end)
             if tag == 8:
                 block["id"] = value
+                required |= 1
             elif tag == 16:
                 block["genstamp"] = value
+                required |= 2
             else:
                 block["num_bytes"] = value
         else:
@@ -97,12 +100,15 @@ def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa
             pos = skip_field(buf, pos, end, tag & 7)
         if pos < 0:
             return unknown, True
-    return unknown, False
+    return unknown, required != 3
 
 
 @njit(cache=True, nogil=True)
 def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage."""
+    """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage.
+
+    A value that a row cannot hold counts as an unknown field: such a record may be copied, not changed.
+    """
     flags = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -114,8 +120,10 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
         if tag & 7 == 0:
             value, _ = read_varint(buf, pos, end)
             field = tag >> 3
+            limit = np.int64(-1)
             if field == 1:
                 row["replication"] = value
+                limit = np.int64(0x7FFFFFFF)
             elif field == 2:
                 row["mtime"] = value
             elif field == 3:
@@ -124,11 +132,16 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
                 row["block_size"] = value
             elif field == 10:
                 row["policy"] = value
+                limit = np.int64(0xFF)
             elif field == 11:
                 row["block_type"] = value
+                limit = np.int64(1)
             elif field == 12:
                 row["ec_policy"] = value
+                limit = np.int64(0xFF)
             else:
+                flags |= UNKNOWN_FIELDS
+            if limit >= 0 and (value < 0 or value > limit):
                 flags |= UNKNOWN_FIELDS
         elif tag == 41:
             row["permission"] = _fixed64(buf, pos)
@@ -188,7 +201,8 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     """Fill `rows[index]` from the delimited INode at `offset`.
 
     The caller has room for the name and the blocks: no record holds more name bytes than its length, nor more
-    blocks than a sixth of it. Fields that need Python (ACLs, xattrs, UC strings …) are only flagged.
+    blocks than a sixth of it and one, at which a damaged record is given up. Fields that need Python (ACLs,
+    xattrs, UC strings …) are only flagged.
 
     Returns:
         (name bytes used, blocks used, flags), flags -1 for a damaged record.
@@ -250,7 +264,7 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     row["block_count"] = count
     row["block_capacity"] = count
     row["flags"] = flags
-    if row["kind"] != body or row["id"] == 0:
+    if row["kind"] != body or row["id"] <= 0:
         return names_used, blocks_used, -1
     return names_used, blocks_used, flags
 

@@ -78,7 +78,7 @@ def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # typ
                     limited = True
             if pos < 0:
                 return count, quota_count, start, True
-        if not typed or inode_id == 0:
+        if not typed or inode_id <= 0:
             return count, quota_count, start, True
         if limited:
             quota_slots[quota_count] = count
@@ -112,7 +112,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
                 pos = skip_field(buf, pos, end, tag & 7)
             if pos < 0:
                 return count, start, True
-        if parent == 0:
+        if parent <= 0:
             return count, start, True
         ids[count] = parent
         offsets[count] = start
@@ -198,7 +198,7 @@ def collect_children(buf, offset, children, references):  # type: ignore[no-unty
         stop = skip_field(buf, pos, end, tag & 7)
         if stop < 0:
             return unknown, True
-        if field == 2 or field == 3:
+        if (field == 2 or field == 3) and (tag & 7 == 0 or tag & 7 == 2):
             if tag & 7 == 2:
                 _, pos = read_varint(buf, pos, end)
             while pos < stop:

@@ -1,0 +1,118 @@
+"""The stub's images and segments as the transfer servlet sees them, and the purge an uploaded checkpoint sets off."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from checkpointer.storage.directories import ImageCopy, latest_image
+from checkpointer.storage.retention import enforce_retention
+from hadoop_common.names import image_name, segment_name
+from hadoop_common.storage_info import StorageInfo
+from namenode_stub.config import StubConfig
+from servlets.parameters import ImageKind
+
+__all__ = ["StubImages"]
+
+_LOG = logging.getLogger(__name__)
+_TOO_RECENT_SHARE = 0.75
+
+
+class StubImages:
+    """An active NameNode's side of image transfer (`ImageStore`).
+
+    Args:
+        newest: the image the stub started from; its file's age is the age of the last checkpoint.
+        durable_txid: newest transaction in the edit log.
+        active: whether this node takes checkpoints now.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        config: StubConfig,
+        info: StorageInfo,
+        newest: ImageCopy,
+        *,
+        durable_txid: Callable[[], int],
+        active: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._info = info
+        self._durable_txid = durable_txid
+        self._active = active
+        self._clock = clock
+        self._image_folders = [directory / "current" for directory in config.image_directories]
+        self._edits_folders = [directory / "current" for directory in config.edits_directories]
+        self._purging = threading.Lock()
+        age = max(0.0, time.time() - newest.path.stat().st_mtime)
+        # One assignment, so that readers without a lock see txid and time of the same checkpoint.
+        self._checkpoint = (newest.txid, clock() - age)
+
+    @property
+    def checkpoint_txid(self) -> int:
+        """Txid of the newest image."""
+        return self._checkpoint[0]
+
+    # ---- ImageStore ----------------------------------------------------------------------------------------
+
+    def storage_info(self) -> StorageInfo:
+        return self._info
+
+    def find_image(self, txid: int) -> Path | None:
+        return _find(self._image_folders, image_name(txid), image_name(txid, rollback=True))
+
+    def latest_image(self) -> Path | None:
+        return latest_image(self._image_folders).path
+
+    def find_segment(self, first: int, last: int) -> Path | None:
+        return _find(self._edits_folders, segment_name(first, last))
+
+    def image_directories(self) -> list[Path]:
+        return list(self._image_folders)
+
+    def is_active(self) -> bool:
+        return self._active()
+
+    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
+        """Refuse what is ahead of the edit log, and what is both young and small, as Hadoop 3.3 and later does."""
+        durable = self._durable_txid()
+        if txid > durable:
+            return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"
+        newest, at = self._checkpoint
+        age, delta = self._clock() - at, txid - newest
+        wanted_age = _TOO_RECENT_SHARE * self._config.checkpoint_period
+        if kind is ImageKind.IMAGE and age < wanted_age and delta < self._config.checkpoint_transactions:
+            return (
+                f"the last checkpoint is {age:.0f} s old and {delta} transactions back, expected "
+                f"{wanted_age:.0f} s or {self._config.checkpoint_transactions} transactions"
+            )
+        return None
+
+    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
+        """Note the checkpoint, and purge what it makes needless; one purge at a time."""
+        _LOG.info("checkpoint at txid %d received: %d bytes, md5 %s", txid, size, md5)
+        if kind is not ImageKind.IMAGE:
+            return
+        with self._purging:
+            self._checkpoint = (max(self.checkpoint_txid, txid), self._clock())
+            for warning in self._purge():
+                _LOG.warning("%s", warning)
+
+    def _purge(self) -> list[str]:
+        return enforce_retention(
+            self._image_folders,
+            self._edits_folders,
+            keep=self._config.images_retained,
+            extra_edits=self._config.extra_edits_retained,
+            max_segments=self._config.max_extra_segments,
+        )
+
+
+def _find(folders: Sequence[Path], *names: str) -> Path | None:
+    paths = (folder / name for folder in folders for name in names)
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,273 @@
+"""`checkpointer run` and `checkpointer checkpoint` as an operator uses them: processes, signals, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+import checkpointer.daemon.standby as standby_module
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.process import serve
+from checkpointer.daemon.standby import StandbyRole
+from checkpointer.errors import TransferError
+from checkpointer.storage.inspector import list_images
+from hadoop_common.configuration import Configuration
+from namenode_stub.config import stub_config
+from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
+from namenode_stub.formatting import format_storage, new_storage_info
+from namenode_stub.node import NameNodeStub
+from servlets.parameters import DIGEST_HEADER, NAME_HEADER
+from tests.checkpointer.cli_runner import run_cli
+from tests.namenode_stub.stub_support import wait_until
+
+TRANSACTIONS = 1000
+
+
+def load(conf: Path) -> Configuration:
+    return Configuration.load(conf, environment={})
+
+
+class Cluster:
+    """A formatted pair below `root`, its configuration files, and the stub that runs as nn1."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ports: DemoPorts = free_ports()
+        write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
+        config = stub_config(load(root / "conf-nn1"))
+        format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
+        self.stub_config = replace(config, roll_period=0.0)
+        self.conf = root / "conf-nn2"
+
+    def checkpoint(self, *options: str) -> Any:
+        return run_cli("checkpoint", "--conf", self.conf, *options)
+
+
+def write_edits(stub: NameNodeStub, label: str) -> int:
+    for number in range(20):
+        stub.namespace.mkdirs(f"/{label}/{number}")
+    return stub.roll() - 1
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+@pytest.fixture
+def stub(cluster: Cluster) -> Iterator[NameNodeStub]:
+    with NameNodeStub(cluster.stub_config) as running:
+        yield running
+
+
+@contextmanager
+def process(conf: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "checkpointer", "run", "--conf", str(conf), "--role", "standby"]
+    with log.open("wb") as output:
+        running = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+
+
+@contextmanager
+def daemon(cluster: Cluster) -> Iterator[None]:
+    """The daemon in a thread of this process."""
+    config = CheckpointConfig.from_configuration(load(cluster.conf), Role.STANDBY)
+    role, stopping = StandbyRole(config), threading.Event()
+    role.open()
+    running = threading.Thread(target=serve, args=(role, config, stopping))
+    running.start()
+    try:
+        wait_until("the daemon", lambda: answers(cluster.ports.daemon_url))
+        yield
+    finally:
+        stopping.set()
+        running.join()
+        role.close()
+
+
+def answers(url: str, path: str = "/health/live") -> bool:
+    try:
+        return requests.get(f"{url}{path}", timeout=10).ok
+    except requests.ConnectionError:
+        return False
+
+
+def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNodeStub, tmp_path: Path) -> None:
+    log = tmp_path / "daemon.log"
+    with process(cluster.conf, log) as running:
+        url = cluster.ports.daemon_url
+        wait_until("the daemon", lambda: running.poll() is not None or answers(url))
+        assert answers(url, "/health/ready")
+        last = write_edits(stub, "a")
+        outcome = cluster.checkpoint("--force", "--json")
+        assert outcome.code == 0, outcome.err
+        answer = json.loads(outcome.out)
+        assert (answer["state"], answer["txid"], answer["reason"]) == ("done", last, "forced")
+        with process(cluster.conf, tmp_path / "second.log") as second:
+            assert second.wait(60) == 6
+        said = (tmp_path / "second.log").read_text()
+        assert "is held by" in said
+        assert "Traceback" not in said
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert not (tmp_path / "nn2" / "in_use.lock").exists()
+    assert [image.txid for image in list_images(tmp_path / "nn2/current")] == [0, last]
+
+
+def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Path) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    class Slow(BaseHTTPRequestHandler):
+        """Sends images that never end."""
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(1 << 40))
+            self.send_header(NAME_HEADER, "fsimage_0000000000000000000")
+            self.send_header(DIGEST_HEADER, "0" * 32)
+            self.end_headers()
+            try:
+                while not released.is_set():
+                    self.wfile.write(bytes(1 << 16))
+                    asked.set()
+                    released.wait(0.01)
+            except OSError:
+                # the daemon left, as it was told to
+                return
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = HTTPServer(("127.0.0.1", cluster.ports.stub), Slow)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        with process(cluster.conf, tmp_path / "daemon.log") as running:
+            wait_until("the bootstrap", lambda: asked.is_set() or running.poll() is not None)
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 0, (tmp_path / "daemon.log").read_text()
+    finally:
+        released.set()
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    left = [path.name for path in (tmp_path / "nn2").rglob("*") if path.is_file()]
+    assert left == [], (tmp_path / "daemon.log").read_text()
+
+
+def test_the_active_is_down_at_the_start(cluster: Cluster) -> None:
+    outcome = run_cli("run", "--conf", cluster.conf)
+    assert outcome.code == 6
+    assert "no image to start from" in outcome.err
+    assert "next: Start the active NameNode" in outcome.err
+
+
+@pytest.mark.parametrize("role", ["secondary", "backup", "primary"])
+def test_a_role_that_is_not_there(cluster: Cluster, role: str) -> None:
+    outcome = run_cli("run", "--conf", cluster.conf, "--role", role)
+    assert outcome.code == 2
+    assert role in outcome.err
+
+
+@pytest.mark.parametrize("command", ["run", "checkpoint"])
+def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) -> None:
+    values = {
+        "dfs.namenode.name.dir": "relative",
+        "dfs.namenode.checkpoint.period": "soon",
+        "dfs.namenode.checkpoint.txns": "0",
+        "dfs.image.compress": "perhaps",
+    }
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    outcome = run_cli(command, "--conf", tmp_path)
+    assert outcome.code == 2
+    for key in [*values, "dfs.namenode.shared.edits.dir"]:
+        assert key in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_no_daemon_answers(cluster: Cluster) -> None:
+    outcome = cluster.checkpoint("--force")
+    assert outcome.code == 7
+    assert "no daemon answers" in outcome.err
+    assert "checkpointer run" in outcome.err
+    assert outcome.out == ""
+    with_json = cluster.checkpoint("--force", "--json")
+    assert with_json.code == 7
+    assert json.loads(with_json.out)["exitCode"] == 7
+
+
+def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
+    site = cluster.conf / "hdfs-site.xml"
+    site.write_text(site.read_text().replace(str(cluster.ports.daemon), str(cluster.ports.stub)))
+    outcome = cluster.checkpoint()
+    assert outcome.code == 7
+    assert "not a checkpoint daemon" in outcome.err
+
+
+def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeStub) -> None:
+    with daemon(cluster):
+        skipped = cluster.checkpoint("--force")
+        assert (skipped.code, skipped.err) == (0, "")
+        assert "no checkpoint is due" in skipped.out
+        last = write_edits(stub, "a")
+        assert "no checkpoint is due: " in cluster.checkpoint().out
+        made = cluster.checkpoint("--force")
+        assert (made.code, made.out) == (0, f"checkpoint at txid {last}\n")
+        assert json.loads(cluster.checkpoint("--json").out)["state"] == "skipped"
+
+
+def test_a_failure_has_the_exit_code_of_its_cause(
+    cluster: Cluster, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with daemon(cluster):
+        write_edits(stub, "a")
+
+        def refused(address: str, *_: object, **__: object) -> None:
+            raise TransferError(address, "connection refused")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(standby_module, "upload_image", refused)
+            outcome = cluster.checkpoint("--force", "--json")
+        assert outcome.code == 7
+        assert "connection refused" in outcome.err
+        assert json.loads(outcome.out)["uploadErrors"].keys() == {cluster.ports.stub_url}
+        write_edits(stub, "b")
+        lost = sorted((cluster.root / "shared/current").glob("edits_0*"))[-1]
+        content = lost.read_bytes()
+        lost.write_bytes(content[:40] + b"\xee" * 8 + content[48:])
+        outcome = cluster.checkpoint("--force", "--json")
+        assert outcome.code == 4
+        assert re.search(r"next: \S", outcome.err)
+        assert json.loads(outcome.out)["state"] == "failed"
+        status = requests.get(f"{cluster.ports.daemon_url}/status", timeout=10).json()
+        assert lost.name in status["lastError"]
+
+
+def test_switched_off(cluster: Cluster, stub: NameNodeStub) -> None:
+    site = cluster.conf / "hdfs-site.xml"
+    off = "<property><name>dfs.ha.standby.checkpoints</name><value>false</value></property></configuration>"
+    site.write_text(site.read_text().replace("</configuration>", off))
+    with daemon(cluster):
+        outcome = cluster.checkpoint("--force")
+        assert outcome.code == 1
+        assert "dfs.ha.standby.checkpoints" in outcome.err

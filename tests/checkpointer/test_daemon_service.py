@@ -1,0 +1,284 @@
+"""When a checkpoint is made, one at a time, and what is remembered of it; on a role that only pretends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.role import Progress, Target, Upload
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.merge import MergeResult, Observer, Timings
+from checkpointer.storage.saver import SaveResult
+from hadoop_common.configuration import Configuration
+from servlets.status import TriggerResult, TriggerState
+from tests.namenode_stub.stub_support import wait_until
+
+PERIOD, TRANSACTIONS = 100.0, 50
+
+
+def standby_config(**values: str) -> CheckpointConfig:
+    given = {
+        "dfs.namenode.name.dir": "/name",
+        "dfs.namenode.shared.edits.dir": "/shared",
+        "dfs.namenode.http-address": "127.0.0.1:9870",
+        "dfs.namenode.checkpoint.period": f"{PERIOD:.0f}s",
+        "dfs.namenode.checkpoint.txns": str(TRANSACTIONS),
+        **values,
+    }
+    return CheckpointConfig.from_configuration(Configuration.from_mapping(given, {}), Role.STANDBY)
+
+
+class FakeRole:
+    """Counts what it is asked for; `journal` is how far the edits reach."""
+
+    def __init__(self) -> None:
+        self.image = 0
+        self.journal = 0
+        self.targets = (Target("http://nn1:9870"),)
+        self.uploads = [Upload("http://nn1:9870", "SUCCESS")]
+        self.forced: list[bool] = []
+        self.merges = 0
+        self.running = 0
+        self.most_running = 0
+        self.during: Callable[[Observer], None] = lambda observer: None
+        self.fault: Exception | None = None
+        self.read_fault: Exception | None = None
+
+    def storage(self) -> dict[str, str]:
+        return {"/name": "in use"}
+
+    def prepare(self) -> None:
+        """Nothing fails here."""
+
+    def progress(self) -> Progress:
+        if self.read_fault is not None:
+            raise self.read_fault
+        return Progress(self.image, self.journal)
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            observer.phase("replay", 1)
+            self.during(observer)
+            if self.fault is not None:
+                raise self.fault
+        finally:
+            self.running -= 1
+        base, self.image = self.image, self.journal
+        self.merges += 1
+        saved = SaveResult(self.image, (Path("/name/current/fsimage"),), "0" * 32, 1, ())
+        return MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0))
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        self.forced.append(force)
+        yield from self.uploads
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def role() -> FakeRole:
+    return FakeRole()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def service(role: FakeRole, clock: Clock) -> CheckpointService:
+    return CheckpointService(role, standby_config(), clock=clock)
+
+
+def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS - 1
+    assert service.poll().state is TriggerState.SKIPPED
+    role.journal += 1
+    result = service.poll()
+    assert (result.state, result.details["reason"], result.details["txid"]) == (TriggerState.DONE, "txns", 50)
+    assert service.poll().state is TriggerState.SKIPPED
+    status = service.status()
+    assert (status["checkpoints"], status["savedTxid"], status["lastReason"]) == (1, 50, "txns")
+    assert status["lastSeconds"] == {"load": 1.0, "replay": 2.0, "save": 3.0}
+    assert (status["imageTxid"], status["journalTxid"], status["transactionsBehind"]) == (50, 50, 0)
+    assert (status["phase"], status["lastError"]) == ("idle", "")
+
+
+def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+    clock.now = PERIOD
+    assert service.poll().state is TriggerState.SKIPPED
+    role.journal = 1
+    assert service.poll().state is TriggerState.SKIPPED
+    clock.now += PERIOD
+    result = service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+
+
+def test_by_force(service: CheckpointService, role: FakeRole) -> None:
+    assert service.request(force=True, wait=True).state is TriggerState.SKIPPED
+    role.journal = 1
+    assert service.request(force=False, wait=True).state is TriggerState.SKIPPED
+    result = service.request(force=True, wait=True)
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "forced")
+    assert result.details["uploads"] == {"http://nn1:9870": "SUCCESS"}
+    assert role.forced == [True, False, True]
+
+
+def test_without_waiting(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 1
+    assert service.request(force=True, wait=False).state is TriggerState.STARTED
+    wait_until("the checkpoint", lambda: service.status()["checkpoints"] == 1)
+
+
+def test_one_at_a_time_and_who_waits_gets_its_result(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    begun, go_on = threading.Event(), threading.Event()
+
+    def during(observer: Observer) -> None:
+        begun.set()
+        assert go_on.wait(60)
+
+    role.during = during
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(service.poll)
+        assert begun.wait(60)
+        assert service.status()["phase"] == "replay"
+        assert service.poll().state is TriggerState.BUSY
+        waiting = [pool.submit(service.request, force=True, wait=True) for _ in range(3)]
+        go_on.set()
+        results = [each.result() for each in [first, *waiting]]
+    assert [result.state for result in results[:1]] == [TriggerState.DONE]
+    # one that came only after the end finds nothing left to do
+    assert {result.state for result in results} <= {TriggerState.DONE, TriggerState.SKIPPED}
+    assert {result.details["txid"] for result in results} == {TRANSACTIONS}
+    assert (role.merges, role.most_running) == (1, 1)
+
+
+def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    begun, go_on = threading.Event(), threading.Event()
+    real_fault = StorageError("disk full")
+
+    def during(observer: Observer) -> None:
+        role.during = lambda observer: setattr(role, "fault", None)
+        role.fault = real_fault
+        begun.set()
+        assert go_on.wait(60)
+
+    role.during = during
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(service.poll)
+        assert begun.wait(60)
+        second = pool.submit(service.request, force=True, wait=True)
+        go_on.set()
+        assert first.result().state is TriggerState.FAILED
+        assert second.result().state is TriggerState.DONE
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 1), (KeyError("x"), 1)]
+)
+def test_a_fault_is_remembered_and_the_next_poll_succeeds(
+    service: CheckpointService, role: FakeRole, fault: Exception, code: int
+) -> None:
+    role.journal = TRANSACTIONS
+    role.fault = fault
+    result = service.poll()
+    assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, code)
+    assert result.details["hint"]
+    status = service.status()
+    assert (status["failures"], status["phase"]) == (1, "idle")
+    assert status["lastError"] == result.message
+    assert status["lastErrorAt"] is not None
+    role.fault = None
+    assert service.poll().state is TriggerState.DONE
+    assert service.status()["lastErrorAt"] < service.status()["savedAt"]
+
+
+def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
+    role.read_fault = StorageError("not mounted")
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["error"] == "not mounted"
+    assert not service.ready().ok
+    assert service.live().ok
+    role.read_fault = None
+    assert service.ready().ok
+
+
+def test_a_failed_upload_is_told(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", "connection refused")]
+    result = service.poll()
+    assert result.state is TriggerState.DONE
+    assert result.details["uploadErrors"] == {"http://nn1:9870": "connection refused"}
+    status = service.status()
+    assert (status["lastError"], status["uploadedAt"]) == ("connection refused", None)
+
+
+def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    begun = threading.Event()
+
+    def during(observer: Observer) -> None:
+        begun.set()
+        wait_until("the cancellation", observer.cancelled)
+        raise CheckpointCancelledError("cancelled")
+
+    role.during = during
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(service.poll)
+        assert begun.wait(60)
+        waiting = pool.submit(service.request, force=True, wait=True)
+        service.stop()
+        assert running.result().state is TriggerState.UNAVAILABLE
+        assert waiting.result().state is TriggerState.UNAVAILABLE
+    assert role.merges == 0
+    assert service.status()["failures"] == 0
+    assert service.poll().state is TriggerState.UNAVAILABLE
+    assert not service.live().ok
+
+
+def test_switched_off(role: FakeRole, clock: Clock) -> None:
+    service = CheckpointService(role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock)
+    role.journal = 10 * TRANSACTIONS
+    clock.now = 10 * PERIOD
+    results: list[TriggerResult] = [service.poll(), service.request(force=True, wait=True)]
+    results.append(service.request(force=True, wait=False))
+    assert {result.state for result in results} == {TriggerState.UNAVAILABLE}
+    assert all("dfs.ha.standby.checkpoints" in result.message for result in results)
+    assert role.merges == 0
+    assert service.ready().ok
+    assert service.status()["enabled"] is False
+
+
+def test_late_is_not_ready(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+    role.journal = 1
+    clock.now = 3 * PERIOD
+    assert service.ready().ok
+    clock.now += 1
+    assert not service.ready().ok
+    assert service.request(force=True, wait=True).state is TriggerState.DONE
+    assert service.ready().ok
+
+
+def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> None:
+    role.targets = (replace(role.targets[0], txid=5, result="SUCCESS", at=7.0),)
+    assert service.status()["targets"] == [
+        {"address": "http://nn1:9870", "txid": 5, "result": "SUCCESS", "error": "", "at": 7.0, "failures": 0}
+    ]
+    assert service.status()["storage"] == {"/name": "in use"}

@@ -1,0 +1,446 @@
+"""The standby role against a real stub: its storage, its journal, HTTP between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpointer.daemon.standby as standby_module
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.process import StandbyImages
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.standby import StandbyRole
+from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
+from checkpointer.storage.inspector import StorageState, inspect, list_images
+from checkpointer.transfer import UploadResult
+from journal.segment_file import list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.namenode_stub.stub_support import formatted
+
+TRANSACTIONS = 10
+PERIOD = 3600.0
+
+
+@pytest.fixture
+def stub_config(tmp_path: Path) -> StubConfig:
+    return formatted(tmp_path / "active", checkpoint_transactions=TRANSACTIONS, checkpoint_period=PERIOD)
+
+
+@pytest.fixture
+def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
+    with NameNodeStub(stub_config) as running:
+        yield running
+
+
+def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointConfig:
+    config = standby_config()
+    values = {
+        "period": PERIOD,
+        "poll_interval": 10.0,
+        "transactions": TRANSACTIONS,
+        "image_directories": (tmp_path / "nn2",),
+        "shared_edits_directory": tmp_path / "active" / "shared",
+        "namenode_http_addresses": addresses,
+        "http_bind_address": ("127.0.0.1", 0),
+        "images_retained": 2,
+        **changes,
+    }
+    return dataclasses.replace(config, **values)
+
+
+class Daemon:
+    """Role and service without the scheduler; `clock` moves both."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self.clock = Clock()
+        self.role = StandbyRole(config, clock=self.clock, jitter=lambda: 1.0)
+        self.service = CheckpointService(self.role, config, clock=self.clock)
+
+    def __enter__(self) -> Daemon:
+        self.role.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.role.close()
+
+    def target(self, number: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = self.service.status()["targets"][number]
+        return found
+
+
+@pytest.fixture
+def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
+    with Daemon(config_for(tmp_path, stub.server.url)) as running:
+        yield running
+
+
+def write_edits(stub: NameNodeStub, label: str, count: int = TRANSACTIONS) -> int:
+    """Returns the last finalized txid."""
+    for number in range(count):
+        stub.namespace.mkdirs(f"/{label}/{number}")
+    return stub.roll() - 1
+
+
+def images(folder: Path) -> list[int]:
+    return [image.txid for image in list_images(folder / "current")]
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [path.name for path in (folder / "current").iterdir() if "ckpt" in path.name or path.suffix == ".tmp"]
+
+
+# ---- the whole way -----------------------------------------------------------------------------------------
+
+
+def test_bootstrap_then_checkpoints_that_the_active_takes(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    assert images(tmp_path / "nn2") == [0]
+    # what was fetched from a NameNode is not offered to it again
+    assert daemon.service.poll().details["uploads"] == {}
+    txids = []
+    for number in range(3):
+        txids.append(write_edits(stub, str(number)))
+        stub.namespace.create(f"/{number}/open")
+        result = daemon.service.poll()
+        assert (result.state, result.details["txid"]) == (TriggerState.DONE, txids[-1])
+        assert result.details["uploads"] == {stub.server.url: "SUCCESS"}
+    assert images(tmp_path / "nn2") == images(tmp_path / "active/name") == txids[-2:]
+    for txid in txids[-2:]:
+        ours, theirs = (tmp_path / each / f"current/fsimage_{txid:019d}" for each in ("nn2", "active/name"))
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert leftovers(tmp_path / "nn2") == []
+
+
+def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    for number in range(2):
+        write_edits(stub, str(number))
+        stub.namespace.create(f"/{number}/f")
+        stub.namespace.add_block(f"/{number}/f")
+        stub.namespace.complete(f"/{number}/f", 5)
+        stub.namespace.create(f"/{number}/open")
+        stub.namespace.rename(f"/{number}/0", f"/{number}/moved")
+        last = stub.roll() - 1
+        assert daemon.service.poll().details["txid"] == last
+        own = tmp_path / "own"
+        namespace = stub.loaded.namespace
+        with own.open("wb") as out:
+            namespace.last_txid = last
+            stub.loaded.write(out.write)
+            namespace.last_txid = stub.namespace.log.last_txid
+        assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(daemon.role.latest_image()))) == []
+
+
+def test_it_serves_images_and_segments_and_takes_none(stub: NameNodeStub, daemon: Daemon) -> None:
+    last = write_edits(stub, "a")
+    store = StandbyImages(daemon.role)
+    assert store.storage_info() == stub.images.storage_info()
+    assert store.latest_image() == store.find_image(0)
+    assert store.find_image(1) is None
+    assert store.find_segment(1, last) is not None
+    assert store.find_segment(1, last + 1) is None
+    assert not store.is_active()
+
+
+# ---- the start ---------------------------------------------------------------------------------------------
+
+
+def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(stub_config) as stub:
+        address = stub.server.url
+    config = config_for(tmp_path, address)
+    with pytest.raises(StorageError, match="no image to start from") as caught, Daemon(config):
+        pass
+    assert caught.value.exit_code == 6
+    assert "Start the active NameNode" in caught.value.hint
+    assert inspect(tmp_path / "nn2").state is StorageState.NOT_FORMATTED
+    with NameNodeStub(replace(stub_config)) as stub, Daemon(config_for(tmp_path, address, stub.server.url)) as daemon:
+        assert images(tmp_path / "nn2") == [0]
+        assert daemon.target(1)["txid"] == 0
+
+
+def test_no_namenode_at_all(stub: NameNodeStub, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no NameNode is configured"), Daemon(config_for(tmp_path)):
+        pass
+    with Daemon(config_for(tmp_path, stub.server.url)):
+        pass
+    with Daemon(config_for(tmp_path)) as alone:
+        write_edits(stub, "a")
+        result = alone.service.poll()
+        assert (result.state, result.details["uploads"]) == (TriggerState.DONE, {})
+
+
+def test_a_cancelled_bootstrap_leaves_nothing(stub: NameNodeStub, tmp_path: Path) -> None:
+    role = StandbyRole(config_for(tmp_path, stub.server.url))
+    with pytest.raises(CheckpointCancelledError):
+        role.open(lambda: True)
+    assert inspect(tmp_path / "nn2").state is StorageState.NOT_FORMATTED
+    with Daemon(config_for(tmp_path, stub.server.url)):
+        assert images(tmp_path / "nn2") == [0]
+
+
+def test_two_daemons_on_one_directory(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="is held by"), Daemon(config_for(tmp_path, stub.server.url)):
+        pass
+    assert daemon.service.poll().state is TriggerState.SKIPPED
+
+
+def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    daemon.role.close()
+    other = formatted(tmp_path / "other")
+    changed = config_for(tmp_path, stub.server.url, shared_edits_directory=other.shared_edits_directory)
+    with pytest.raises(StorageError, match="holds edits of"), Daemon(changed):
+        pass
+
+
+def test_an_unfinished_image_of_a_killed_run_is_removed(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    daemon.role.close()
+    (tmp_path / "nn2/current/fsimage.ckpt_0000000000000000009").write_bytes(b"half")
+    with Daemon(config_for(tmp_path, stub.server.url)):
+        assert leftovers(tmp_path / "nn2") == []
+
+
+def test_a_new_directory_is_filled_with_the_next_checkpoint(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    daemon.role.close()
+    folders = (tmp_path / "nn2", tmp_path / "new")
+    with Daemon(config_for(tmp_path, stub.server.url, image_directories=folders)) as wider:
+        last = write_edits(stub, "a")
+        assert wider.service.poll().state is TriggerState.DONE
+    assert [images(folder) for folder in folders] == [[0, last], [last]]
+
+
+# ---- the journal -------------------------------------------------------------------------------------------
+
+
+def test_an_empty_journal_and_one_that_is_open(daemon: Daemon, stub: NameNodeStub) -> None:
+    stub.namespace.mkdirs("/not-finalized")
+    for force in (False, True):
+        result = daemon.service.request(force=force, wait=True)
+        assert (result.state, result.details["txid"]) == (TriggerState.SKIPPED, 0)
+    assert daemon.service.status()["transactionsBehind"] == 0
+
+
+def test_a_gap_is_told_until_it_is_filled(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    write_edits(stub, "a")
+    last = write_edits(stub, "b")
+    lost = list_segments(tmp_path / "active/shared/current")[0].path
+    away = lost.rename(tmp_path / lost.name)
+    result = daemon.service.poll()
+    assert result.state is TriggerState.FAILED
+    assert result.details["exitCode"] == 4
+    assert "gap in the edit log" in daemon.service.status()["lastError"]
+    assert images(tmp_path / "nn2") == [0]
+    shutil.move(away, lost)
+    assert daemon.service.poll().details["txid"] == last
+
+
+def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    last = write_edits(stub, "a")
+    shared = tmp_path / "active" / "shared"
+    away = shared.rename(tmp_path / "away")
+    assert daemon.service.poll().state is TriggerState.FAILED
+    assert "mounted" in daemon.service.poll().details["hint"]
+    assert "cannot be read" in daemon.service.status()["error"]
+    assert not daemon.service.ready().ok
+    away.rename(shared)
+    assert daemon.service.poll().details["txid"] == last
+
+
+# ---- faults at each step -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "checkpointer.merge.load_image",
+        "checkpointer.merge.replay",
+        "checkpointer.merge.write_image",
+        "checkpointer.merge.save_image",
+        "checkpointer.storage.saver.fsync_directory",
+        "checkpointer.storage.saver.rename_durably",
+        "checkpointer.daemon.standby.enforce_retention",
+        "checkpointer.daemon.standby.upload_image",
+        "checkpointer.daemon.standby.read_md5_file",
+    ],
+)
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])
+def test_a_fault_at_any_step_then_the_next_poll_succeeds(
+    daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: Exception
+) -> None:
+    last = write_edits(stub, "a")
+
+    def broken(*_: object, **__: object) -> None:
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr(step, broken)
+        assert daemon.service.poll().state is TriggerState.FAILED
+    assert daemon.service.status()["failures"] == 1
+    assert daemon.service.status()["lastError"]
+    retried = daemon.service.poll()
+    assert retried.state in (TriggerState.DONE, TriggerState.SKIPPED)
+    assert images(tmp_path / "nn2")[-1] == images(tmp_path / "active/name")[-1] == last
+    assert leftovers(tmp_path / "nn2") == []
+    assert daemon.target()["result"] == "SUCCESS"
+
+
+def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    daemon.role.close()
+    folders = (tmp_path / "nn2", tmp_path / "second")
+    config = config_for(tmp_path, stub.server.url, image_directories=folders, restore_directories=True)
+    with Daemon(config) as wider:
+        write_edits(stub, "a")
+        assert wider.service.poll().state is TriggerState.DONE
+        folders[0].rename(tmp_path / "away")
+        last = write_edits(stub, "b")
+        assert wider.service.poll().details["txid"] == last
+        storage = wider.service.status()["storage"]
+        assert storage[str(folders[1])] == "in use"
+        assert "no current/VERSION" in storage[str(folders[0])]
+        assert images(folders[1])[-1] == last
+        last = write_edits(stub, "c")
+        assert wider.service.poll().details["txid"] == last
+        assert set(wider.service.status()["storage"].values()) == {"in use"}
+        assert images(folders[0])[-1] == images(folders[1])[-1] == last
+
+
+def test_the_last_directory_is_never_dropped(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+    last = write_edits(stub, "a")
+    away = (tmp_path / "nn2").rename(tmp_path / "away")
+    assert daemon.service.poll().state is TriggerState.FAILED
+    away.rename(tmp_path / "nn2")
+    assert daemon.service.poll().details["txid"] == last
+
+
+# ---- uploads -----------------------------------------------------------------------------------------------
+
+
+def test_a_failed_upload_is_repeated_without_another_merge(
+    daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = write_edits(stub, "a")
+    offers = []
+    real = standby_module.upload_image
+
+    def refused(address: str, *_: object, **__: object) -> UploadResult:
+        offers.append(daemon.clock.now)
+        raise TransferError(address, "connection refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(standby_module, "upload_image", refused)
+        result = daemon.service.poll()
+        assert (result.state, result.details["uploads"]) == (TriggerState.DONE, {stub.server.url: "failed"})
+        for _ in range(700):
+            daemon.clock.now += 10.0
+            assert daemon.service.poll().state is TriggerState.SKIPPED
+    pauses = [after - before for before, after in itertools.pairwise(offers)]
+    assert pauses[:5] == [10.0, 20.0, 40.0, 80.0, 150.0]
+    assert max(pauses) <= PERIOD
+    target = daemon.target()
+    assert (target["result"], target["failures"]) == ("failed", len(offers))
+    assert "connection refused" in target["error"]
+    assert daemon.service.status()["checkpoints"] == 1
+    # an operator does not wait for the pause to end
+    assert standby_module.upload_image is real
+    forced = daemon.service.request(force=True, wait=True)
+    assert (forced.state, forced.details["uploads"]) == (TriggerState.SKIPPED, {stub.server.url: "SUCCESS"})
+    assert (daemon.target()["txid"], daemon.target()["failures"], daemon.target()["error"]) == (last, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "pause"),
+    [
+        (UploadResult.OLD_TRANSACTION_ID_FAILURE, None),
+        (UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, 1.5 * PERIOD),
+        (UploadResult.SUCCESS, None),
+    ],
+)
+def test_an_answer_is_not_asked_for_again_at_every_poll(
+    daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch, answer: UploadResult, pause: float | None
+) -> None:
+    write_edits(stub, "a")
+    offers = []
+
+    def answered(*_: object, **__: object) -> UploadResult:
+        offers.append(daemon.clock.now)
+        return answer
+
+    monkeypatch.setattr(standby_module, "upload_image", answered)
+    assert daemon.service.poll().state is TriggerState.DONE
+    for _ in range(10):
+        daemon.service.poll()
+    assert offers == [0.0]
+    daemon.clock.now = 2 * PERIOD
+    daemon.service.poll()
+    assert offers == ([0.0] if pause is None else [0.0, 2 * PERIOD])
+    # a new image goes to those who answered; the inactive one is left in peace until its pause is over
+    write_edits(stub, "b")
+    assert daemon.service.poll().state is TriggerState.DONE
+    assert len(offers) == 2
+
+
+def test_one_target_that_fails_does_not_keep_the_others_waiting(
+    daemon: Daemon, stub: NameNodeStub, tmp_path: Path
+) -> None:
+    daemon.role.close()
+    with Daemon(config_for(tmp_path, "http://127.0.0.1:1", stub.server.url)) as pair:
+        last = write_edits(stub, "a")
+        result = pair.service.poll()
+        assert result.details["uploads"] == {"http://127.0.0.1:1": "failed", stub.server.url: "SUCCESS"}
+        assert (pair.target(0)["txid"], pair.target(1)["txid"]) == (-1, last)
+
+
+def test_a_refused_digest_leaves_the_image_owed(
+    daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = write_edits(stub, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(standby_module, "read_md5_file", lambda path: bytes(16))
+        assert daemon.service.poll().details["uploads"] == {stub.server.url: "failed"}
+    assert "MD5" in daemon.target()["error"]
+    daemon.clock.now += 10.0
+    assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
+    assert daemon.target()["txid"] == last
+
+
+def test_a_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_edits(stub, "a")
+    real = standby_module.upload_image
+
+    def stopping(*arguments: Any, **options: Any) -> UploadResult:
+        daemon.service._cancelled.set()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(standby_module, "upload_image", stopping)
+    assert daemon.service.poll().state is TriggerState.UNAVAILABLE
+    assert daemon.target()["result"] == "never"
+    assert daemon.service.status()["failures"] == 0
+
+
+def test_a_stop_during_the_merge_leaves_no_trace(
+    daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_edits(stub, "a")
+    real = daemon.service.phase
+
+    def phase(name: str, total: int | None) -> None:
+        real(name, total)
+        if name == "replay":
+            daemon.service._cancelled.set()
+
+    monkeypatch.setattr(daemon.service, "phase", phase)
+    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    result = daemon.service.poll()
+    assert (result.state, result.message) == (TriggerState.UNAVAILABLE, "replay stopped at txid 1")
+    assert images(tmp_path / "nn2") == [0]
+    assert leftovers(tmp_path / "nn2") == []
+    assert daemon.service.status()["failures"] == 0

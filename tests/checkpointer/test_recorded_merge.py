@@ -1,0 +1,166 @@
+"""The whole merge on recorded storage directories, against the images that Hadoop made of the same edits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from checkpointer.errors import UnsupportedOperationError
+from checkpointer.offline import merge_directory, plan_directory
+from image_format.index import ImageIndex
+from image_format.md5_file import md5_of_file, read_md5_file
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from journal import ops
+from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.checkpointer.image_builder import Saved, merge_bytes, merged, store
+from tests.checkpointer.op_makers import delete, mkdir, set_permissions, times
+from tests.checkpointer.recorded_cases import PLAIN_CASES, RECORDED, SNAPSHOT_CASES, Case, imgcmp
+
+pytestmark = pytest.mark.recorded
+
+ODD = RECORDED / "hadoop-3.4.1" / "odd"
+UNKNOWN = [Case(path) for path in sorted(ODD.glob("unknown-*"))]
+RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
+CODEC = "org.apache.hadoop.io.compress."
+
+plain_cases = pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.id)
+
+
+def merge_case(case: Case, folder: Path, codec: str | None = None) -> Path:
+    case.copy_to(folder)
+    result = merge_directory(plan_directory(folder), codec=codec)
+    assert result.txid == case.info["txid_after"]
+    return result.saved.paths[0]
+
+
+@plain_cases
+def test_the_image_is_the_one_hadoop_made(case: Case, tmp_path: Path) -> None:
+    image = merge_case(case, tmp_path)
+    assert case.differences(image) == []
+    assert md5_of_file(image) == read_md5_file(image)
+
+
+@plain_cases
+def test_records_that_did_not_change_are_the_same_bytes(case: Case, tmp_path: Path) -> None:
+    """A record that says the same as before was copied, or is encoded as Hadoop encodes it."""
+    image = merge_case(case, tmp_path)
+    before, after = dict(records(case.image("before"))), dict(records(image))
+    same = [number for number in before.keys() & after.keys() if parsed(before[number]) == parsed(after[number])]
+    assert [number for number in same if before[number] != after[number]] == []
+    kept_order = [number for number in before if number in after]
+    assert kept_order == [number for number in after if number in before]
+
+
+def records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(id, record) in the order of the INODE section."""
+    with ImageFile.open(path, verify_md5=False) as image:
+        index = ImageIndex(image)
+        bounds = [*index.offsets.tolist(), index.inode_buffer.size]
+        for start, end in itertools.pairwise(bounds):
+            record = index.inode_buffer[start:end].tobytes()
+            yield parsed(record).id, record
+
+
+def parsed(record: bytes) -> pb.INode:
+    start = next(i for i, byte in enumerate(record) if byte < 0x80) + 1
+    return pb.INode.FromString(record[start:])
+
+
+@pytest.mark.parametrize("case", SNAPSHOT_CASES, ids=lambda case: case.id)
+def test_snapshots_are_refused_or_merged_right(case: Case, tmp_path: Path) -> None:
+    case.copy_to(tmp_path)
+    before = fingerprint(tmp_path)
+    refused = None
+    try:
+        result = merge_directory(plan_directory(tmp_path))
+    except UnsupportedOperationError as error:
+        refused = error
+    if refused is None:
+        assert case.differences(result.saved.paths[0]) == []
+        return
+    assert refused.exit_code == 5
+    assert refused.op.removeprefix("OP_") in case.info["ops"]
+    assert case.info["txid_before"] < refused.txid <= case.info["txid_after"]
+    assert fingerprint(tmp_path) == before
+
+
+def test_the_command_reports_a_refusal(tmp_path: Path) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / "snapshots-basic")
+    case.copy_to(tmp_path)
+    before = fingerprint(tmp_path)
+    code, _, err = run_cli("merge", tmp_path)
+    assert code == 5
+    assert "OP_CREATE_SNAPSHOT at txid 95" in err
+    assert fingerprint(tmp_path) == before
+
+
+@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])
+def test_a_compressed_merge_is_the_same_and_merges_again(tmp_path: Path, codec: str) -> None:
+    image = merge_case(RENAMES, tmp_path / "a", CODEC + codec)
+    assert Saved(image.read_bytes()).summary.codec == CODEC + codec
+    assert RENAMES.differences(image) == []
+    plain = merge_case(RENAMES, tmp_path / "b")
+    more = [mkdir("/made later", 90000), set_permissions("/", 0o1777), delete("/made later"), mkdir("/again", 90001)]
+    again = store(tmp_path / "c", merge_bytes(image, more), RENAMES.info["txid_after"] + len(more))
+    expected = store(tmp_path / "d", merge_bytes(plain, more), RENAMES.info["txid_after"] + len(more))
+    assert Saved(again.read_bytes()).summary.codec == CODEC + codec
+    assert imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(again))) == []
+    assert "/again" in Saved(again.read_bytes())
+
+
+@plain_cases
+def test_a_second_merge_on_top_keeps_everything(case: Case, tmp_path: Path) -> None:
+    image = merge_case(case, tmp_path / "a")
+    txid = case.info["txid_after"]
+    twice = store(tmp_path / "b", merge_bytes(image, [ops.StartLogSegmentOp()]), txid + 1)
+    differences = imgcmp.compare(imgcmp.Image(str(image)), imgcmp.Image(str(twice)))
+    # A loaded directory with storage type quotas only gets the largest namespace quota, in Hadoop too.
+    loaded = ("expected 18446744073709551615 got 9223372036854775807", "NS_INFO field 6")
+    assert [line for line in differences if not any(text in line for text in loaded)] == []
+
+
+# ---- images with what no release knows ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.id)
+def test_unknown_fields_and_sections_survive_edits_beside_the_tree(case: Case) -> None:
+    source = case.image("before")
+    before = Saved(source.read_bytes())
+    key = ops.DelegationKey(key_id=77, expiry_date=1, key=b"k")
+    after = merged(source, ops.UpdateMasterKeyOp(key=key), ops.SetGenstampV1Op(genstamp=5))
+    changed = {name for name, body in before.sections.items() if after.sections[name] != body}
+    assert changed == {"NS_INFO", "SECRET_MANAGER"}
+    assert [s.name for s in after.summary.sections] == [
+        s.name for s in before.summary.sections if not s.name.endswith("_SUB")
+    ]
+    before.info.transactionId += 2
+    before.info.genstampV1 = 5
+    assert after.info == before.info
+    assert after.info.SerializeToString() == before.info.SerializeToString()
+    assert unknown_fields(after.summary) == unknown_fields(before.summary)
+
+
+def unknown_fields(summary: pb.FileSummary) -> list[tuple[int, bytes]]:
+    return [(item.field_number, item.data) for item in UnknownFieldSet(summary)]
+
+
+@pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.id)
+def test_edits_of_what_nobody_knows_are_refused_and_others_merge(case: Case) -> None:
+    source = case.image("before")
+    edits = [mkdir("/quite new", 90000, 1), times("/quite new", mtime=5), mkdir("/quite new/below", 90001, 1)]
+    if case.path.name == "unknown-fields":
+        with pytest.raises(UnsupportedOperationError, match="fields this version does not know"):
+            merged(source, *edits)
+        return
+    after = merged(source, *edits)
+    assert after["/quite new"].directory.modificationTime == 5
+    before = Saved(source.read_bytes())
+    assert {number: after.inodes[number] for number in before.inodes} == before.inodes
+    kept = set(before.sections) - {"NS_INFO", "INODE", "INODE_DIR", "STRING_TABLE"}
+    assert {name: after.sections[name] for name in kept} == {name: before.sections[name] for name in kept}
+    assert all(not name.startswith("FUTURE") or name in kept for name in before.sections)

@@ -1,0 +1,328 @@
+"""Images with snapshots, references and unknown fields: what edits elsewhere keep, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import ReplayError, UnsupportedOperationError
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_varint
+from journal import ops
+from journal.ops import AclEntry, Block, XAttr
+from tests.checkpointer.image_builder import (
+    HADOOP2,
+    LAYOUTS,
+    OWNER,
+    ImageBuilder,
+    delimited,
+    forever,
+    merge_bytes,
+    merged,
+    messages,
+    store,
+)
+from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, rename_old, set_permissions, times
+
+NEW = 20000
+KEPT = ("SNAPSHOT", "SNAPSHOT_DIFF", "INODE_REFERENCE")
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def snapshots(layout: int = HADOOP2) -> ImageBuilder:
+    """An image with a snapshot.
+
+    /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r holds the
+    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has
+    no children any more. /z with z/f and z/o (open) has nothing to do with all that.
+    """
+    image = ImageBuilder(layout)
+    for path in ("/top", "/top/s", "/top/s/sub", "/top/r", "/top/e", "/top/e/empty", "/z"):
+        image.directory(path)
+    for path in ("/top/s/sub/f", "/z/f"):
+        image.file(path, blocks=[(1, 100, 1001)])
+    for path in ("/top/s/open", "/z/o"):
+        image.file(path, open_by="writer")
+    image.file("lost")
+    image.directory("c")
+    image.file("c/f")
+    image.file("c/o", open_by="writer")
+    ids = {path: inode.id for path, inode in image.inodes.items()}
+    for path in ("c/f", "c/o"):
+        image.inodes[path].name = path[2:].encode()
+    children = [pb.DirEntry(parent=ids["c"], children=[ids["c/f"], ids["c/o"]])]
+    image.references["/top/r"] = [0]
+    image.sections["INODE_REFERENCE"] = delimited(
+        [
+            pb.INodeReference(referredId=ids["c"], dstSnapshotId=2147483646),
+            pb.INodeReference(referredId=ids["c"], name=b"c", lastSnapshotId=1),
+        ]
+    )
+    roots = [pb.Snapshot(snapshotId=n, root=image.inodes[path]) for n, path in ((1, "/top/s"), (2, "/top/e/empty"))]
+    image.sections["SNAPSHOT"] = delimited(
+        [
+            pb.SnapshotSection(
+                snapshotCounter=3, snapshottableDir=[ids["/top/s"], ids["/top/e/empty"]], numSnapshots=2
+            ),
+            *roots,
+        ]
+    )
+    image.sections["SNAPSHOT_DIFF"] = delimited(
+        [
+            pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=ids["/top/s"], numOfDiff=1),
+            pb.DirectoryDiff(
+                snapshotId=1,
+                childrenSize=3,
+                isSnapshotRoot=True,
+                createdListSize=1,
+                deletedINode=[ids["lost"]],
+                deletedINodeRef=[1],
+            ),
+            pb.CreatedListEntry(name=b"open"),
+            pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=ids["c/f"], numOfDiff=1),
+            pb.FileDiff(snapshotId=1, fileSize=0),
+            pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=ids["/top/e/empty"], numOfDiff=1),
+            pb.DirectoryDiff(snapshotId=2, childrenSize=0, isSnapshotRoot=True, createdListSize=0),
+            pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=ids["/"], numOfDiff=0),
+        ]
+    )
+    sections = image.all_sections()
+    image.sections["INODE_DIR"] = sections["INODE_DIR"] + delimited(children)
+    leased = {"/top/s/open": "/top/s/open", "/z/o": "/z/o", "c/o": "/top/r/c/o"}
+    image.sections["FILES_UNDERCONSTRUCTION"] = delimited(
+        pb.FileUnderConstructionEntry(inodeId=ids[key], fullPath=path) for key, path in leased.items()
+    )
+    return image
+
+
+@layouts
+def test_edits_elsewhere_leave_snapshots_as_they_are(tmp_path: Path, layout: int) -> None:
+    builder = snapshots(layout)
+    source = builder.save(tmp_path)
+    before = merged(source)
+    image = merged(
+        source,
+        mkdir("/z/d", NEW),
+        add("/z/d/f", NEW + 1),
+        close("/z/d/f"),
+        rename("/z/f", "/top/f"),
+        set_permissions("/top", 0o700),
+        set_permissions("/top/r", 0o700),
+        delete("/z/o"),
+        mkdir("/top/e/d", NEW + 2),
+        ops.AllowSnapshotOp(snapshot_root="/top/r"),
+    )
+    assert [image.sections[name] for name in KEPT[1:]] == [before.sections[name] for name in KEPT[1:]]
+    assert image.sections["SNAPSHOT"].endswith(before.sections["SNAPSHOT"][-60:])
+    unchanged = {i.id for path, i in builder.inodes.items() if path.startswith(("/top/s", "c", "lost", "/top/e/"))}
+    assert {number: image.inodes[number] for number in unchanged} == {
+        number: before.inodes[number] for number in unchanged
+    }
+    assert image.inodes[builder.inodes["/top/r"].id].directory.permission & 0xFFFF == 0o700
+    assert sorted(image.leases().values()) == ["/top/r/c/o", "/top/s/open"]
+    assert len(image.inodes) == len(builder.inodes) + 3 - 1
+
+
+def test_untouched_snapshot_sections_are_the_same_bytes(tmp_path: Path) -> None:
+    source = snapshots().save(tmp_path)
+    image = merged(source, mkdir("/z/d", NEW), delete("/z/f"))
+    assert {name: image.sections[name] for name in KEPT} == {name: merged(source).sections[name] for name in KEPT}
+
+
+@layouts
+def test_what_holds_references_can_move(tmp_path: Path, layout: int) -> None:
+    """2.7 finds a lease by its path, so the one of the renamed open file follows."""
+    builder = snapshots(layout)
+    source = builder.save(tmp_path)
+    image = merged(source, rename("/top/r", "/z/rr"), rename_old("/z", "/top/e"))
+    entries = {entry.parent: entry for entry in messages(image.sections["INODE_DIR"], forever(pb.DirEntry))}
+    assert entries[builder.inodes["/top/r"].id] == pb.DirEntry(parent=builder.inodes["/top/r"].id, refChildren=[0])
+    assert sorted(image.leases().values()) == ["/top/e/z/o", "/top/e/z/rr/c/o", "/top/s/open"]
+    assert image.sections["INODE_REFERENCE"] == builder.sections["INODE_REFERENCE"]
+
+
+FILE_OPS: Sequence[ops.EditOp] = [
+    add("/top/s/new", NEW),
+    add("/top/s/sub/f", NEW, overwrite=True),
+    add("/top/s/sub/f", NEW),
+    close("/top/s/open"),
+    ops.AppendOp(path="/top/s/sub/f", client_name="c", client_machine="m", new_block=True),
+    ops.AddBlockOp(path="/top/s/open", blocks=(Block(9, 0, 1009),)),
+    ops.UpdateBlocksOp(path="/top/s/open", blocks=()),
+    ops.TruncateOp(src="/top/s/sub/f", client_name="c", client_machine="m", new_length=0, timestamp=1),
+    ops.ConcatDeleteOp(trg="/top/s/sub/f", srcs=("/z/f",), timestamp=1),
+    ops.ConcatDeleteOp(trg="/z/f", srcs=("/top/s/sub/f",), timestamp=1),
+    ops.ReassignLeaseOp(lease_holder="writer", path="/top/s/open", new_holder="n"),
+]
+TREE_OPS: Sequence[ops.EditOp] = [
+    mkdir("/top/s/d", NEW),
+    mkdir("/top/s/sub/d", NEW),
+    mkdir("/top/e/empty/d", NEW),
+    mkdir("/top/r/d", NEW),
+    mkdir("/top/r/c/d", NEW),
+    ops.SymlinkOp(path="/top/s/l", inode_id=NEW, target="t", mtime=1, atime=1, permissions=OWNER),
+    delete("/top/s/sub/f"),
+    delete("/top/s/sub"),
+    delete("/top/s"),
+    delete("/top/e/empty"),
+    delete("/top/e"),
+    delete("/top/r"),
+    delete("/top/r/c"),
+    delete("/top/r/c/f"),
+    delete("/top"),
+    rename("/z/f", "/top/s/f"),
+    rename("/top/s/sub/f", "/z/g"),
+    rename("/top/s/sub", "/z/sub"),
+    rename("/top/r/c", "/z/c"),
+    rename("/top/s", "/z/s"),
+    rename("/top/s", "/z/other"),
+    rename("/top/e/empty", "/z/empty"),
+    rename("/z", "/top/e/empty", overwrite=True),
+    rename_old("/z/f", "/top/s"),
+    rename_old("/top/s/sub/f", "/z"),
+    rename_old("/top/s", "/z"),
+    rename_old("/z/f", "/top/r"),
+    rename("/z", "/top/r", overwrite=True),
+]
+ATTRIBUTE_OPS: Sequence[ops.EditOp] = [
+    set_permissions("/top/s", 0o1),
+    set_permissions("/top/e/empty", 0o1),
+    set_permissions("/top/s/sub/f", 0o1),
+    set_permissions("/top/r/c/f", 0o1),
+    ops.SetOwnerOp(src="/top/s/sub", username="u"),
+    ops.SetReplicationOp(path="/top/s/sub/f", replication=9),
+    times("/top/s", mtime=1),
+    times("/top/s/sub/f", atime=1),
+    ops.SetQuotaOp(src="/top/s", ns_quota=1, ds_quota=1),
+    ops.SetQuotaOp(src="/top/s/sub", ns_quota=1, ds_quota=1),
+    ops.SetNsQuotaOp(src="/top/s", ns_quota=1),
+    ops.ClearNsQuotaOp(src="/top/s"),
+    ops.SetQuotaByStorageTypeOp(src="/top/s/sub", storage_type=1, ds_quota=1),
+    ops.SetStoragePolicyOp(path="/top/s", policy_id=2),
+    ops.SetStoragePolicyOp(path="/top/s/sub/f", policy_id=2),
+    ops.SetAclOp(src="/top/s", acl_entries=tuple(AclEntry(kind, 0, 7) for kind in (0, 1, 3))),
+    ops.SetXAttrOp(src="/top/s/sub/f", xattrs=(XAttr(0, "a", b""),)),
+    ops.RemoveXAttrOp(src="/top/s", xattrs=(XAttr(0, "a"),)),
+    ops.AllowSnapshotOp(snapshot_root="/top/s/sub"),
+    ops.CreateSnapshotOp(snapshot_root="/z", snapshot_name="n"),
+    ops.DeleteSnapshotOp(snapshot_root="/top/s", snapshot_name="n"),
+    ops.RenameSnapshotOp(snapshot_root="/top/s", snapshot_old_name="n", snapshot_new_name="m"),
+]
+
+
+@pytest.mark.parametrize("op", [*FILE_OPS, *TREE_OPS, *ATTRIBUTE_OPS], ids=lambda op: f"{op.name}-{op.fields[0].name}")
+@layouts
+def test_what_concerns_a_snapshot_is_refused(tmp_path: Path, layout: int, op: ops.EditOp) -> None:
+    source = snapshots(layout).save(tmp_path)
+    with pytest.raises(UnsupportedOperationError, match=rf"{op.name} at txid 10[12]") as caught:
+        merged(source, mkdir("/z/before", NEW + 9, 1), op)
+    assert caught.value.exit_code == 5
+    assert caught.value.hint
+    assert (caught.value.op, caught.value.txid) == (op.name, 102)
+
+
+@pytest.mark.parametrize("path", ["/top", "/top/e", "/top/r"])
+def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path: str) -> None:
+    touch = [set_permissions(p, 0o700) for p in ("/top", "/top/e", "/top/r")]
+    with pytest.raises(UnsupportedOperationError, match="OP_DELETE at txid 104"):
+        merged(snapshots().save(tmp_path), *touch, delete(path))
+
+
+def test_disallowing_a_directory_with_snapshots_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="still has snapshots"):
+        merged(snapshots().save(tmp_path), ops.DisallowSnapshotOp(snapshot_root="/top/s"))
+
+
+@pytest.mark.parametrize("name", ["lost", "c", "c/f"])
+def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, name: str) -> None:
+    builder = snapshots()
+    with pytest.raises(ReplayError, match="in use"):
+        merged(builder.save(tmp_path), mkdir("/z/d", builder.inodes[name].id))
+
+
+# ---- unknown fields ----------------------------------------------------------------------------------------
+
+UNKNOWN = encode_varint(99 << 3 | 2) + b"\x05later"
+
+
+def with_unknown_fields(records: dict[int, bytes], section: bytes) -> bytes:
+    """`section` with bytes appended to the messages of the given numbers."""
+    out, position, number = bytearray(), 0, 0
+    while position < len(section):
+        size, start = section[position], position + 1
+        if size >= 0x80:
+            size, start = size & 0x7F | section[start] << 7, start + 1
+        body = section[start : start + size] + records.get(number, b"")
+        out += encode_varint(len(body)) + body
+        position, number = start + size, number + 1
+    return bytes(out)
+
+
+def unknown_image(layout: int = HADOOP2) -> ImageBuilder:
+    """/d with unknown fields in its INode and its DirEntry, /f with some in its INode, and in the headers."""
+    builder = ImageBuilder(layout)
+    builder.directory("/d")
+    builder.file("/d/g")
+    builder.file("/f")
+    builder.directory("/z")
+    builder.file("/z/k")
+    sections = builder.all_sections()
+    builder.sections["INODE"] = with_unknown_fields({0: UNKNOWN * 9, 2: UNKNOWN, 4: UNKNOWN}, sections["INODE"])
+    builder.sections["INODE_DIR"] = with_unknown_fields({1: UNKNOWN}, sections["INODE_DIR"])
+    builder.sections["NS_INFO"] = with_unknown_fields({0: UNKNOWN}, sections["NS_INFO"])
+    builder.sections["FUTURE"] = b"anything \x00\xff"
+    return builder
+
+
+@layouts
+def test_unknown_fields_and_sections_survive_edits_elsewhere(tmp_path: Path, layout: int) -> None:
+    builder = unknown_image(layout)
+    first = store(tmp_path / "1", merge_bytes(builder.save(tmp_path), [mkdir("/z/n", NEW), delete("/z/k")]), 102)
+    image = merged(first, set_permissions("/d/g", 0o600), add("/h", NEW + 1), rename("/f", "/z/f"))
+    assert image.sections["FUTURE"] == b"anything \x00\xff"
+    assert image.sections["INODE"].count(UNKNOWN) == 11
+    assert image.sections["INODE_DIR"].count(UNKNOWN) == 1
+    assert image.sections["NS_INFO"].count(UNKNOWN) == 1
+    assert image.inodes[builder.inodes["/d"].id].SerializeToString().endswith(UNKNOWN)
+    assert "/z/f" in image
+
+
+@pytest.mark.parametrize(
+    ("op", "what"),
+    [
+        (set_permissions("/f", 0o1), r"inode 16388 \(/f; .*section INODE, offset \d+\)"),
+        (rename("/f", "/z/other"), "inode 16388"),
+        (mkdir("/d/n", NEW), "entry of directory /d .*INODE_DIR"),
+        (mkdir("/d/n", NEW, 1), "entry of directory /d .*INODE_DIR"),
+        (delete("/d/g", 1), "entry of directory /d .*INODE_DIR"),
+        (times("/d", mtime=1), "inode 16386"),
+    ],
+)
+def test_edits_of_records_with_unknown_fields_are_refused(tmp_path: Path, op: ops.EditOp, what: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=f"{op.name} at txid 101.*{what}"):
+        merged(unknown_image().save(tmp_path), op)
+
+
+def test_deleted_records_take_their_unknown_fields_along(tmp_path: Path) -> None:
+    image = merged(unknown_image().save(tmp_path), delete("/d", LATER), delete("/f", LATER))
+    assert set(image.paths) == {"/", "/z", "/z/k"}
+
+
+@pytest.mark.parametrize(("field", "value"), [(10, 300), (11, 2), (12, 700), (1, 1 << 31)])
+def test_values_no_row_can_hold_are_copied_and_not_changed(tmp_path: Path, field: int, value: int) -> None:
+    builder = ImageBuilder(-67)
+    builder.file("/f")
+    inode = builder.inodes["/f"]
+    body = inode.file.SerializeToString() + encode_varint(field << 3) + encode_varint(value)
+    inode.ClearField("file")
+    record = inode.SerializeToString() + b"\x22" + encode_varint(len(body)) + body
+    header, root = (builder.inodes["/"], pb.INodeSection(lastInodeId=17000, numInodes=2))
+    builder.sections["INODE"] = delimited([root, header]) + encode_varint(len(record)) + record
+    builder.inodes["/f"].file.permission = 0
+    source = builder.save(tmp_path)
+    assert body in merged(source, mkdir("/d", NEW)).sections["INODE"]
+    with pytest.raises(UnsupportedOperationError, match="inode 16386"):
+        merged(source, set_permissions("/f", 0o1))

@@ -1,0 +1,321 @@
+"""Every kernel runs uncompiled too, with the same results and the same effects on its arrays."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import image_format.kernels
+from image_format.errors import RecordError
+from image_format.inode_table import InodeTable
+from image_format.kernels import inode, merge, scan, wire
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited, encode_varint
+
+MODULES = [
+    importlib.import_module(f"image_format.kernels.{module.name}")
+    for module in pkgutil.iter_modules(image_format.kernels.__path__)
+]
+KERNELS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, Dispatcher) and value.__module__ == module.__name__
+}
+
+Arguments = tuple[Any, ...]
+
+
+def octets(*parts: bytes) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def numbers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def zeros(size: int) -> np.ndarray:
+    return np.zeros(size, np.int64)
+
+
+def a_file(inode_id: int, name: bytes) -> pb.INode:
+    message = pb.INode(type=pb.INode.FILE, id=inode_id, name=name)
+    message.file.replication, message.file.modificationTime, message.file.permission = 3, 1 << 40, (1 << 63) + 9
+    message.file.blocks.add(blockId=(1 << 64) - 5, genStamp=1001, numBytes=300)
+    message.file.blocks.add(blockId=7, genStamp=1002)
+    message.file.storagePolicyID, message.file.blockType, message.file.erasureCodingPolicyID = 12, pb.STRIPED, 64
+    return message
+
+
+def a_directory(inode_id: int, name: bytes) -> pb.INode:
+    message = pb.INode(type=pb.INode.DIRECTORY, id=inode_id, name=name)
+    message.directory.modificationTime, message.directory.permission = 5, 0o755
+    message.directory.nsQuota = (1 << 64) - 1
+    message.directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=3)
+    return message
+
+
+INODES = [a_directory(1, b""), a_file(2, "é".encode()), a_file(3, b"a"), a_file(4, b"ab"), a_directory(6, b"b" * 200)]
+ENCODED = [encode_delimited(message) for message in INODES]
+SECTION = octets(*ENCODED)
+OFFSETS = np.cumsum([0, *map(len, ENCODED)], dtype=np.int64)[:-1]
+IDS = numbers(1, 2, 3, 4, 6)
+ENTRIES = [
+    pb.DirEntry(parent=1, children=[2, 3, 4, 6], refChildren=[0, 500]),
+    pb.DirEntry(parent=6, refChildren=[1]),
+]
+DIRECTORIES = octets(*map(encode_delimited, ENTRIES))
+NAMES = octets(b"aababz\xc3\xa9")
+SPANS = np.array([[0, 1], [1, 2], [3, 1], [4, 2], [6, 2]], np.int64)
+WRONG = octets(b"\x02\x08\xff")
+
+
+def table() -> InodeTable:
+    """Rows of plain inodes, one of them new."""
+    made = InodeTable(-67)
+    for slot, offset in enumerate(OFFSETS.tolist()):
+        made.load(SECTION, offset, slot)
+    made.add(9, inode.DIRECTORY, b"new")
+    made.add(10, inode.FILE, b"empty")
+    return made
+
+
+TABLE = table()
+PLAIN = numbers(1, 2, 3, 5, 6)
+SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.blocks, True, True))
+FILE_BODY = INODES[1].file.SerializeToString()
+DIRECTORY_BODY = INODES[4].directory.SerializeToString()
+BLOCK = INODES[1].file.blocks[0].SerializeToString()
+
+
+def row_of(made: InodeTable, row: int) -> Any:
+    return made.rows[row]
+
+
+def new_rows(count: int) -> np.ndarray:
+    return np.zeros(count, inode.INODE_DTYPE)
+
+
+def new_blocks(count: int) -> np.ndarray:
+    return np.zeros(count, inode.BLOCK_DTYPE)
+
+
+def decoding(buffer: np.ndarray, offset: int) -> Arguments:
+    return (buffer, offset, new_rows(1), 0, np.zeros(300, np.uint8), 0, new_blocks(60), 0)
+
+
+# Each entry makes the arguments afresh, because kernels write into them; damaged bytes are among them.
+CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "wire.read_varint": [
+        lambda: (octets(encode_varint((1 << 64) - 2)), 0, 10),
+        lambda: (octets(b"\x96\x01"), 0, 2),
+        lambda: (octets(b"\x96"), 0, 1),
+        lambda: (octets(b"\xff" * 11), 0, 11),
+    ],
+    "wire.skip_field": [
+        *(lambda w=w: (octets(b"\x03abcdefgh"), 0, 9, w) for w in range(8)),
+        lambda: (octets(b"\x09abc"), 0, 4, 2),
+    ],
+    "wire.varint_size": [lambda v=v: (np.int64(v),) for v in (0, 127, 128, 1 << 40, -1)],
+    "wire.put_varint": [
+        lambda v=v: (np.zeros(12, np.uint8), 1, np.int64(v)) for v in (0, 127, 128, 1 << 62, -1, -(1 << 63))
+    ],
+    "scan._has_type_quotas": [
+        lambda: (octets(encode_varint(len(DIRECTORY_BODY)), DIRECTORY_BODY), 0),
+        lambda: (octets(b"\x02\x08\x01"), 0),
+    ],
+    "scan.scan_inodes": [
+        lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (SECTION, 0, zeros(2), zeros(2), 0, zeros(9), 0),
+        lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(1), 0),
+        lambda: (SECTION[:-1], 0, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (octets(b"\x04\x08\x01\x10\x00"), 0, zeros(9), zeros(9), 0, zeros(9), 0),
+    ],
+    "scan.scan_directories": [
+        lambda: (DIRECTORIES, 0, zeros(4), zeros(4), 0),
+        lambda: (DIRECTORIES, 0, zeros(1), zeros(1), 0),
+        lambda: (WRONG, 0, zeros(4), zeros(4), 0),
+    ],
+    "scan.strictly_increasing": [lambda a=a: (numbers(*a),) for a in ((), (1,), (1, 2, 9), (1, 1), (3, 2))],
+    "scan.find_id": [lambda i=i: (IDS, i) for i in range(8)] + [lambda: (zeros(0), 1), lambda: (numbers(5, 900), 6)],
+    "scan.find_ids": [lambda: (IDS, np.arange(8, dtype=np.int64))],
+    "scan.count_children": [lambda: (DIRECTORIES, 0), lambda: (WRONG, 0), lambda: (octets(b"\x04\x08\x01\x10\x07"), 0)],
+    "scan.collect_children": [
+        lambda: (DIRECTORIES, 0, zeros(4), zeros(2)),
+        lambda: (octets(b"\x06\x08\x01\x10\x07\x38\x01"), 0, zeros(1), zeros(0)),
+    ],
+    "scan._name_span": [lambda i=i: (SECTION, int(OFFSETS[i])) for i in range(5)],
+    "scan.compare_names": [
+        lambda i=i, j=j: (NAMES, *SPANS[i].tolist(), NAMES, *SPANS[j].tolist()) for i in range(5) for j in range(5)
+    ],
+    "scan.locate_name": [
+        *(lambda s=s: (IDS[1:], IDS, zeros(0), OFFSETS, SECTION, NAMES, *s) for s in SPANS.tolist()),
+        lambda: (numbers(77), IDS, zeros(0), OFFSETS, SECTION, NAMES, 0, 1),
+        lambda: (IDS[1:], IDS, np.arange(5, dtype=np.int64), OFFSETS, SECTION, NAMES, 1, 2),
+    ],
+    "scan.locate_names": [
+        lambda: (
+            IDS[1:],
+            IDS,
+            zeros(0),
+            OFFSETS,
+            SECTION,
+            NAMES,
+            SPANS[:, 0].copy(),
+            SPANS[:, 1].copy(),
+            zeros(5),
+            np.zeros(5, np.bool_),
+        ),
+        lambda: (
+            numbers(77),
+            IDS,
+            zeros(0),
+            OFFSETS,
+            SECTION,
+            NAMES,
+            zeros(1),
+            zeros(1),
+            zeros(1),
+            np.zeros(1, np.bool_),
+        ),
+    ],
+    "scan.children_in_order": [
+        lambda c=c: (numbers(*c), IDS, zeros(0), OFFSETS, SECTION) for c in ((), (2, 3, 4, 6), (3, 2), (3, 3), (2, 77))
+    ],
+    "merge.splice": [
+        lambda size=size: (
+            SECTION,
+            np.array([[3, 9], [9, 9], [20, 40]]),
+            NAMES,
+            np.array([[0, 4], [4, 8], [2, 2]]),
+            numbers(0, 1, 0),
+            np.zeros(size, np.uint8),
+        )
+        for size in (5, 12, 1000)
+    ],
+    "merge.sort_names": [
+        lambda: (NAMES, SPANS, 0, np.zeros((2, 5), np.int64)),
+        lambda: (NAMES, SPANS, 3, np.zeros((2, 2), np.int64)),
+        lambda: (NAMES, SPANS, 0, np.zeros((2, 0), np.int64)),
+    ],
+    "merge.merge_directories": [
+        lambda children=children: (
+            numbers(1, 6),
+            numbers(*children),
+            numbers(0, len(children), len(children)),
+            NAMES,
+            SPANS,
+            numbers(0, 40, 41, 42, 43),
+            numbers(0, 4, 5),
+            IDS,
+            zeros(0),
+            OFFSETS,
+            SECTION,
+            zeros(9),
+            np.zeros((2, 5), np.int64),
+            np.zeros(300, np.uint8),
+            zeros(3),
+        )
+        for children in ((2, 3, 4, 6), (), (77,))
+    ],
+    "inode._fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
+    "inode._decode_block": [
+        lambda b=b: (octets(b), 0, len(b), new_blocks(1)[0])
+        for b in (BLOCK, BLOCK + b"\x78\x01", BLOCK[:-1], b"", b"\x08\x01", b"\x08\x01\x10\x01")
+    ],
+    "inode._decode_file": [
+        lambda b=b: (octets(b), 0, len(b), new_rows(1)[0], new_blocks(9), 2)
+        for b in (FILE_BODY, FILE_BODY[:-1], FILE_BODY + b"\xf8\x07\x01", b"\x32\x00", b"\x58\x02", b"\x3a\x00\x42\x00")
+    ],
+    "inode._decode_directory": [
+        lambda b=b: (octets(b), 0, len(b), new_rows(1)[0])
+        for b in (DIRECTORY_BODY, DIRECTORY_BODY[:-1], b"\xf8\x07\x01")
+    ],
+    "inode.decode_inode": [
+        *(lambda offset=offset: decoding(SECTION, offset) for offset in OFFSETS.tolist()),
+        lambda: decoding(WRONG, 0),
+        lambda: decoding(octets(b"\x04\x08\x01\x10\x05"), 0),
+        lambda: decoding(octets(b"\x06\x08\x03\x10\x05\x32\x00"), 0),
+    ],
+    "inode._block_size": [lambda i=i: (TABLE.blocks[i],) for i in range(2)],
+    "inode._body_size": [lambda r=r: (TABLE.rows[r], TABLE.blocks, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()],
+    "inode.encoded_size": [
+        lambda: (TABLE.rows, PLAIN, TABLE.blocks, True, True),
+        lambda: (TABLE.rows, PLAIN[:0], TABLE.blocks, False, False),
+    ],
+    "inode._put_fixed64": [lambda: (np.zeros(9, np.uint8), 1, np.uint64((1 << 63) + 77))],
+    "inode._put_file": [
+        lambda p=p: (np.zeros(90, np.uint8), 1, TABLE.rows[1], TABLE.blocks, p, p) for p in (True, False)
+    ],
+    "inode._put_directory": [lambda: (np.zeros(90, np.uint8), 1, TABLE.rows[5])],
+    "inode.encode_inodes": [
+        lambda: (TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True, np.zeros(SIZE, np.uint8), zeros(6))
+    ],
+}
+
+
+def plain(value: Any) -> Any:
+    """A result or an argument as something `==` compares."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
+
+
+def test_every_kernel_has_a_twin() -> None:
+    assert {name for name in KERNELS if name not in CASES} == set()
+    assert set(CASES) <= set(KERNELS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
+    kernel = KERNELS[name]
+    for make in CASES[name]:
+        compiled, interpreted = make(), copy.deepcopy(make())
+        assert plain(kernel(*compiled)) == plain(kernel.py_func(*interpreted))
+        assert plain(compiled) == plain(interpreted)
+
+
+# ---- damaged records must not lead a kernel out of its arrays ----------------------------------------------
+
+
+def test_blocks_without_their_fields_are_damage() -> None:
+    """As many empty blocks as fit a record would be more than the table has room for."""
+    body = b"\x32\x00" * 5000
+    record = b"\x08\x01\x10\x05\x22" + encode_varint(len(body)) + body
+    with pytest.raises(RecordError, match="no inode record"):
+        InodeTable(-63).load(octets(encode_varint(len(record)), record), 0, 0)
+
+
+@pytest.mark.parametrize("tag", [0x11, 0x15, 0x19, 0x1D])
+def test_children_of_another_wire_type_are_unknown_fields(tag: int) -> None:
+    body = b"\x08\x01" + bytes([tag]) + b"\x01" * (8 if tag & 7 == 1 else 4)
+    buffer = octets(bytes([len(body)]), body)
+    assert scan.count_children(buffer, 0) == (0, 0)
+    guard = zeros(16)
+    assert scan.collect_children(buffer, 0, guard[:0], guard[:0]) == (1, False)
+    assert guard.tolist() == [0] * 16
+
+
+@pytest.mark.parametrize("value", [0, (1 << 64) - 5])
+def test_inode_ids_are_positive(value: int) -> None:
+    message = a_directory(1, b"d")
+    message.id = value
+    data = octets(encode_delimited(message))
+    assert scan.scan_inodes(data, 0, zeros(4), zeros(4), 0, zeros(4), 0)[3]
+    with pytest.raises(RecordError):
+        InodeTable(-63).load(data, 0, 0)
+    entry = octets(encode_delimited(pb.DirEntry(parent=value)))
+    assert scan.scan_directories(entry, 0, zeros(4), zeros(4), 0)[2]
+
+
+def test_modules_are_the_ones_that_are_tested() -> None:
+    assert {module.__name__ for module in MODULES} == {module.__name__ for module in (inode, merge, scan, wire)}

@@ -1,0 +1,81 @@
+"""Stubs in scratch directories, and what tests ask of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from checkpointer.offline import merge_directory, plan_directory
+from namenode_stub.config import StubConfig
+from namenode_stub.formatting import format_storage, new_storage_info
+from namenode_stub.node import NameNodeStub
+
+DEADLINE_SECONDS = 60.0
+
+
+def stub_config_for(root: Path, **changes: Any) -> StubConfig:
+    """One name directory and a shared edits directory below `root`; nothing happens by itself."""
+    config = StubConfig(
+        image_directories=(root / "name",),
+        edits_directories=(root / "name", root / "shared"),
+        shared_edits_directory=root / "shared",
+        http_address=("127.0.0.1", 0),
+        checkpoint_period=3600.0,
+        checkpoint_transactions=10,
+        roll_transactions=1_000_000,
+        roll_period=0.0,
+        images_retained=2,
+        extra_edits_retained=0,
+        max_extra_segments=100,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+def formatted(root: Path, layout: int = -67, **changes: Any) -> StubConfig:
+    config = stub_config_for(root, **changes)
+    format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(layout))
+    return config
+
+
+def restarted_tree(config: StubConfig) -> list[Any]:
+    with NameNodeStub(config) as stub:
+        return stub.namespace.walk()
+
+
+def wait_until(what: str, reached: Callable[[], bool]) -> None:
+    """Poll a condition; the deadline is there for a hanging test only."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def copy_while_written(source: Path, target: Path) -> None:
+    """Copy a storage directory as a kill would leave it; a roll that renames a file meanwhile starts the copy anew.
+
+    seen_txid goes first: a copy takes time, and it must not tell of segments that began after the others were copied.
+    """
+    while True:
+        shutil.rmtree(target, ignore_errors=True)
+        (target / "current").mkdir(parents=True)
+        try:
+            shutil.copy(source / "current" / "seen_txid", target / "current")
+            for path in sorted((source / "current").iterdir()):
+                if path.name != "seen_txid" and path.suffix != ".tmp":
+                    shutil.copy(path, target / "current")
+        except FileNotFoundError:
+            continue
+        return
+
+
+def checkpoint_of(config: StubConfig, scratch: Path) -> Path:
+    """An image of all finalized edits, made beside the stub's own directory; returns its file."""
+    copy_while_written(config.image_directories[0], scratch)
+    for unfinished in (scratch / "current").glob("edits_inprogress_*"):
+        unfinished.unlink()
+    (scratch / "current" / "seen_txid").write_text("0\n")
+    return merge_directory(plan_directory(scratch)).saved.paths[0]

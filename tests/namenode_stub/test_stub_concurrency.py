@@ -1,0 +1,161 @@
+"""Many clients at once: one order of changes in memory, in the log, and after a restart or a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import StorageError
+from journal.segment_file import list_segments
+from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
+from namenode_stub.node import NameNodeStub
+from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, wait_until
+
+THREADS, OPERATIONS = 8, 200
+ROUNDS = 15
+
+
+def client(names: ActiveNamespace, number: int, count: int) -> None:
+    """Operations of a client that shares its directories with others."""
+    chance = random.Random(number)
+    for step in range(count):
+        shared = f"/shared/{chance.randrange(5)}"
+        path = f"{shared}/{number}-{step}"
+        with contextlib.suppress(OperationRefusedError):
+            match chance.randrange(6):
+                case 0:
+                    names.mkdirs(path)
+                case 1:
+                    names.mkdirs(shared)
+                    names.create(path)
+                case 2:
+                    names.create(path)
+                    names.add_block(path)
+                    names.complete(path, step)
+                case 3:
+                    names.rename(shared, f"/shared/{chance.randrange(5)}")
+                case 4:
+                    names.delete(f"/shared/{chance.randrange(5)}", recursive=chance.randrange(10) == 0)
+                case _:
+                    names.set_permission(shared, chance.choice([0o700, 0o755]))
+
+
+def test_eight_clients_then_a_restart(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/shared")
+        with ThreadPoolExecutor(THREADS + 2) as pool:
+            done = threading.Event()
+            others = [pool.submit(repeat, stub.namespace.walk, done), pool.submit(repeat, stub.roll, done)]
+            clients = [pool.submit(client, stub.namespace, number, OPERATIONS) for number in range(THREADS)]
+            for each in clients:
+                each.result()
+            done.set()
+            for each in others:
+                each.result()
+        before = stub.namespace.walk()
+        last = stub.namespace.log.last_txid
+        assert stub.namespace.last_txid == last
+    segments = list_segments(tmp_path / "name" / "current")
+    assert len(segments) > 2
+    assert [each.path.name for each in segments] == [
+        each.path.name for each in list_segments(tmp_path / "shared" / "current")
+    ]
+    # the last one ends with the marker that the stop wrote
+    assert segments[-1].last == last + 1
+    assert restarted_tree(config) == before
+
+
+def repeat(action: Callable[[], object], done: threading.Event) -> None:
+    while not done.wait(0.01):
+        action()
+
+
+def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
+    """What lies on disk at any moment is what SIGKILL would leave; a stub on a copy must hold what was acknowledged."""
+    config = formatted(tmp_path / "live")
+    chance = random.Random(7)
+    acknowledged: list[str] = []
+    stop = threading.Event()
+    with NameNodeStub(config) as stub, ThreadPoolExecutor(3) as pool:
+
+        def writer(number: int) -> None:
+            step = 0
+            while not stop.is_set():
+                path = f"/w{number}-{step}"
+                stub.namespace.create(path)
+                acknowledged.append(path)
+                if step % 20 == 19:
+                    stub.roll()
+                step += 1
+
+        writers = [pool.submit(writer, number) for number in range(2)]
+        try:
+            for number in range(ROUNDS):
+                target = len(acknowledged) + chance.randrange(25)
+                wait_until("more operations", lambda target=target: len(acknowledged) > target)  # type: ignore[misc]
+                promised = acknowledged[:]
+                copy = tmp_path / f"copy{number}"
+                folders = (copy / "name", copy / "shared")
+                for folder in folders:
+                    copy_while_written(tmp_path / "live" / folder.name, folder)
+                copied = replace(
+                    config, image_directories=folders[:1], edits_directories=folders, shared_edits_directory=folders[1]
+                )
+                assert set(promised) <= {status.path for status in restarted_tree(copied)}
+        finally:
+            stop.set()
+        for each in writers:
+            each.result()
+
+
+def test_a_roll_tells_seen_txid_after_the_segment_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = formatted(tmp_path)
+    begun = []
+
+    def write(path: Path, data: bytes) -> None:
+        first = int(data)
+        begun.append((path.parent / f"edits_inprogress_{first:019d}").stat().st_size > 8)
+        path.write_bytes(data)
+
+    monkeypatch.setattr("namenode_stub.node.write_atomically", write)
+    with NameNodeStub(config) as stub:
+        first = stub.roll()
+        assert (tmp_path / "name/current/seen_txid").read_text() == f"{first}\n"
+        assert (tmp_path / "shared/current/seen_txid").read_text() == f"{first}\n"
+    assert begun == [True] * 4
+
+
+def test_it_rolls_by_itself(tmp_path: Path) -> None:
+    with NameNodeStub(formatted(tmp_path, roll_transactions=3, roll_period=0.2)) as stub:
+        for number in range(5):
+            stub.namespace.mkdirs(f"/{number}")
+        wait_until("a roll", lambda: stub.namespace.log.segment_first_txid > 1)
+
+
+def test_a_second_stub_is_refused(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        with pytest.raises(StorageError, match="is held by"), NameNodeStub(config):
+            pass
+        stub.namespace.mkdirs("/still-here")
+    assert [status.path for status in restarted_tree(config)] == ["/", "/still-here"]
+
+
+def test_a_start_that_fails_leaves_the_storage_free(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        config = formatted(tmp_path, http_address=taken.getsockname())
+        with pytest.raises(Exception, match="cannot listen"), NameNodeStub(config):
+            pass
+    assert not list((tmp_path / "name/current").glob("edits_inprogress_*"))
+    assert len(restarted_tree(replace(config, http_address=("127.0.0.1", 0)))) == 1

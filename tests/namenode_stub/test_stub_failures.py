@@ -1,0 +1,193 @@
+"""Disks that fail and edits that are lost: nothing is acknowledged that is not on disk, nothing goes on in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import requests
+
+from checkpointer.errors import StorageError
+from hadoop_common.errors import HdfsError
+from journal.errors import JournalStorageError
+from journal.segment_file import list_segments
+from journal.segment_stream import SegmentStream
+from namenode_stub.edits_recovery import recover_edits
+from namenode_stub.fail_stop import FailStop, NotServingError
+from namenode_stub.node import NameNodeStub
+from tests.namenode_stub.stub_support import formatted, restarted_tree
+
+
+class FailingDisk:
+    """Makes writes of segments below some directories fail while `broken`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *directories: Path) -> None:
+        self.broken = False
+        real = SegmentStream.append
+
+        def append(stream: SegmentStream, data: bytes | bytearray) -> None:
+            if self.broken and stream.directory.parent in directories:
+                raise OSError(28, "No space left on device")
+            real(stream, data)
+
+        monkeypatch.setattr(SegmentStream, "append", append)
+
+
+def paths(tree: list) -> list[str]:
+    return [status.path for status in tree]
+
+
+@pytest.mark.parametrize("failing", [("name", "shared"), ("shared",)])
+def test_a_failed_edit_log_ends_all_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
+) -> None:
+    config = formatted(tmp_path)
+    disk = FailingDisk(monkeypatch, *(tmp_path / name for name in failing))
+    stub = NameNodeStub(config)
+    with pytest.raises(JournalStorageError) if len(failing) == 2 else FailStopLeft(stub), stub:
+        stub.namespace.mkdirs("/kept")
+        disk.broken = True
+        url = f"{stub.server.url}/namespace"
+        lost = requests.post(f"{url}/mkdirs", json={"path": "/lost"}, timeout=10)
+        assert lost.status_code == 503
+        for operation in ("mkdirs", "roll"):
+            arguments = {"path": "/later"} if operation == "mkdirs" else {}
+            answer = requests.post(f"{url}/{operation}", json=arguments, timeout=10)
+            assert answer.status_code == 503
+            assert "No space left" in answer.json()["error"]
+        for view in ("status", "list", "tree"):
+            assert requests.get(f"{url}/{view}", timeout=10).status_code == 503
+        with pytest.raises(NotServingError):
+            stub.roll()
+        assert "No space left" in requests.get(f"{stub.server.url}/status", timeout=10).json()["failure"]
+        put = requests.put(f"{stub.server.url}/imagetransfer", params=offer(stub), data=b"x", timeout=10)
+        assert put.status_code == 417
+        disk.broken = False
+    tree = restarted_tree(config)
+    assert "/kept" in paths(tree)
+    assert "/later" not in paths(tree)
+    # the standby, who reads the shared directory alone, sees the same
+    assert [each.path.name for each in list_segments(tmp_path / "name" / "current")] == [
+        each.path.name for each in list_segments(tmp_path / "shared" / "current")
+    ]
+
+
+class FailStopLeft:
+    """The stub of this block ends without an error, its fail-stop tripped."""
+
+    def __init__(self, stub: NameNodeStub) -> None:
+        self._stub = stub
+
+    def __enter__(self) -> None:
+        assert not self._stub.fail_stop.reason
+
+    def __exit__(self, *_: object) -> None:
+        assert self._stub.fail_stop.reason
+
+
+def offer(stub: NameNodeStub) -> dict[str, str]:
+    info = stub.images.storage_info().colon_string()
+    return {"txid": "1", "storageInfo": info, "File-Length": "1", "imageFile": "IMAGE"}
+
+
+def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = formatted(tmp_path)
+    disk = FailingDisk(monkeypatch, tmp_path / "name")
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/before")
+        disk.broken = True
+        stub.namespace.mkdirs("/after")
+        stub.roll()
+        stub.namespace.mkdirs("/rolled")
+        assert stub.namespace.log.directories == (tmp_path / "shared/current",)
+        before = stub.namespace.walk()
+    disk.broken = False
+    assert restarted_tree(config) == before
+    names = [[s.path.name for s in list_segments(tmp_path / each / "current")] for each in ("name", "shared")]
+    assert names[0] == names[1]
+    for first, second in zip(*(list_segments(tmp_path / each / "current") for each in ("name", "shared")), strict=True):
+        assert first.path.read_bytes() == second.path.read_bytes()
+
+
+def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/early")
+        early = (tmp_path / "name/current/edits_inprogress_0000000000000000001").read_bytes()
+        stub.namespace.mkdirs("/late")
+        before = stub.namespace.walk()
+    whole = list_segments(tmp_path / "name" / "current")[0]
+    # the name directory dropped out in the middle of the segment, which the shared one finalized
+    whole.path.unlink()
+    (tmp_path / "name/current/edits_inprogress_0000000000000000001").write_bytes(early)
+    recover_edits([tmp_path / "name/current", tmp_path / "shared/current"])
+    for folder in ("name", "shared"):
+        assert [each.path.name for each in list_segments(tmp_path / folder / "current")] == [whole.path.name]
+    assert restarted_tree(config) == before
+
+
+def test_missing_edits_are_told_and_not_skipped(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/a")
+        stub.roll()
+        stub.namespace.mkdirs("/b")
+    kept = {}
+    for folder in ("name", "shared"):
+        newest = list_segments(tmp_path / folder / "current")[-1].path
+        kept[newest] = newest.read_bytes()
+        newest.unlink()
+    with pytest.raises(StorageError, match="seen_txid"), NameNodeStub(config):
+        pass
+    for path, content in kept.items():
+        path.write_bytes(content)
+    for folder in ("name", "shared"):
+        list_segments(tmp_path / folder / "current")[0].path.unlink()
+    with pytest.raises(HdfsError, match="gap in the edit log"), NameNodeStub(config):
+        pass
+
+
+def test_a_kill_between_roll_and_seen_txid_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/a")
+
+        def broken(path: Path, data: bytes) -> None:
+            raise OSError(5, "Input/output error")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("namenode_stub.node.write_atomically", broken)
+            stub.roll()
+        stub.namespace.mkdirs("/b")
+        before = stub.namespace.walk()
+    assert (tmp_path / "name/current/seen_txid").read_text() == "1\n"
+    assert restarted_tree(config) == before
+
+
+def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/a")
+        last = stub.namespace.log.last_txid
+
+        def half_done(namespace: object, op: object) -> None:
+            raise RuntimeError("half done")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("namenode_stub.active_namespace.apply", half_done)
+            with pytest.raises(NotServingError, match="half done"):
+                stub.namespace.mkdirs("/b")
+        with pytest.raises(NotServingError, match="half done"):
+            stub.namespace.mkdirs("/c")
+        assert stub.namespace.log.last_txid == last
+    assert paths(restarted_tree(config)) == ["/", "/a"]
+
+
+def test_the_first_reason_stays() -> None:
+    fail_stop = FailStop()
+    fail_stop.check()
+    assert "disk" in fail_stop.trip("disk").message
+    assert "disk" in fail_stop.trip("network").message
+    assert fail_stop.reason == "disk"

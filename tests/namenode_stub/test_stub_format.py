@@ -1,0 +1,98 @@
+"""Formatting, and the settings that say where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import StorageError
+from checkpointer.storage.inspector import StorageState, inspect
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.errors import HdfsError
+from image_format.reader import ImageFile
+from namenode_stub.config import stub_config
+from namenode_stub.formatting import format_storage, new_storage_info
+from namenode_stub.node import NameNodeStub
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.namenode_stub.stub_support import formatted, stub_config_for
+
+
+@pytest.mark.parametrize("layout", range(-67, -59))
+def test_a_formatted_directory_holds_the_root_alone(tmp_path: Path, layout: int) -> None:
+    config = formatted(tmp_path, layout)
+    for directory in config.storage_directories:
+        found = inspect(directory)
+        assert found.version is not None
+        assert (found.version.layout_version, found.seen_txid) == (layout, 0)
+    found = inspect(config.image_directories[0])
+    assert found.state is StorageState.NORMAL
+    with ImageFile.open(found.images[0].path) as image:
+        assert (image.layout_version, image.txid) == (layout, 0)
+    seen = imgcmp.Image(str(found.images[0].path))
+    assert seen.layout == layout
+    with NameNodeStub(config) as stub:
+        assert [status.path for status in stub.namespace.walk()] == ["/"]
+
+
+def test_format_spares_what_is_there(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    before = inspect(config.image_directories[0])
+    with pytest.raises(StorageError, match="formatted already"):
+        format_storage([tmp_path / "new"], [tmp_path / "shared"], new_storage_info(-67))
+    assert inspect(config.image_directories[0]) == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_layout_nobody_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HdfsError):
+        formatted(tmp_path, -12)
+
+
+def test_unformatted_storage_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist") as caught, NameNodeStub(stub_config_for(tmp_path)):
+        pass
+    assert "format" in caught.value.hint
+    (tmp_path / "name").mkdir()
+    (tmp_path / "shared").mkdir()
+    with pytest.raises(StorageError, match="not formatted"), NameNodeStub(stub_config_for(tmp_path)):
+        pass
+
+
+def settings(**values: str) -> Configuration:
+    given = {"dfs.namenode.name.dir": "/data/name", "dfs.namenode.http-address": "127.0.0.1:0"}
+    given.update({name.replace("__", "-").replace("_", "."): value for name, value in values.items()})
+    return Configuration.from_mapping(given, {})
+
+
+def test_a_stub_needs_no_shared_directory() -> None:
+    config = stub_config(settings())
+    assert config.shared_edits_directory is None
+    assert config.edits_directories == config.image_directories == (Path("/data/name"),)
+    assert config.http_address == ("127.0.0.1", 0)
+
+
+def test_edits_go_to_the_shared_directory_too() -> None:
+    config = stub_config(settings(dfs_namenode_shared_edits_dir="file:///shared", dfs_namenode_checkpoint_txns="10"))
+    assert config.edits_directories == (Path("/data/name"), Path("/shared"))
+    assert config.shared_edits_directory == Path("/shared")
+    assert config.roll_transactions == 5
+
+
+def test_all_faults_are_told_at_once() -> None:
+    faulty = settings(
+        dfs_namenode_name_dir="relative",
+        dfs_namenode_checkpoint_txns="0",
+        dfs_namenode_checkpoint_period="soon",
+        dfs_ha_log__roll_period="x",
+        dfs_namenode_num_checkpoints_retained="0",
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        stub_config(faulty)
+    assert {fault.key for fault in caught.value.faults} == {
+        "dfs.namenode.name.dir",
+        "dfs.namenode.checkpoint.txns",
+        "dfs.namenode.checkpoint.period",
+        "dfs.ha.log-roll.period",
+        "dfs.namenode.num.checkpoints.retained",
+    }

@@ -1,0 +1,147 @@
+"""Checkpoints that are uploaded to the stub: taken and purged for, or refused without a trace."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.storage.inspector import list_images
+from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
+from hadoop_common.names import parse_image
+from image_format.md5_file import read_md5_file
+from journal.segment_file import list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree
+
+
+def write_edits(stub: NameNodeStub, label: str, count: int = 10) -> None:
+    for number in range(count):
+        stub.namespace.mkdirs(f"/{label}/{number}")
+    stub.roll()
+
+
+def offer(stub: NameNodeStub, image: Path, md5: str | None = None) -> UploadResult:
+    parsed = parse_image(image.name)
+    assert parsed is not None
+    digest = md5 or read_md5_file(image).hex()
+    return upload_image(stub.server.url, image, digest, parsed.txid, stub.images.storage_info())
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> StubConfig:
+    return formatted(tmp_path)
+
+
+def test_an_upload_is_taken_and_old_files_are_purged(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        current = tmp_path / "name" / "current"
+        for number in range(3):
+            write_edits(stub, str(number))
+            image = checkpoint_of(config, tmp_path / f"scratch{number}")
+            assert offer(stub, image) is UploadResult.SUCCESS
+        kept = [each.txid for each in list_images(current)]
+        assert len(kept) == 2
+        assert stub.images.checkpoint_txid == kept[-1]
+        for folder in (current, tmp_path / "shared" / "current"):
+            segments = list_segments(folder)
+            assert segments[0].first == kept[0] + 1
+            assert segments[-1].in_progress
+        before = stub.namespace.walk()
+    assert restarted_tree(config) == before
+
+
+def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        stub.namespace.create("/a/open")
+        stub.namespace.add_block("/a/open")
+        first = stub.roll()
+        image = checkpoint_of(config, tmp_path / "scratch")
+        own = tmp_path / "own"
+        with own.open("wb") as out:
+            stub.loaded.namespace.last_txid = first - 1
+            stub.loaded.write(out.write)
+            stub.loaded.namespace.last_txid = first
+        assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+
+
+def test_damage_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        image = checkpoint_of(config, tmp_path / "scratch")
+        before = names(tmp_path / "name" / "current")
+        with pytest.raises(TransferError, match="MD5") as caught:
+            offer(stub, image, md5="0" * 32)
+        assert caught.value.status == 410
+        assert names(tmp_path / "name" / "current") == before
+        assert stub.images.checkpoint_txid == 0
+        assert offer(stub, image) is UploadResult.SUCCESS
+
+
+def test_young_and_small_is_refused(config: StubConfig, tmp_path: Path) -> None:
+    now = 1000.0
+    # a clock of its own, and an image as young as a restart would find it
+    with NameNodeStub(config, clock=lambda: now) as stub:
+        write_edits(stub, "a", count=3)
+        image = checkpoint_of(config, tmp_path / "scratch")
+        assert offer(stub, image) is UploadResult.OLD_TRANSACTION_ID_FAILURE
+        now += 0.75 * config.checkpoint_period
+        assert offer(stub, image) is UploadResult.SUCCESS
+        assert offer(stub, image) is UploadResult.OLD_TRANSACTION_ID_FAILURE
+
+
+def test_the_age_of_the_last_checkpoint_survives_a_restart(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a", count=3)
+    image = checkpoint_of(config, tmp_path / "scratch")
+    stored = list_images(tmp_path / "name" / "current")[0].path
+    old = stored.stat().st_mtime - config.checkpoint_period
+    os.utime(stored, (old, old))
+    with NameNodeStub(config) as stub:
+        assert offer(stub, image) is UploadResult.SUCCESS
+
+
+def test_an_image_ahead_of_the_log_is_refused(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a", count=20)
+        image = checkpoint_of(config, tmp_path / "scratch")
+        stub.images._durable_txid = lambda: 5
+        assert offer(stub, image) is UploadResult.OLD_TRANSACTION_ID_FAILURE
+
+
+def test_images_and_segments_are_served_while_others_are_purged(config: StubConfig, tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    with NameNodeStub(config) as stub, ThreadPoolExecutor(2) as pool:
+        info = stub.images.storage_info()
+        done = threading.Event()
+
+        def fetch() -> int:
+            count = 0
+            while not done.is_set() or not count:
+                image = download_image(stub.server.url, None, info, [tmp_path / "target"])
+                for path in image.paths:
+                    path.unlink()
+                count += 1
+            return count
+
+        fetching = pool.submit(fetch)
+        for number in range(3):
+            write_edits(stub, str(number))
+            assert offer(stub, checkpoint_of(config, tmp_path / f"scratch{number}")) is UploadResult.SUCCESS
+        done.set()
+        assert fetching.result() > 0
+        segment = list_segments(tmp_path / "shared" / "current")[0]
+        assert segment.last is not None
+        paths = download_segment(stub.server.url, segment.first, segment.last, info, [tmp_path / "target"])
+        assert paths[0].read_bytes() == segment.path.read_bytes()
