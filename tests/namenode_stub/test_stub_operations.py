@@ -165,7 +165,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.lists(OPERATIONS, max_size=40), st.sampled_from([-60, -63, -67]))
 def test_any_operations_are_refused_or_survive_a_restart(calls: list[tuple[Any, ...]], layout: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
