@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import logging.config
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -12,6 +14,18 @@ from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.config import CheckpointConfig, Role
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
+    if log_config is None:
+        logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
+        # Its own polls are not worth a line each.
+        logging.getLogger("apscheduler").setLevel(logging.WARNING)
+        return
+    try:
+        logging.config.dictConfig(tomllib.loads(log_config.read_text()))
+    except (ValueError, TypeError, AttributeError, ImportError) as fault:
+        raise click.UsageError(f"{log_config} is no logging configuration: {fault}") from fault
 
 
 @click.command("run")
@@ -24,7 +38,12 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     help="What this node is to the NameNode.",
 )
 @click.option("--verbose", is_flag=True, help="Log more.")
-def command(conf_dir: Path, role: str, verbose: bool) -> None:
+@click.option(
+    "--log-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file for logging.config.dictConfig, such as config/logging.toml (JSON lines).",
+)
+def command(conf_dir: Path, role: str, verbose: bool, log_config: Path | None) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
     Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written.
@@ -32,9 +51,7 @@ def command(conf_dir: Path, role: str, verbose: bool) -> None:
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role standby
     """
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
-    # Its own polls are not worth a line each.
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    _set_up_logging(verbose, log_config)
     if role != Role.STANDBY.value:
         raise click.UsageError(
             f"the {role} role needs Hadoop RPC, which this version does not speak; "

@@ -35,6 +35,8 @@ from tests.namenode_stub.stub_support import wait_until
 
 TRANSACTIONS = 1000
 
+LOGGING = Path(__file__).parents[2] / "config" / "logging.toml"
+
 
 def load(conf: Path) -> Configuration:
     return Configuration.load(conf, environment={})
@@ -74,8 +76,8 @@ def stub(cluster: Cluster) -> Iterator[NameNodeStub]:
 
 
 @contextmanager
-def process(conf: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "checkpointer", "run", "--conf", str(conf), "--role", "standby"]
+def process(conf: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "checkpointer", "run", "--conf", str(conf), "--role", "standby", *options]
     with log.open("wb") as output:
         running = subprocess.Popen(command, stdout=output, stderr=output)
     try:
@@ -112,7 +114,7 @@ def answers(url: str, path: str = "/health/live") -> bool:
 
 def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNodeStub, tmp_path: Path) -> None:
     log = tmp_path / "daemon.log"
-    with process(cluster.conf, log) as running:
+    with process(cluster.conf, log, "--log-config", str(LOGGING)) as running:
         url = cluster.ports.daemon_url
         wait_until("the daemon", lambda: running.poll() is not None or answers(url))
         assert answers(url, "/health/ready")
@@ -128,7 +130,9 @@ def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNode
         assert "Traceback" not in said
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0, log.read_text()
-    assert "Traceback" not in log.read_text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert any(f"checkpoint at txid {last}" in line["message"] for line in lines)
+    assert not any("exception" in line for line in lines)
     assert not (tmp_path / "nn2" / "in_use.lock").exists()
     assert [image.txid for image in list_images(tmp_path / "nn2/current")] == [0, last]
 
@@ -186,6 +190,13 @@ def test_a_role_that_is_not_there(cluster: Cluster, role: str) -> None:
     outcome = run_cli("run", "--conf", cluster.conf, "--role", role)
     assert outcome.code == 2
     assert role in outcome.err
+
+
+def test_a_logging_configuration_that_is_none(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "logging.toml").write_text("version = 2\n")
+    outcome = run_cli("run", "--conf", cluster.conf, "--log-config", tmp_path / "logging.toml")
+    assert outcome.code == 2
+    assert "logging.toml" in outcome.err
 
 
 @pytest.mark.parametrize("command", ["run", "checkpoint"])
