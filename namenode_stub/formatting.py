@@ -8,9 +8,8 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpointer.storage.saver import save_image
-
 from checkpointer.errors import StorageError
+from checkpointer.storage.saver import save_image
 from hadoop_common.durable import write_atomically
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version

@@ -12,11 +12,11 @@ from hadoop_common.errors import HdfsError
 __all__ = ["main"]
 
 _COMMANDS = {
-    "run": "run",
-    "checkpoint": "checkpoint",
-    "merge": "merge",
-    "image": "image",
-    "edits": "edits",
+    "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
+    "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
+    "merge": "Merge a stopped NameNode's storage directory.",
+    "image": "Look at fsimage files.",
+    "edits": "Look at edit log segments.",
 }
 
 _EPILOG = """\b
@@ -35,12 +35,15 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(f"checkpointer.cli.{module}_command").command
+        command = importlib.import_module(f"checkpointer.cli.{cmd_name}_command").command
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(cls=_LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
