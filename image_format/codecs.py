@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from image_format.block_codecs import (
+    BlockCompressor,
+    BlockDecompressor,
+    compress_lz4,
+    compress_snappy,
+    expand_lz4,
+    expand_snappy,
+)
 from image_format.errors import CodecError, UnsupportedCodecError
+from image_format.stream_codecs import Bzip2Compressor, Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
 
 __all__ = ["CODECS", "Buffer", "Codec", "Compressor", "Decompressor", "find_codec", "register_codec"]
 
@@ -148,3 +157,9 @@ register_codec("", _Identity, _Identity)
 register_codec(_PACKAGE + "DefaultCodec", _ZlibCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
 register_codec(_PACKAGE + "DeflateCodec", _ZlibCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
 register_codec(_PACKAGE + "GzipCodec", _GzipCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16))
+register_codec(_PACKAGE + "BZip2Codec", Bzip2Compressor, Bzip2Decompressor)
+register_codec(
+    _PACKAGE + "SnappyCodec", lambda: BlockCompressor(compress_snappy), lambda: BlockDecompressor(expand_snappy)
+)
+register_codec(_PACKAGE + "Lz4Codec", lambda: BlockCompressor(compress_lz4), lambda: BlockDecompressor(expand_lz4))
+register_codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor)

@@ -116,7 +116,9 @@ def test_an_open_segment_is_left_alone_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])
+@pytest.mark.parametrize(
+    "codec", ["DefaultCodec", "GzipCodec", "BZip2Codec", "SnappyCodec", "Lz4Codec", "ZStandardCodec"]
+)
 def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()

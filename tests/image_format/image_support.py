@@ -24,8 +24,7 @@ def recorded_images() -> list[Path]:
         for path in sorted(RECORDED.glob(pattern))
         if path.suffix != ".md5"
     ]
-    unknown = ("bzip2", "lz4", "snappy", "dangling")
-    return [path for path in found if not any(word in str(path) for word in unknown)]
+    return [path for path in found if "dangling" not in str(path)]
 
 
 def image_id(path: Path) -> str:

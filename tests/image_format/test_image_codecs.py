@@ -16,6 +16,10 @@ from image_format.errors import CodecError, UnsupportedCodecError
 
 PACKAGE = "org.apache.hadoop.io.compress."
 COMPRESSING = tuple(filter(None, CODEC_NAMES))
+# Hadoop's block framing has neither an end mark nor a checksum, and its Zstandard frames have no checksum.
+BLOCKS = (PACKAGE + "SnappyCodec", PACKAGE + "Lz4Codec")
+ENDED = tuple(name for name in COMPRESSING if name not in BLOCKS)
+CHECKED = tuple(name for name in ENDED if name != PACKAGE + "ZStandardCodec")
 
 
 def compress(name: str, pieces: list[bytes]) -> bytes:
@@ -52,15 +56,15 @@ def test_streams_are_those_of_the_standard_tools() -> None:
 
 
 @pytest.mark.parametrize("name", COMPRESSING)
-@given(body=st.binary(max_size=300), data=st.data())
+@given(body=st.binary(min_size=1, max_size=300), data=st.data())
 @settings(max_examples=50)
 def test_every_cut_is_an_error(name: str, body: bytes, data: st.DataObject) -> None:
     stored = compress(name, [body])
     with pytest.raises(CodecError):
-        decompress(name, stored[: data.draw(st.integers(0, len(stored) - 1))])
+        decompress(name, stored[: data.draw(st.integers(int(name in BLOCKS), len(stored) - 1))])
 
 
-@pytest.mark.parametrize("name", COMPRESSING)
+@pytest.mark.parametrize("name", ENDED)
 @pytest.mark.parametrize("size", [0, 100, 262_144, 700_000])
 @pytest.mark.parametrize("garbage", [b"\x00", b"garbage", bytes(300_000)])
 def test_bytes_behind_the_stream_are_an_error(name: str, size: int, garbage: bytes) -> None:
@@ -70,7 +74,32 @@ def test_bytes_behind_the_stream_are_an_error(name: str, size: int, garbage: byt
     assert raised.value.offset == len(stored)
 
 
-@pytest.mark.parametrize("name", COMPRESSING)
+@pytest.mark.parametrize("name", sorted(set(COMPRESSING) - set(CHECKED)))
+@given(body=st.binary(min_size=1, max_size=300), data=st.data())
+def test_damage_without_a_checksum_ends_in_bytes_or_an_error(name: str, body: bytes, data: st.DataObject) -> None:
+    stored = bytearray(compress(name, [body]))
+    stored[data.draw(st.integers(0, len(stored) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with suppress(CodecError):
+        decompress(name, bytes(stored))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(
+    "stored", ["00000000ff", "00000005", "0000000500000009aa", "ffffffff", "0000000500000000", "7fffffff00000001ff"]
+)
+def test_damaged_block_frames(name: str, stored: str) -> None:
+    with pytest.raises(CodecError):
+        decompress(name, bytes.fromhex(stored))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_of_several_chunks_is_read(name: str) -> None:
+    frames = [compress(name, [piece]) for piece in (b"one", b"three")]
+    joined = (8).to_bytes(4, "big") + frames[0][4:] + frames[1][4:]
+    assert decompress(name, joined + bytes(4)) == b"onethree"
+
+
+@pytest.mark.parametrize("name", CHECKED)
 @given(body=st.binary(min_size=1, max_size=300), data=st.data())
 def test_damage_is_found_or_harmless(name: str, body: bytes, data: st.DataObject) -> None:
     stored = bytearray(compress(name, [body]))

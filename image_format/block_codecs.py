@@ -1,0 +1,108 @@
+"""SnappyCodec and Lz4Codec: raw compressed chunks in the frames of Hadoop's BlockCompressorStream.
+
+A stream repeats: int32 uncompressed length of a block, then chunks (int32 length, bytes) until they give that length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+
+import cramjam
+
+from image_format.errors import CodecError
+
+__all__ = ["BlockCompressor", "BlockDecompressor", "compress_lz4", "compress_snappy", "expand_lz4", "expand_snappy"]
+
+Buffer = bytes | bytearray | memoryview
+
+_LENGTH = Struct(">i")
+# Below what the smallest buffer of a Hadoop reader (256 KiB less its overhead) can take.
+_BLOCK = 64 * 1024
+_LZ4_RATIO = 255
+_LZ4_SLACK = 64
+
+
+def compress_snappy(block: Buffer) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(block))
+
+
+def expand_snappy(chunk: Buffer, limit: int) -> bytes:
+    """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
+    if cramjam.snappy.decompress_raw_len(chunk) > limit:
+        raise ValueError("it is longer than its block")
+    return bytes(cramjam.snappy.decompress_raw(chunk))
+
+
+def compress_lz4(block: Buffer) -> bytes:
+    return bytes(cramjam.lz4.compress_block(block, store_size=False))
+
+
+def expand_lz4(chunk: Buffer, limit: int) -> bytes:
+    """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
+    # No chunk gives more than this, so a damaged block length takes no more memory.
+    room = bytearray(min(limit, _LZ4_RATIO * len(chunk) + _LZ4_SLACK))
+    # The call that returns new bytes would fill them up with zeros.
+    size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
+    return bytes(memoryview(room)[:size])
+
+
+class BlockCompressor:
+    """Makes one stream; `compress` turns a block into a raw chunk."""
+
+    def __init__(self, compress: Callable[[Buffer], bytes]) -> None:
+        self._compress = compress
+        self._pending = bytearray()
+
+    def compress(self, buffer: Buffer) -> bytes:
+        self._pending += buffer
+        whole = len(self._pending) - len(self._pending) % _BLOCK
+        frames = [self._frame(bytes(self._pending[start : start + _BLOCK])) for start in range(0, whole, _BLOCK)]
+        del self._pending[:whole]
+        return b"".join(frames)
+
+    def finish(self) -> bytes:
+        return self._frame(bytes(self._pending)) if self._pending else b""
+
+    def _frame(self, block: bytes) -> bytes:
+        chunk = self._compress(block)
+        return _LENGTH.pack(len(block)) + _LENGTH.pack(len(chunk)) + chunk
+
+
+class BlockDecompressor:
+    """Reads one stream; `expand` turns a raw chunk into at most so many bytes.
+
+    A stream has no end mark, so one that is cut between two blocks is only noticed by what reads its content.
+    """
+
+    def __init__(self, expand: Callable[[Buffer, int], bytes]) -> None:
+        self._expand = expand
+
+    def decompress_iter(self, buffer: memoryview) -> Iterator[bytes]:
+        position = 0
+        while position < len(buffer):
+            missing, position = self._length(buffer, position)
+            if not missing and position < len(buffer):
+                raise CodecError("bytes follow the end of the compressed stream", offset=position)
+            while missing:
+                size, start = self._length(buffer, position)
+                if size > len(buffer) - start:
+                    raise CodecError("the compressed stream is cut", offset=position)
+                try:
+                    chunk = self._expand(buffer[start : start + size], missing)
+                except (ValueError, cramjam.DecompressionError) as error:
+                    raise CodecError(f"a compressed chunk is damaged ({error})", offset=position) from error
+                if not chunk:
+                    raise CodecError("a compressed chunk is empty", offset=position)
+                missing -= len(chunk)
+                position = start + size
+                yield chunk
+
+    @staticmethod
+    def _length(buffer: memoryview, position: int) -> tuple[int, int]:
+        if position + _LENGTH.size > len(buffer):
+            raise CodecError("the compressed stream is cut", offset=position)
+        length: int = _LENGTH.unpack_from(buffer, position)[0]
+        if length < 0:
+            raise CodecError(f"a length in the compressed stream is {length}", offset=position)
+        return length, position + _LENGTH.size
