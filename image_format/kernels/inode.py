@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from image_format.kernels.jit import inlined, kernel
 from image_format.kernels.wire import put_varint, read_varint, skip_field, varint_size
 
 __all__ = [
@@ -68,7 +68,7 @@ INODE_DTYPE = np.dtype(
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     value = np.uint64(0)
     for i in range(8):
@@ -76,7 +76,7 @@ def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `block` from a BlockProto; (unknown fields, damaged: its id or generation stamp is not there)."""
     unknown = False
@@ -103,7 +103,7 @@ def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa
     return unknown, required != 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage.
 
@@ -167,7 +167,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
     return block_count, flags
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `row` from an INodeDirectory; flags, or -1 for damage."""
     flags = 0
@@ -196,7 +196,7 @@ def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # no
     return flags
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Fill `rows[index]` from the delimited INode at `offset`.
 
@@ -269,12 +269,12 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     return names_used, blocks_used, flags
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _block_size(block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return 3 + varint_size(block["id"]) + varint_size(block["genstamp"]) + varint_size(block["num_bytes"])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Size of the INodeFile or INodeDirectory message of `row`."""
     if row["kind"] == DIRECTORY:
@@ -294,7 +294,7 @@ def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-d
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
@@ -307,14 +307,14 @@ def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[n
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _put_fixed64(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(8):
         out[pos + i] = np.uint8((value >> np.uint64(8 * i)) & np.uint64(0xFF))
     return pos + 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if row["replication"] >= 0:
         out[pos] = 8
@@ -350,7 +350,7 @@ def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-
     return pos
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     out[pos] = 8
     pos = put_varint(out, pos + 1, row["mtime"])
@@ -362,7 +362,7 @@ def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN0
     return _put_fixed64(out, pos + 1, row["permission"])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, starts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from image_format.kernels.jit import kernel
 from image_format.kernels.scan import compare_names, locate_name
 from image_format.kernels.wire import put_varint, varint_size
 
 __all__ = ["merge_directories", "sort_names", "splice"]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Copy `buf` with `cuts` applied into `out` until it is full; call again to go on.
 
@@ -49,7 +48,7 @@ def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def] 
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_names(names, spans, first, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Merge sort of the names `first`, `first` + 1 … by name.
 
@@ -84,7 +83,7 @@ def sort_names(names, spans, first, order):  # type: ignore[no-untyped-def]  # n
         width *= 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
     parents,  # noqa: ANN001
     children,  # noqa: ANN001

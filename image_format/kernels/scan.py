@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from image_format.kernels.jit import inlined, kernel
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -29,7 +29,7 @@ DAMAGED = -2
 """A look-up met bytes that are no record, or an id that has no record."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether the INodeDirectory whose size stands at `pos` has typeQuotas."""
     length, pos = read_varint(buf, pos, buf.size)
@@ -43,7 +43,7 @@ def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001,
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Walk the delimited INode records of `buf` from `pos`; fill `ids` and `offsets` from row `count` on.
 
@@ -89,7 +89,7 @@ def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # typ
     return count, quota_count, pos, False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'."""
     size = buf.size
@@ -120,7 +120,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
     return count, pos, False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Whether each id is greater than the one before it."""
     for i in range(1, ids.size):  # noqa: SIM110 - a kernel
@@ -129,7 +129,7 @@ def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
     if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
@@ -146,7 +146,7 @@ def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
     return low if ids[low] == inode_id else MISSING
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """`find_id` for each of `wanted`."""
     found = np.empty(wanted.size, np.int64)
@@ -155,7 +155,7 @@ def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(children, refChildren) of the DirEntry at `offset`, (-1, -1) where its bytes are damaged."""
     length, pos = read_varint(buf, offset, buf.size)
@@ -184,7 +184,7 @@ def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001
     return children, references
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect_children(buf, offset, children, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Fill the two arrays, sized by `count_children`; (fields that are unknown, damaged)."""
     length, pos = read_varint(buf, offset, buf.size)
@@ -217,7 +217,7 @@ def collect_children(buf, offset, children, references):  # type: ignore[no-unty
     return unknown, False
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """(start, length) of INode.name in the delimited record at `offset`."""
     length, pos = read_varint(buf, offset, buf.size)
@@ -234,7 +234,7 @@ def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     return start, size
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
     for i in range(min(a_size, b_size)):
@@ -245,7 +245,7 @@ def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-un
     return a_size - b_size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(lower bound, whether it is there) of one name among `children`; the bound is `DAMAGED` for a lost child."""
     low = 0
@@ -266,7 +266,7 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
     return low, hit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Binary search of each name among `children`, which are sorted by name.
 
@@ -289,7 +289,7 @@ def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, 
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
     last_start = 0

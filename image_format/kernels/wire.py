@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from image_format.kernels.jit import inlined
 
 __all__ = ["VARINT_ERROR", "put_varint", "read_varint", "skip_field", "varint_size"]
 
@@ -11,7 +12,7 @@ VARINT_ERROR = -1
 """Position that `read_varint` and `skip_field` return for bytes that end early or run too long."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(value as int64 bits, next position); the position is `VARINT_ERROR` where no varint ends before `end`."""
     value = np.int64(0)
@@ -29,7 +30,7 @@ def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
     return 0, VARINT_ERROR
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Position behind the value of a field with wire type `wire`, or `VARINT_ERROR`."""
     if wire == 0:
@@ -49,7 +50,7 @@ def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: AN
     return pos if pos <= end else VARINT_ERROR
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bytes that `put_varint` writes; a negative value takes ten."""
     if value < 0:
@@ -61,7 +62,7 @@ def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     return size
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def put_varint(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Write int64 `value` as an unsigned base-128 varint; returns the next position."""
     if value < 0:
