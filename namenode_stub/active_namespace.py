@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from checkpointer.errors import CheckpointError, ReplayError
+from checkpointer.errors import CheckpointError, NamespaceError, ReplayError
 from checkpointer.namespace import ROOT_ROW, Namespace
 from checkpointer.replay import apply
 from image_format.inode_table import DIRECTORY, NO_ROW
@@ -75,10 +75,10 @@ class ActiveNamespace:
             raise OperationRefusedError(error.message, hint=error.hint) from error
         try:
             apply(self._namespace, op)
-        except ReplayError as error:
-            # Handlers check what an operation needs before they change anything.
-            raise OperationRefusedError(error.message, hint=error.hint) from error
         except Exception as error:
+            # Handlers check what an operation needs before they change anything; any other fault may come after.
+            if isinstance(error, ReplayError) and isinstance(error.__cause__, NamespaceError):
+                raise OperationRefusedError(error.message, hint=error.hint) from error
             raise self._fail_stop.trip(f"{op.name} at txid {op.txid} may be applied in part: {error}") from error
         try:
             return self._log.write(op)

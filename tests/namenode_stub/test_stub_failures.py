@@ -191,3 +191,21 @@ def test_the_first_reason_stays() -> None:
     assert "disk" in fail_stop.trip("disk").message
     assert "disk" in fail_stop.trip("network").message
     assert fail_stop.reason == "disk"
+
+
+def test_a_fault_in_the_middle_of_a_change_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = formatted(tmp_path)
+
+    def break_down(*_: object) -> None:
+        raise ValueError("out of range")
+
+    stub = NameNodeStub(config)
+    with FailStopLeft(stub), stub:
+        stub.namespace.mkdirs("/kept")
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.namespace.tree.Tree.insert", break_down)
+            with pytest.raises(NotServingError, match="may be applied in part"):
+                stub.namespace.mkdirs("/half")
+        with pytest.raises(NotServingError):
+            stub.namespace.mkdirs("/later")
+    assert paths(restarted_tree(config)) == ["/", "/kept"]
