@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import click
 
+from checkpointer.cli.lazy_group import LazyGroup
 from hadoop_common.errors import HdfsError
 
 __all__ = ["main"]
@@ -15,8 +15,8 @@ _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
     "merge": "Merge a stopped NameNode's storage directory.",
-    "image": "Look at fsimage files.",
-    "edits": "Look at edit log segments.",
+    "image": "Look at fsimage files: info, dump, diff, verify, convert.",
+    "edits": "Look at edit log segments: info, dump, load, recover.",
 }
 
 _EPILOG = """\b
@@ -28,25 +28,13 @@ Exit codes:
 """
 
 
-class _LazyGroup(click.Group):
-    """Imports a command's module only when it runs, so that `--help` and usage errors are quick."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command = importlib.import_module(f"checkpointer.cli.{cmd_name}_command").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-@click.group(cls=_LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    modules="checkpointer.cli.{}_command",
+    summaries=_COMMANDS,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="hdfs-checkpointer", prog_name="checkpointer")
 def cli() -> None:
     """Merge HDFS edits into the fsimage: as a daemon beside a NameNode, or by hand."""

@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from checkpointer.cli.output import echo_json, json_option
-from checkpointer.merge import load_image
-from image_format.reader import ImageFile
-
-_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
+from checkpointer.cli.lazy_group import LazyGroup
 
 
-@click.group("image")
+@click.group(
+    "image",
+    cls=LazyGroup,
+    modules="checkpointer.cli.image_{}_command",
+    summaries={
+        "info": "Layout, transaction id, codec and sections.",
+        "verify": "Check digest, frame and every record.",
+    },
+)
 def command() -> None:
     """Look at fsimage files."""
-
-
-@command.command("info")
-@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
-@json_option
-def info(path: Path, as_json: bool) -> None:
-    """Print layout, transaction id, codec and sections of an image.
-
-    \b
-    Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042
-    """
-    with ImageFile.open(path, verify_md5=False) as image:
-        names = image.ns_info()
-        content: dict[str, Any] = {
-            "file": str(path),
-            "size": image.size,
-            "layoutVersion": image.layout_version,
-            "codec": image.codec,
-            "txid": image.txid,
-            "namespaceId": names.namespaceId,
-            "generationStamp": names.genstampV2,
-            "lastAllocatedBlockId": names.lastAllocatedBlockId,
-            "sections": [
-                {"name": section.name, "offset": section.offset, "length": section.length} for section in image.sections
-            ],
-        }
-    if as_json:
-        echo_json(content)
-        return
-    sections = content.pop("sections")
-    for name, value in content.items():
-        click.echo(f"{name:<22} {value}")
-    for section in sections:
-        click.echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")
-
-
-@command.command("verify")
-@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
-@json_option
-def verify(path: Path, as_json: bool) -> None:
-    """Check digest, trailer, sections and every inode record's frame; exit 3 where the image is damaged.
-
-    \b
-    Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
-    """
-    with ImageFile.open(path) as image:
-        loaded = load_image(image)
-        index = loaded.index
-        for directory_id in index.directory_ids.tolist():
-            index.check_directory(directory_id)
-        content = {
-            "file": str(path),
-            "valid": True,
-            "txid": image.txid,
-            "inodes": index.slot_count,
-            "directoriesWithChildren": int(index.directory_ids.size),
-        }
-    if as_json:
-        echo_json(content)
-        return
-    click.echo(
-        f"{path}: valid; txid {content['txid']}, {content['inodes']} inodes, "
-        f"{content['directoriesWithChildren']} directories with children"
-    )

@@ -1,0 +1,47 @@
+"""`checkpointer image info`: what the frame of an fsimage says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkpointer.cli.output import echo_json, json_option
+from image_format.reader import ImageFile
+
+_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("info")
+@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
+@json_option
+def command(path: Path, as_json: bool) -> None:
+    """Print layout, transaction id, codec and sections of an image.
+
+    \b
+    Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042
+    """
+    with ImageFile.open(path, verify_md5=False) as image:
+        names = image.ns_info()
+        content: dict[str, Any] = {
+            "file": str(path),
+            "size": image.size,
+            "layoutVersion": image.layout_version,
+            "codec": image.codec,
+            "txid": image.txid,
+            "namespaceId": names.namespaceId,
+            "generationStamp": names.genstampV2,
+            "lastAllocatedBlockId": names.lastAllocatedBlockId,
+            "sections": [
+                {"name": section.name, "offset": section.offset, "length": section.length} for section in image.sections
+            ],
+        }
+    if as_json:
+        echo_json(content)
+        return
+    sections = content.pop("sections")
+    for name, value in content.items():
+        click.echo(f"{name:<22} {value}")
+    for section in sections:
+        click.echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")

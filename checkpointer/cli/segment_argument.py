@@ -1,0 +1,23 @@
+"""The segment a command was given: its operations by what its name promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from hadoop_common.names import SegmentName, parse_segment
+from journal.ops import EditOp
+from journal.primitives import Buffer
+from journal.segment import iter_ops
+
+__all__ = ["SEGMENT", "segment_ops"]
+
+SEGMENT = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def segment_ops(path: Path, content: Buffer) -> Iterator[EditOp]:
+    """All operations; what the name promises is checked, an in-progress segment is read to its last good one."""
+    name = parse_segment(path.name) or SegmentName(0, None)
+    return iter_ops(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
