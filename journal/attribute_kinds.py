@@ -7,12 +7,13 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from journal import primitives
-from journal.compound_kinds import json_of_tuple, list_from_json, list_to_json
+from journal.compound_kinds import json_of_tuple, list_from_json, list_to_json, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
 from journal.kinds import Json, Kind, Part, XmlSink
 from journal.primitives import Reader
 from journal.proto import editlog_pb2
 from journal.values import ACL_SCOPES, ACL_TYPES, XATTR_NAMESPACES, AclEntry, XAttr
+from journal.xml_element import MissingElementError, XmlElement
 
 __all__ = ["ACL_EDIT_LOG", "ACL_ENTRIES", "XATTRS", "XATTR_EDIT_LOG"]
 
@@ -21,6 +22,7 @@ _MessageT = TypeVar("_MessageT", bound=Message)
 # ---- ACLs ----
 
 _ACL_NAMED = 1 << 6
+_ACL_PERMISSIONS = ("---", "--x", "-w-", "-wx", "r--", "r-x", "rw-", "rwx")
 
 
 def _read_acl(reader: Reader) -> tuple[AclEntry, ...] | None:
@@ -58,14 +60,26 @@ def _xml_acl(sink: XmlSink, tag: str, value: tuple[AclEntry, ...] | None) -> Non
         sink.leaf("TYPE", ACL_TYPES[entry.type])
         if entry.name is not None:
             sink.leaf("NAME", entry.name)
-        sink.leaf(
-            "PERM",
-            "".join(c if entry.permission & bit else "-" for c, bit in zip("rwx", (4, 2, 1), strict=True)),
-        )
+        sink.leaf("PERM", _ACL_PERMISSIONS[entry.permission])
         sink.close(tag)
 
 
-ACL_ENTRIES = Kind("ACLS", _read_acl, _write_acl, _xml_acl, list_to_json, list_from_json(AclEntry))
+def _acl_from_xml(element: XmlElement, tag: str) -> tuple[AclEntry, ...] | None:
+    entries = tuple(
+        AclEntry(
+            item.index("TYPE", ACL_TYPES),
+            item.index("SCOPE", ACL_SCOPES),
+            item.index("PERM", _ACL_PERMISSIONS),
+            item.optional_string("NAME"),
+        )
+        for item in element.every(tag)
+    )
+    if not entries:
+        raise MissingElementError(f"{element.tag} has no element {tag}", line=element.line)
+    return entries
+
+
+ACL_ENTRIES = Kind("ACLS", _read_acl, _write_acl, _xml_acl, _acl_from_xml, list_to_json, list_from_json(AclEntry))
 
 
 def _parse(reader: Reader, message: _MessageT) -> _MessageT:
@@ -177,12 +191,31 @@ def _xattr_to_json(value: tuple[XAttr, ...]) -> Json:
     ]
 
 
+_xattr_of_json = tuple_of_json(XAttr)
+
+
 def _xattr_from_json(value: Json) -> tuple[XAttr, ...]:
     return tuple(
-        XAttr(item["namespace"], item["name"], bytes.fromhex(item["value"]) if "value" in item else None)
+        _xattr_of_json({**item, **({"value": bytes.fromhex(item["value"])} if "value" in item else {})})
         for item in value
     )
 
 
-XATTRS = Kind("XATTRS", _read_xattrs, _write_xattrs, _xml_xattrs, _xattr_to_json, _xattr_from_json)
+def _xattrs_from_xml(element: XmlElement, tag: str) -> tuple[XAttr, ...]:
+    return tuple(
+        XAttr(item.index("NAMESPACE", XATTR_NAMESPACES), item.string("NAME"), _xattr_value(item))
+        for item in element.every(tag)
+    )
+
+
+def _xattr_value(element: XmlElement) -> bytes | None:
+    text = element.optional_string("VALUE")
+    if text is None:
+        return None
+    if not text.startswith(("0x", "0X")):
+        raise element.fault(f"the value {text[:40]!r} of an extended attribute does not begin with 0x")
+    return element.hexadecimal(text[2:])
+
+
+XATTRS = Kind("XATTRS", _read_xattrs, _write_xattrs, _xml_xattrs, _xattrs_from_xml, _xattr_to_json, _xattr_from_json)
 XATTR_EDIT_LOG = Part("XAttrEditLogProto", _read_xattr_edit_log, _write_xattr_message)

@@ -60,7 +60,7 @@ class TimesOp(EditOp):
     atime: int = field(LONG, xml="ATIME")
 
 
-@operation(11, "OP_SET_NS_QUOTA")
+@operation(11, "OP_SET_NS_QUOTA", written=False)
 class SetNsQuotaOp(EditOp):
     """Read in old logs, never written by Hadoop 2 or 3."""
 
@@ -68,7 +68,7 @@ class SetNsQuotaOp(EditOp):
     ns_quota: int = field(LONG, xml="NSQUOTA")
 
 
-@operation(12, "OP_CLEAR_NS_QUOTA")
+@operation(12, "OP_CLEAR_NS_QUOTA", written=False)
 class ClearNsQuotaOp(EditOp):
     """Read in old logs, never written by Hadoop 2 or 3."""
 
@@ -84,7 +84,7 @@ class SetQuotaOp(EditOp):
     ds_quota: int = field(LONG, xml="DSQUOTA")
 
 
-@operation(48, "OP_SET_QUOTA_BY_STORAGETYPE")
+@operation(48, "OP_SET_QUOTA_BY_STORAGETYPE", since=-63)
 class SetQuotaByStorageTypeOp(EditOp):
     """`storage_type` is Java's ordinal: RAM_DISK 0, SSD 1, DISK 2, ARCHIVE 3, PROVIDED 4, NVDIMM 5."""
 
@@ -100,7 +100,7 @@ class ReassignLeaseOp(EditOp):
     new_holder: str = field(STR, xml="NEWHOLDER")
 
 
-@operation(40, "OP_SET_ACL")
+@operation(40, "OP_SET_ACL", since=-53)
 class SetAclOp(EditOp):
     """No entries remove the ACL."""
 
@@ -108,7 +108,7 @@ class SetAclOp(EditOp):
     acl_entries: tuple[AclEntry, ...] = field(ACL_ENTRIES, xml="ENTRY", part=ACL_EDIT_LOG, default=())
 
 
-@operation(43, "OP_SET_XATTR")
+@operation(43, "OP_SET_XATTR", since=-57)
 class SetXAttrOp(EditOp):
     src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
     xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
@@ -116,7 +116,7 @@ class SetXAttrOp(EditOp):
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(44, "OP_REMOVE_XATTR")
+@operation(44, "OP_REMOVE_XATTR", since=-57)
 class RemoveXAttrOp(EditOp):
     src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
     xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
@@ -124,7 +124,7 @@ class RemoveXAttrOp(EditOp):
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(45, "OP_SET_STORAGE_POLICY")
+@operation(45, "OP_SET_STORAGE_POLICY", since=-60)
 class SetStoragePolicyOp(EditOp):
     path: str = field(STR, xml="PATH")
     policy_id: int = field(BYTE, xml="POLICYID")

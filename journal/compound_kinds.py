@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from journal import primitives
 from journal.errors import CorruptOpError
 from journal.kinds import Json, Kind, Part, XmlSink
 from journal.primitives import Reader
 from journal.values import Block, PermissionStatus
+from journal.xml_element import XmlElement
 
 __all__ = [
     "BLOCK_ARRAY",
@@ -34,16 +36,26 @@ def json_of_tuple(value: Any) -> Json:
 
 
 def tuple_of_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
-    """The inverse of `json_of_tuple` for named tuple `cls`."""
-    return lambda value: cls(**value)
+    """The inverse of `json_of_tuple` for named tuple `cls`; TypeError for members of other names or types."""
+    types = typing.get_type_hints(cls)
+
+    def build(value: Json) -> Any:
+        made = cls(**value)
+        for name, member in zip(types, made, strict=True):
+            if isinstance(member, bool) or not isinstance(member, types[name]):
+                raise TypeError(f"{name} is {str(member)[:40]!r}")
+        return made
+
+    return build
 
 
 def list_to_json(value: Iterable[Any] | None) -> Json:
     return None if value is None else [json_of_tuple(item) for item in value]
 
 
-def list_from_json(cls: Callable[..., NamedTuple]) -> Callable[[Json], Any]:
-    return lambda value: None if value is None else tuple(cls(**item) for item in value)
+def list_from_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
+    build = tuple_of_json(cls)
+    return lambda value: tuple(map(build, value))
 
 
 # ---- blocks ----
@@ -97,9 +109,30 @@ def _xml_blocks(sink: XmlSink, tag: str, value: tuple[Block, ...]) -> None:
         sink.close(tag)
 
 
-BLOCK_ARRAY = Kind("BLOCKARR", _read_block_array, _write_block_array, _xml_blocks, list_to_json, list_from_json(Block))
+def _blocks_from_xml(element: XmlElement, tag: str) -> tuple[Block, ...]:
+    return tuple(
+        Block(item.integer("BLOCK_ID"), item.integer("NUM_BYTES"), item.integer("GENSTAMP"))
+        for item in element.every(tag)
+    )
+
+
+BLOCK_ARRAY = Kind(
+    "BLOCKARR",
+    _read_block_array,
+    _write_block_array,
+    _xml_blocks,
+    _blocks_from_xml,
+    list_to_json,
+    list_from_json(Block),
+)
 COMPACT_BLOCKS = Kind(
-    "CBLOCKS", _read_compact_blocks, _write_compact_blocks, _xml_blocks, list_to_json, list_from_json(Block)
+    "CBLOCKS",
+    _read_compact_blocks,
+    _write_compact_blocks,
+    _xml_blocks,
+    _blocks_from_xml,
+    list_to_json,
+    list_from_json(Block),
 )
 
 
@@ -118,13 +151,21 @@ def _xml_truncate_block(sink: XmlSink, tag: str, value: Block | None) -> None:
     _xml_blocks(sink, tag, () if value is None else (value,))
 
 
+def _truncate_block_from_xml(element: XmlElement, tag: str) -> Block | None:
+    blocks = _blocks_from_xml(element, tag)
+    if len(blocks) > 1:
+        raise element.fault(f"a truncate names {len(blocks)} blocks, at most 1 is possible")
+    return blocks[0] if blocks else None
+
+
 TRUNCATE_BLOCK = Kind(
     "CBLOCKS of 0 or 1",
     _read_truncate_block,
     _write_truncate_block,
     _xml_truncate_block,
+    _truncate_block_from_xml,
     lambda value: None if value is None else json_of_tuple(value),
-    lambda value: None if value is None else Block(**value),
+    tuple_of_json(Block),
 )
 
 # ---- permissions and times ----
@@ -148,11 +189,17 @@ def _xml_permissions(sink: XmlSink, tag: str, value: PermissionStatus) -> None:
     sink.close(tag)
 
 
+def _permissions_from_xml(element: XmlElement, tag: str) -> PermissionStatus:
+    found = element.one(tag)
+    return PermissionStatus(found.string("USERNAME"), found.string("GROUPNAME"), found.integer("MODE"))
+
+
 PERMISSION_STATUS = Kind(
     "PERM",
     _read_permissions,
     _write_permissions,
     _xml_permissions,
+    _permissions_from_xml,
     json_of_tuple,
     tuple_of_json(PermissionStatus),
 )

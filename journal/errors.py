@@ -9,6 +9,7 @@ from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED,
 __all__ = [
     "CorruptHeaderError",
     "CorruptOpError",
+    "EditsTextError",
     "JournalError",
     "JournalStorageError",
     "OpEncodingError",
@@ -47,12 +48,16 @@ class JournalError(HdfsError):
         self._describe()
         return self
 
-    def _describe(self) -> None:
+    def _place(self) -> list[str]:
         where = [self.file] if self.file else []
         if self.offset is not None:
             where.append(f"offset {self.offset}")
         if self.txid is not None:
             where.append(f"txid {self.txid}")
+        return where
+
+    def _describe(self) -> None:
+        where = self._place()
         self.message = f"{', '.join(where)}: {self.problem}" if where else self.problem
         self.args = (self.message,)
 
@@ -84,6 +89,32 @@ class UnknownOpcodeError(CorruptOpError):
     def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
         super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)
         self.opcode = opcode
+
+
+class EditsTextError(CorruptOpError):
+    """XML or JSON that is no edit log, or an operation in it that does not parse; `line` counts from 1."""
+
+    default_hint = "Correct the text at the named line, or dump the segment again."
+
+    def __init__(
+        self, problem: str, *, line: int | None = None, file: str = "", txid: int | None = None, hint: str = ""
+    ) -> None:
+        self.line = line
+        super().__init__(problem, file=file, txid=txid, hint=hint)
+
+    def in_file(self, file: str, *, line: int | None = None, txid: int | None = None) -> Self:
+        """Name the file, and line and txid where they are not known yet; returns the error."""
+        self.file = file
+        self.line = self.line if self.line is not None else line
+        self.txid = self.txid if self.txid is not None else txid
+        self._describe()
+        return self
+
+    def _place(self) -> list[str]:
+        where = super()._place()
+        if self.line is not None:
+            where.insert(1 if self.file else 0, f"line {self.line}")
+        return where
 
 
 class OpEncodingError(JournalError):

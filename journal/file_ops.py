@@ -102,7 +102,7 @@ class CloseOp(EditOp):
     permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
 
 
-@operation(47, "OP_APPEND")
+@operation(47, "OP_APPEND", since=-62)
 class AppendOp(EditOp):
     """A closed file is open for append; `new_block` leaves the last block as it is."""
 
@@ -134,7 +134,7 @@ class UpdateBlocksOp(EditOp):
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(46, "OP_TRUNCATE")
+@operation(46, "OP_TRUNCATE", since=-61)
 class TruncateOp(EditOp):
     """A file is cut to `new_length` bytes; `truncate_block` is set when that lies inside a block."""
 

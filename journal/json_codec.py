@@ -1,15 +1,19 @@
-"""Operations as JSON lines: one object an operation, with the attribute names of the catalogue."""
+"""Operations as JSON lines: the layout version, then one object an operation with the catalogue's attribute names."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from journal.errors import CorruptOpError
-from journal.operation import EditOp
+from journal.edits_text import EditsDocument, check_txid
+from journal.errors import EditsTextError
+from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-__all__ = ["dump_json", "op_from_json", "op_to_json"]
+__all__ = ["dump_json", "op_from_json", "op_to_json", "parse_json"]
+
+_LAYOUT = "layoutVersion"
 
 
 def op_to_json(op: EditOp) -> str:
@@ -22,20 +26,59 @@ def op_from_json(line: str) -> EditOp:
     """The operation of one line; members that are left out take their defaults.
 
     Raises:
-        CorruptOpError: the line is no such object.
+        EditsTextError: the line is no such object.
     """
+    txid = None
     try:
         members = json.loads(line)
         cls = by_name(members.pop("opcode"))
-        kinds = {item.name: item.kind for item in cls.fields}
-        txid = members.pop("txid")
-        values = {name: kinds[name].from_json(value) for name, value in members.items()}
-        return cls(txid=txid, **values)
+        txid = check_txid(members.pop("txid"))
+        fields = {item.name: item for item in cls.fields}
+        return cls(txid=txid, **{name: _value(fields[name], value) for name, value in members.items()})
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise EditsTextError(f"no operation in JSON: {error!r}", txid=txid) from None
+
+
+def _value(item: OpField, value: Any) -> Any:
+    if value is None and item.default is None:
+        return None
+    try:
+        return item.kind.from_json(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptOpError(f"no operation in JSON: {error!r}") from None
+        raise ValueError(f"{item.name}: {error}") from None
 
 
-def dump_json(ops: Iterable[EditOp]) -> Iterator[str]:
-    """One line for each of `ops`, with its line feed."""
+def dump_json(ops: Iterable[EditOp], layout_version: int) -> Iterator[str]:
+    """The lines of a log, each with its line feed: `{"layoutVersion":-63}`, then the operations."""
+    yield json.dumps({_LAYOUT: layout_version}, separators=(",", ":")) + "\n"
     for op in ops:
         yield op_to_json(op) + "\n"
+
+
+def parse_json(lines: Iterable[bytes], *, file: str = "") -> EditsDocument:
+    """The log that `dump_json` wrote; empty lines are skipped.
+
+    Raises:
+        EditsTextError: the first line names no layout version. Iterating raises it where a line is no operation.
+    """
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    number, first = next(numbered, (1, b""))
+    try:
+        header = json.loads(first)
+        layout_version = header[_LAYOUT]
+        if type(layout_version) is not int or len(header) != 1:
+            raise ValueError(f"{_LAYOUT} is {layout_version!r}")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        problem = f'the first line is not like {{"{_LAYOUT}":-63}}: {error!r}'
+        raise EditsTextError(problem, file=file, line=number) from None
+    return EditsDocument(layout_version, _ops(numbered, file))
+
+
+def _ops(numbered: Iterator[tuple[int, bytes]], file: str) -> Iterator[EditOp]:
+    for number, line in numbered:
+        try:
+            yield op_from_json(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise EditsTextError(f"not UTF-8: {error}", file=file, line=number) from None
+        except EditsTextError as error:
+            raise error.in_file(file, line=number) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from journal import primitives
 from journal.errors import CorruptOpError, OpEncodingError
 from journal.primitives import Reader
+from journal.xml_element import XmlElement
 
 __all__ = [
     "BOOL",
@@ -27,6 +29,7 @@ __all__ = [
     "Kind",
     "Part",
     "XmlSink",
+    "json_exactly",
     "xml_text",
 ]
 
@@ -50,19 +53,36 @@ def _as_it_is(value: Any) -> Json:
     return value
 
 
+def json_exactly(expected: type) -> Callable[[Json], Any]:
+    """A check that a JSON value is an `expected`; raises TypeError for any other, a bool for an int included."""
+
+    def check(value: Json) -> Any:
+        if type(value) is not expected:
+            raise TypeError(f"{str(value)[:40]!r} is no {expected.__name__}")
+        return value
+
+    return check
+
+
+_json_string = json_exactly(str)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """The codecs of one kind of field.
 
-    `read` raises CorruptOpError and `write` raises OpEncodingError; `to_json` and `from_json` are inverse.
+    `read` raises CorruptOpError, `write` OpEncodingError. `from_xml` takes from the DATA element what `xml`
+    wrote there with the same tag; it raises MissingElementError when nothing stands for the value, and
+    EditsTextError. `to_json` and `from_json` are inverse; `from_json` raises what `op_from_json` catches.
     """
 
     name: str
     read: Callable[[Reader], Any]
     write: Callable[[bytearray, Any], None]
     xml: Callable[[XmlSink, str, Any], None] = xml_text
+    from_xml: Callable[[XmlElement, str], Any] = XmlElement.string
     to_json: Callable[[Any], Json] = _as_it_is
-    from_json: Callable[[Json], Any] = _as_it_is
+    from_json: Callable[[Json], Any] = _json_string
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +101,24 @@ def _xml_bool(sink: XmlSink, tag: str, value: bool) -> None:
     sink.leaf(tag, "true" if value else "false")
 
 
-BYTE = Kind("byte", Reader.i8, primitives.write_byte)
-BOOL = Kind("bool", Reader.boolean, primitives.write_bool, _xml_bool)
-SHORT = Kind("short", Reader.i16, primitives.write_short)
-INT = Kind("int", Reader.i32, primitives.write_int)
-LONG = Kind("long", Reader.i64, primitives.write_long)
+def _bool_from_xml(element: XmlElement, tag: str) -> bool:
+    return bool(element.index(tag, ("false", "true")))
+
+
+def _number(
+    name: str,
+    read: Callable[[Reader], int],
+    write: Callable[[bytearray, int], None],
+    xml: Callable[[XmlSink, str, Any], None] = xml_text,
+) -> Kind:
+    return Kind(name, read, write, xml, XmlElement.integer, _as_it_is, json_exactly(int))
+
+
+BYTE = _number("byte", Reader.i8, primitives.write_byte)
+BOOL = Kind("bool", Reader.boolean, primitives.write_bool, _xml_bool, _bool_from_xml, _as_it_is, json_exactly(bool))
+SHORT = _number("short", Reader.i16, primitives.write_short)
+INT = _number("int", Reader.i32, primitives.write_int)
+LONG = _number("long", Reader.i64, primitives.write_long)
 STR = Kind("STR", Reader.string, primitives.write_str)
 
 
@@ -93,7 +126,7 @@ def _xml_mode(sink: XmlSink, tag: str, value: int) -> None:
     sink.leaf(tag, str(value & 0o1777))
 
 
-MODE = Kind("MODE", Reader.u16, primitives.write_unsigned_short, _xml_mode)
+MODE = _number("MODE", Reader.u16, primitives.write_unsigned_short, _xml_mode)
 
 
 def _read_nullable(reader: Reader) -> str | None:
@@ -109,7 +142,14 @@ def _xml_nullable(sink: XmlSink, tag: str, value: str | None) -> None:
         sink.leaf(tag, value)
 
 
-NULLABLE_STR = Kind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable)
+def _nullable_from_xml(element: XmlElement, tag: str) -> str | None:
+    return element.optional_string(tag) or None
+
+
+NULLABLE_STR = Kind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable, _nullable_from_xml)
+
+
+_UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def _read_client_id(reader: Reader) -> bytes:
@@ -130,6 +170,8 @@ def _client_id_text(value: bytes) -> str:
 
 
 def _client_id_of(text: str) -> bytes:
+    if text and _UUID.fullmatch(text) is None:
+        raise ValueError(f"{text[:40]!r} is no RPC client id")
     return uuid.UUID(text).bytes if text else b""
 
 
@@ -137,7 +179,23 @@ def _xml_client_id(sink: XmlSink, tag: str, value: bytes) -> None:
     sink.leaf(tag, _client_id_text(value))
 
 
-CLIENT_ID = Kind("client id", _read_client_id, _write_client_id, _xml_client_id, _client_id_text, _client_id_of)
+def _client_id_from_xml(element: XmlElement, tag: str) -> bytes:
+    found = element.one(tag)
+    try:
+        return _client_id_of(found.content())
+    except ValueError as error:
+        raise found.fault(str(error)) from None
+
+
+CLIENT_ID = Kind(
+    "client id",
+    _read_client_id,
+    _write_client_id,
+    _xml_client_id,
+    _client_id_from_xml,
+    _client_id_text,
+    _client_id_of,
+)
 
 _RENAME_OPTION_NAMES = ("NONE", "OVERWRITE", "TO_TRASH")
 
@@ -161,6 +219,15 @@ def _xml_rename_options(sink: XmlSink, tag: str, value: bytes) -> None:
     sink.leaf(tag, "|".join(_RENAME_OPTION_NAMES[option] for option in value))
 
 
+def _rename_options_from_xml(element: XmlElement, tag: str) -> bytes:
+    found = element.one(tag)
+    text = found.content()
+    try:
+        return _options_from_json(text.split("|") if text else [])
+    except ValueError:
+        raise found.fault(f"unknown rename options {text[:40]!r}") from None
+
+
 def _options_to_json(value: bytes) -> Json:
     return [_RENAME_OPTION_NAMES[option] for option in value]
 
@@ -174,6 +241,7 @@ RENAME_OPTIONS = Kind(
     _read_rename_options,
     _write_rename_options,
     _xml_rename_options,
+    _rename_options_from_xml,
     _options_to_json,
     _options_from_json,
 )
@@ -203,4 +271,18 @@ def _xml_str_list(sink: XmlSink, tag: str, value: tuple[str, ...]) -> None:
     sink.close(tag)
 
 
-STR_LIST = Kind("STR list", _read_str_list, _write_str_list, _xml_str_list, list, tuple)
+def _str_list_from_xml(element: XmlElement, tag: str) -> tuple[str, ...]:
+    sources = element.one(tag)
+    found: list[str] = []
+    while (text := sources.optional_string(f"SOURCE{len(found) + 1}")) is not None:
+        found.append(text)
+    return tuple(found)
+
+
+def _str_list_from_json(value: Json) -> tuple[str, ...]:
+    return tuple(map(_json_string, json_exactly(list)(value)))
+
+
+STR_LIST = Kind(
+    "STR list", _read_str_list, _write_str_list, _xml_str_list, _str_list_from_xml, list, _str_list_from_json
+)

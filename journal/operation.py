@@ -46,6 +46,10 @@ class OpField:
     part: Part | None
     default: Any
 
+    @property
+    def has_default(self) -> bool:
+        return self.default is not dataclasses.MISSING
+
     def present_in(self, layout_version: int) -> bool:
         return self.since is None or layout_version <= self.since
 
@@ -81,22 +85,36 @@ class EditOp:
 
     opcode: ClassVar[int] = -1
     name: ClassVar[str] = ""
+    since: ClassVar[int | None] = None
+    written: ClassVar[bool] = True
     fields: ClassVar[tuple[OpField, ...]] = ()
     xml_items: ClassVar[tuple[OpField | XmlConstant, ...]] = ()
 
     txid: int = INVALID_TXID
     offset: int = dataclasses.field(default=-1, compare=False, repr=False)
 
+    @classmethod
+    def present_in(cls, layout_version: int) -> bool:
+        """Whether logs of `layout_version` may hold this operation."""
+        return cls.since is None or layout_version <= cls.since
+
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def operation(
-    opcode: int, name: str, *, xml: tuple[str | XmlConstant, ...] | None = None
+    opcode: int,
+    name: str,
+    *,
+    since: int | None = None,
+    written: bool = True,
+    xml: tuple[str | XmlConstant, ...] | None = None,
 ) -> Callable[[type[_OpT]], type[_OpT]]:
     """Make a class the declaration of `opcode`.
 
     Args:
         opcode: the byte in the file.
         name: FSEditLogOpCodes name.
+        since: the layout version from which on logs hold it; None when all supported layouts do.
+        written: False for an operation that Hadoop 2 and 3 read in old logs but do not write.
         xml: order of attributes and constant elements in OEV XML, where it is not the order of the bytes.
     """
 
@@ -110,6 +128,8 @@ def operation(
         by_name = {item.name: item for item in fields}
         declared.opcode = opcode
         declared.name = name
+        declared.since = since
+        declared.written = written
         declared.fields = fields
         declared.xml_items = tuple(
             item if isinstance(item, XmlConstant) else by_name[item]

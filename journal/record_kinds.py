@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from journal import primitives
 from journal.compound_kinds import json_of_tuple, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
-from journal.kinds import Json, Kind, XmlSink
+from journal.kinds import Json, Kind, XmlSink, json_exactly
 from journal.primitives import Reader
 from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
+from journal.xml_element import XmlElement
 
 __all__ = ["CACHE_DIRECTIVE", "CACHE_POOL", "DELEGATION_KEY", "DELEGATION_TOKEN", "EXTRA_OPTIONS"]
 
 _TOKEN_VERSION = 0
+_TOKEN_KIND = "HDFS_DELEGATION_TOKEN"
 _MAX_KEY_LENGTH = 1024 * 1024
 
 # ---- delegation tokens (AbstractDelegationTokenIdentifier, DelegationKey) ----
@@ -46,7 +48,7 @@ def _write_token(out: bytearray, value: DelegationTokenIdent) -> None:
 
 def _xml_token(sink: XmlSink, tag: str, value: DelegationTokenIdent) -> None:
     sink.open(tag)
-    sink.leaf("KIND", "HDFS_DELEGATION_TOKEN")
+    sink.leaf("KIND", _TOKEN_KIND)
     sink.leaf("SEQUENCE_NUMBER", str(value.sequence_number))
     sink.leaf("OWNER", value.owner)
     sink.leaf("RENEWER", value.renewer)
@@ -57,8 +59,28 @@ def _xml_token(sink: XmlSink, tag: str, value: DelegationTokenIdent) -> None:
     sink.close(tag)
 
 
+def _token_from_xml(element: XmlElement, tag: str) -> DelegationTokenIdent:
+    found = element.one(tag)
+    found.index("KIND", (_TOKEN_KIND,))
+    return DelegationTokenIdent(
+        found.string("OWNER"),
+        found.string("RENEWER"),
+        found.string("REALUSER"),
+        found.integer("ISSUE_DATE"),
+        found.integer("MAX_DATE"),
+        found.integer("SEQUENCE_NUMBER"),
+        found.integer("MASTER_KEY_ID"),
+    )
+
+
 DELEGATION_TOKEN = Kind(
-    "DTID", _read_token, _write_token, _xml_token, json_of_tuple, tuple_of_json(DelegationTokenIdent)
+    "DTID",
+    _read_token,
+    _write_token,
+    _xml_token,
+    _token_from_xml,
+    json_of_tuple,
+    tuple_of_json(DelegationTokenIdent),
 )
 
 
@@ -94,16 +116,27 @@ def _key_to_json(value: DelegationKey) -> Json:
     return json_of_tuple(value._replace(key=None)) | ({} if value.key is None else {"key": value.key.hex()})
 
 
+_key_of_json = tuple_of_json(DelegationKey)
+
+
 def _key_from_json(value: Json) -> DelegationKey:
     key = value.get("key")
-    return DelegationKey(value["key_id"], value["expiry_date"], None if key is None else bytes.fromhex(key))
+    return cast(DelegationKey, _key_of_json({**value, "key": None if key is None else bytes.fromhex(key)}))
 
 
-DELEGATION_KEY = Kind("DKEY", _read_key, _write_key, _xml_key, _key_to_json, _key_from_json)
+def _key_from_xml(element: XmlElement, tag: str) -> DelegationKey:
+    found = element.one(tag)
+    key = found.optional_string("KEY")
+    return DelegationKey(
+        found.integer("KEY_ID"), found.integer("EXPIRY_DATE"), None if key is None else found.hexadecimal(key)
+    )
+
+
+DELEGATION_KEY = Kind("DKEY", _read_key, _write_key, _xml_key, _key_from_xml, _key_to_json, _key_from_json)
 
 # ---- cache pools and directives (FSImageSerialization): a flag word says which members follow ----
 
-_Member = tuple[int, Any, Any, str]  # flag, read, write, tag
+_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string when `read` is Reader.string
 
 _DIRECTIVE_MEMBERS: tuple[_Member, ...] = (
     (0x1, Reader.string, primitives.write_str, "PATH"),
@@ -144,6 +177,13 @@ def _xml_members(sink: XmlSink, members: tuple[_Member, ...], values: tuple[Any,
             sink.leaf(tag, str(value))
 
 
+def _members_from_xml(element: XmlElement, members: tuple[_Member, ...]) -> list[Any]:
+    return [
+        element.optional_string(tag) if read is Reader.string else element.optional_integer(tag)
+        for _, read, _, tag in members
+    ]
+
+
 def _read_directive(reader: Reader) -> CacheDirectiveInfo:
     return CacheDirectiveInfo(reader.i64(), *_read_members(reader, _DIRECTIVE_MEMBERS, "cache directive"))
 
@@ -158,8 +198,18 @@ def _xml_directive(sink: XmlSink, tag: str, value: CacheDirectiveInfo) -> None:
     _xml_members(sink, _DIRECTIVE_MEMBERS, value[1:])
 
 
+def _directive_from_xml(element: XmlElement, tag: str) -> CacheDirectiveInfo:
+    return CacheDirectiveInfo(element.integer(tag), *_members_from_xml(element, _DIRECTIVE_MEMBERS))
+
+
 CACHE_DIRECTIVE = Kind(
-    "CDI", _read_directive, _write_directive, _xml_directive, json_of_tuple, tuple_of_json(CacheDirectiveInfo)
+    "CDI",
+    _read_directive,
+    _write_directive,
+    _xml_directive,
+    _directive_from_xml,
+    json_of_tuple,
+    tuple_of_json(CacheDirectiveInfo),
 )
 
 
@@ -178,7 +228,13 @@ def _xml_pool(sink: XmlSink, tag: str, value: CachePoolInfo) -> None:
     _xml_members(sink, _POOL_MEMBERS, shown[1:])
 
 
-CACHE_POOL = Kind("CPI", _read_pool, _write_pool, _xml_pool, json_of_tuple, tuple_of_json(CachePoolInfo))
+def _pool_from_xml(element: XmlElement, tag: str) -> CachePoolInfo:
+    return CachePoolInfo(element.string(tag), *_members_from_xml(element, _POOL_MEMBERS))
+
+
+CACHE_POOL = Kind(
+    "CPI", _read_pool, _write_pool, _xml_pool, _pool_from_xml, json_of_tuple, tuple_of_json(CachePoolInfo)
+)
 
 # ---- erasure coding schema ----
 
@@ -204,11 +260,22 @@ def _xml_options(sink: XmlSink, tag: str, value: tuple[tuple[str, str], ...]) ->
         sink.close(tag)
 
 
+def _options_from_xml(element: XmlElement, tag: str) -> tuple[tuple[str, str], ...]:
+    promised = element.integer(tag + "S")
+    options = tuple((item.string("KEY"), item.string("VALUE")) for item in element.every(tag))
+    if promised != len(options):
+        raise element.fault(f"{tag}S says {promised}, but there are {len(options)}")
+    return options
+
+
+_text = json_exactly(str)
+
 EXTRA_OPTIONS = Kind(
     "EC options",
     _read_options,
     _write_options,
     _xml_options,
+    _options_from_xml,
     lambda value: [list(pair) for pair in value],
-    lambda value: tuple((name, text) for name, text in value),
+    lambda value: tuple((_text(name), _text(text)) for name, text in value),
 )

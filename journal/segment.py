@@ -20,8 +20,8 @@ from journal.errors import (
     UnsupportedLayoutError,
 )
 from journal.operation import EditOp
-from journal.ops import OPERATIONS
 from journal.primitives import Buffer
+from journal.resync import op_follows
 
 __all__ = [
     "HEADER_SIZE",
@@ -37,7 +37,6 @@ _HEADER = Struct(">ii")
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
-_TXID = Struct(">q")
 
 
 class SegmentScan(NamedTuple):
@@ -126,7 +125,7 @@ def iter_ops(
                 break
             op, following = decode_op(buffer, position, layout_version, file=file, max_op_size=max_op_size)
         except CorruptOpError as error:
-            if in_progress and not _op_follows(buffer, position, layout_version, expected):
+            if in_progress and not op_follows(buffer, position, layout_version, expected):
                 break
             if expected is not None:
                 error.locate(txid=expected)
@@ -160,7 +159,7 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
                 break
             op, following = decode_op(buffer, position, layout_version, file=file)
         except CorruptOpError:
-            corrupt = _op_follows(buffer, position, layout_version, expected)
+            corrupt = op_follows(buffer, position, layout_version, expected)
             break
         if expected is not None and op.txid != expected:
             corrupt = True
@@ -182,23 +181,3 @@ def _check_padding(buffer: Buffer, position: int, file: str) -> None:
             raise CorruptOpError(
                 f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
             )
-
-
-def _op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> bool:
-    """Whether a whole operation of txid `least_txid` or later starts somewhere after `position`.
-
-    The bytes in between bound the txid from above, which spares a checksum over most of random junk.
-    """
-    txid_at, smallest = (5, 17) if layout_version <= -56 else (1, 13)
-    for start in range(position + 1, len(buffer) - smallest + 1):
-        if buffer[start] not in OPERATIONS:
-            continue
-        txid = _TXID.unpack_from(buffer, start + txid_at)[0]
-        if least_txid is not None and not 0 <= txid - least_txid <= (start - position) // smallest + 1:
-            continue
-        try:
-            decode_op(buffer, start, layout_version)
-        except CorruptOpError:
-            continue
-        return True
-    return False

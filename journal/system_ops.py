@@ -126,21 +126,21 @@ class RemoveCachePoolOp(EditOp):
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(41, "OP_ROLLING_UPGRADE_START")
+@operation(41, "OP_ROLLING_UPGRADE_START", since=-55)
 class RollingUpgradeStartOp(EditOp):
     """`time` in ms since the epoch."""
 
     time: int = field(LONG, xml="STARTTIME")
 
 
-@operation(42, "OP_ROLLING_UPGRADE_FINALIZE")
+@operation(42, "OP_ROLLING_UPGRADE_FINALIZE", since=-55)
 class RollingUpgradeFinalizeOp(EditOp):
     """`time` in ms since the epoch."""
 
     time: int = field(LONG, xml="FINALIZETIME")
 
 
-@operation(49, "OP_ADD_ERASURE_CODING_POLICY")
+@operation(49, "OP_ADD_ERASURE_CODING_POLICY", since=-64)
 class AddErasureCodingPolicyOp(EditOp):
     """`cell_size` in bytes; `extra_options` are pairs of name and value."""
 
@@ -153,21 +153,21 @@ class AddErasureCodingPolicyOp(EditOp):
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(50, "OP_ENABLE_ERASURE_CODING_POLICY")
+@operation(50, "OP_ENABLE_ERASURE_CODING_POLICY", since=-64)
 class EnableErasureCodingPolicyOp(EditOp):
     policy_name: str = field(STR, xml="POLICYNAME")
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(51, "OP_DISABLE_ERASURE_CODING_POLICY")
+@operation(51, "OP_DISABLE_ERASURE_CODING_POLICY", since=-64)
 class DisableErasureCodingPolicyOp(EditOp):
     policy_name: str = field(STR, xml="POLICYNAME")
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
-@operation(52, "OP_REMOVE_ERASURE_CODING_POLICY")
+@operation(52, "OP_REMOVE_ERASURE_CODING_POLICY", since=-64)
 class RemoveErasureCodingPolicyOp(EditOp):
     policy_name: str = field(STR, xml="POLICYNAME")
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")

@@ -1,4 +1,4 @@
-"""`checkpointer edits`: look at edit log segments."""
+"""`checkpointer edits`: look at edit log segments, make them from text, save what can be saved of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from checkpointer.cli.lazy_group import LazyGroup
     summaries={
         "info": "Layout, transaction ids and the count of each operation.",
         "dump": "Every operation, as XML or JSON.",
+        "load": "Make a segment from XML or JSON.",
+        "recover": "Cut the damaged tail of a segment off, into a new file.",
     },
 )
 def command() -> None:
-    """Look at edit log segments."""
+    """Look at edit log segments, make them from text, and save what can be saved of damaged ones."""

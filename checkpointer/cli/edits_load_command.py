@@ -1,0 +1,88 @@
+"""`checkpointer edits load`: a binary segment from XML or JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from checkpointer.cli.output import echo_json, json_option
+from journal.edits_text import EditsDocument, fields_without_xml, fitting
+from journal.json_codec import parse_json
+from journal.operation import EditOp
+from journal.segment_output import WrittenSegment, write_ops
+from journal.xml_reader import parse_xml
+
+_CHUNK = 1 << 18
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+
+@click.command("load")
+@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("output", metavar="OUTPUT", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["xml", "json"]), help="Default: told by the first character.")
+@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: the one INPUT names).")
+@click.option("--force", is_flag=True, help="Replace the segment if it exists.")
+@json_option
+def command(source: Path, output: Path, form: str | None, layout: int | None, force: bool, as_json: bool) -> None:
+    """Make a finalized segment from what `edits dump` or `hdfs oev` printed.
+
+    OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction
+    ids must follow one another. XML has no place for xattrs and storage policy of OP_ADD: they are lost there.
+
+    \b
+    Example: checkpointer edits load --format xml edits.xml /data/nn/current
+    Exit codes: 0 done, 4 INPUT is no edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
+    """
+    with source.open("rb") as stream:
+        chosen = form or _format_of(stream)
+        document = _parse(stream, chosen, str(source))
+        layout_version = document.layout_version if layout is None else layout
+        counts: Counter[str] = Counter()
+        ops = fitting(_counted(document.ops, counts), layout_version)
+        written = write_ops(output, ops, layout_version, overwrite=force)
+    lost = {name: fields for name, fields in fields_without_xml().items() if name in counts} if chosen == "xml" else {}
+    _report(written, layout_version, lost, as_json=as_json)
+
+
+def _format_of(stream: BinaryIO) -> str:
+    """`xml` or `json`, by the first character; the stream is at its start again."""
+    head = stream.read(_CHUNK).lstrip(_BLANK)
+    stream.seek(0)
+    if head[:1] in (b"<", b"{"):
+        return "xml" if head[:1] == b"<" else "json"
+    raise click.UsageError("INPUT begins neither as XML nor as JSON; name its format with --format.")
+
+
+def _parse(stream: BinaryIO, form: str, name: str) -> EditsDocument:
+    if form == "json":
+        return parse_json(stream, file=name)
+    return parse_xml(iter(lambda: stream.read(_CHUNK), b""), file=name)
+
+
+def _counted(ops: Iterable[EditOp], counts: Counter[str]) -> Iterator[EditOp]:
+    for op in ops:
+        counts[op.name] += 1
+        yield op
+
+
+def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[str, ...]], *, as_json: bool) -> None:
+    if as_json:
+        echo_json(
+            {
+                "file": str(written.path),
+                "layoutVersion": layout_version,
+                "firstTxid": written.first_txid,
+                "lastTxid": written.last_txid,
+                "transactions": written.transactions,
+                "size": written.size,
+                "notInXml": lost,
+            }
+        )
+        return
+    click.echo(f"{written.path}: {written.transactions} transactions, {written.first_txid} to {written.last_txid}")
+    for name, fields in lost.items():
+        click.echo(f"note: XML holds no {' and no '.join(fields)} of {name}; they have their defaults", err=True)

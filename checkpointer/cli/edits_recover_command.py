@@ -1,0 +1,89 @@
+"""`checkpointer edits recover`: the good operations of a damaged segment, and a report of what is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.segment_argument import SEGMENT
+from hadoop_common.names import SegmentName, parse_segment, segment_name
+from journal.errors import SegmentError
+from journal.salvage import SegmentExamination, examine_segment
+from journal.segment_file import map_file
+from journal.segment_output import write_range
+
+
+@click.command("recover")
+@click.argument("path", metavar="SEGMENT", type=SEGMENT)
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
+@json_option
+def command(path: Path, directory: Path, force: bool, as_json: bool) -> None:
+    """Write the operations up to the last good one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
+
+    SEGMENT is finalized or in progress, damaged or not. The report says where the damage is, how many bytes are
+    cut, and which whole transactions lie behind it: those are lost. Try another edits directory or a JournalNode
+    before you use the result.
+
+    \b
+    Example: checkpointer edits recover edits_inprogress_0000000000000000043 /tmp/saved
+    Exit codes: 0 recovered or undamaged, 4 no operation is readable, 5 unknown layout, 6 DIR cannot be written
+    """
+    name = parse_segment(path.name) or SegmentName(0, None)
+    first_txid = None if parse_segment(path.name) is None else name.first
+    with map_file(path) as content:
+        found = examine_segment(content, file=str(path), first_txid=first_txid, last_txid=name.last)
+        if found.first_txid is None or found.last_txid is None:
+            raise found.fault or SegmentError("the segment holds no operation", file=str(path))
+        target = directory / segment_name(found.first_txid, found.last_txid)
+        if target.exists() and target.samefile(path):
+            raise click.UsageError("DIR holds SEGMENT under the name of the result; name another directory.")
+        written = write_range(target, content, found.end, overwrite=force)
+    report = _report(path, written, found)
+    if as_json:
+        echo_json(report)
+    else:
+        _print(report)
+
+
+def _report(path: Path, written: Path, found: SegmentExamination) -> dict[str, Any]:
+    fault = found.fault
+    damage = None
+    if fault is not None:
+        offset = found.end if fault.offset is None else fault.offset
+        damage = {"offset": offset, "txid": fault.txid, "problem": fault.problem}
+    return {
+        "file": str(written),
+        "source": str(path),
+        "layoutVersion": found.layout_version,
+        "firstTxid": found.first_txid,
+        "lastTxid": found.last_txid,
+        "transactions": found.transactions,
+        "damage": damage,
+        "end": found.end,
+        "cutBytes": found.cut_bytes,
+        "paddingBytes": found.padding_bytes,
+        "lost": [{"firstTxid": run.first, "lastTxid": run.last, "offset": run.start} for run in found.lost],
+    }
+
+
+def _print(report: dict[str, Any]) -> None:
+    click.echo(
+        f"{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}"
+    )
+    damage = report["damage"]
+    if damage is None:
+        click.echo("not damaged")
+    else:
+        click.echo(f"damaged at offset {damage['offset']}: {damage['problem']}")
+    click.echo(
+        f"cut: {report['cutBytes']} bytes behind offset {report['end']}, and {report['paddingBytes']} of padding"
+    )
+    for run in report["lost"]:
+        click.echo(
+            f"lost: whole transactions {run['firstTxid']} to {run['lastTxid']} behind the damage, "
+            f"at offset {run['offset']}"
+        )

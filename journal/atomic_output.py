@@ -1,0 +1,71 @@
+"""A file that appears complete under its name or not at all, and never over another one unless that is wanted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from io import BufferedWriter
+from pathlib import Path
+
+from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably
+from journal.errors import JournalStorageError
+
+__all__ = ["write_new_file"]
+
+
+def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, overwrite: bool = False) -> Path:
+    """Let `fill` write a temporary file, sync it and give it the name that `fill` returns.
+
+    Args:
+        output: the file to write, or the directory that `fill` names one in.
+        fill: writes the content; called once.
+        overwrite: whether an existing file is replaced.
+
+    Raises:
+        JournalStorageError: the file cannot be written, or exists and is not to be overwritten; nothing is left.
+        Exception: whatever `fill` raises; nothing is left.
+    """
+    into_directory = output.is_dir()
+    if not overwrite and not into_directory:
+        _check_free(output)
+    folder = output if into_directory else output.parent
+    temporary = folder / f".edits_{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    try:
+        with temporary.open("xb") as out:
+            target = fill(out)
+            out.flush()
+            os.fsync(out.fileno())
+        _place(temporary, target, overwrite)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        hint = "Check that the directory exists, is writable and has room."
+        raise JournalStorageError(f"{output} cannot be written: {error}", hint=hint) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _place(temporary: Path, target: Path, overwrite: bool) -> None:
+    if overwrite:
+        rename_durably(temporary, target)
+        return
+    _check_free(target)
+    try:
+        # unlike a rename, a link never replaces a file that appeared in between
+        os.link(temporary, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # a file system without hard links
+        rename_durably(temporary, target)
+        return
+    temporary.unlink()
+    fsync_directory(target.parent)
+
+
+def _check_free(path: Path) -> None:
+    if path.exists() or path.is_symlink():
+        hint = "Name another output, or give --force to replace it."
+        raise JournalStorageError(f"{path} exists already", hint=hint)

@@ -1,0 +1,56 @@
+"""What the readers of XML and JSON have in common: a document of operations, and the check that a layout holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from journal.errors import OpEncodingError
+from journal.operation import EditOp
+from journal.ops import OPERATIONS
+
+__all__ = ["EditsDocument", "check_txid", "fields_without_xml", "fitting"]
+
+_HINT = "Write the layout version that the text names, or one that is newer."
+
+
+class EditsDocument(NamedTuple):
+    """A log as text: its layout version, and its operations, which are parsed as they are asked for."""
+
+    layout_version: int
+    ops: Iterator[EditOp]
+
+
+def check_txid(txid: Any) -> int:
+    """`txid` as it came from a text.
+
+    Raises:
+        ValueError: it is no transaction id.
+    """
+    if type(txid) is not int or not 0 <= txid < 1 << 63:
+        raise ValueError(f"{str(txid)[:40]} is no transaction id")
+    return txid
+
+
+def fields_without_xml() -> dict[str, tuple[str, ...]]:
+    """Fields that OEV XML has no element for, by the operation's name: what a way through XML loses."""
+    lost = {cls.name: tuple(item.name for item in cls.fields if item.tag is None) for cls in OPERATIONS.values()}
+    return {name: fields for name, fields in lost.items() if fields}
+
+
+def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
+    """`ops`, each checked to lose nothing in `layout_version`.
+
+    Raises:
+        OpEncodingError: the layout has no such operation, or no place for a value that is not the default.
+    """
+    for op in ops:
+        if not op.present_in(layout_version):
+            problem = f"layout version {layout_version} has no {op.name}, which came with {op.since}"
+            raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
+        for item in op.fields:
+            value = getattr(op, item.name)
+            if not item.present_in(layout_version) and value != item.default:
+                problem = f"layout version {layout_version} has no {item.name} in {op.name}, which is {value!r}"
+                raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
+        yield op

@@ -1,0 +1,115 @@
+"""Finding whole operations behind a damaged place of a segment (FSEditLogOp.Reader resync)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from struct import Struct
+from typing import NamedTuple
+
+from journal.binary_codec import MAX_OP_SIZE, decode_op
+from journal.errors import CorruptOpError
+from journal.ops import OPERATIONS
+from journal.primitives import Buffer
+
+__all__ = ["ReadableRun", "op_follows", "readable_runs"]
+
+_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_LENGTH = Struct(">i")
+_TXID = Struct(">q")
+_MAX_JUMP = 1 << 24  # transactions that may be missing before a run of readable ones
+_OPCODES = b"[" + b"".join(rb"\x%02x" % opcode for opcode in sorted(OPERATIONS)) + b"]"
+
+
+class ReadableRun(NamedTuple):
+    """Whole operations one after the other, txids `first` .. `last`, in bytes `start` .. `end`."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+def op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> bool:
+    """Whether a whole operation of txid `least_txid` or later starts somewhere after `position`.
+
+    The bytes in between bound the txid from above, which spares a checksum over most of random junk.
+    """
+    smallest = _smallest(layout_version)
+    highest = None if least_txid is None else least_txid + (len(buffer) - position) // smallest + 1
+    for start, txid in _candidates(buffer, position + 1, layout_version, least_txid, highest):
+        if least_txid is not None and txid - least_txid > (start - position) // smallest + 1:
+            continue
+        if _decode(buffer, start, layout_version) is not None:
+            return True
+    return False
+
+
+def readable_runs(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> Iterator[ReadableRun]:
+    """Runs of whole operations at or after `position`, the first of each of txid `least_txid` or later."""
+    highest = None if least_txid is None else least_txid + _MAX_JUMP
+    while True:
+        candidates = _candidates(buffer, position, layout_version, least_txid, highest)
+        found = next((start for start, _ in candidates if _decode(buffer, start, layout_version) is not None), None)
+        if found is None:
+            return
+        run = _run_at(buffer, found, layout_version)
+        yield run
+        position = run.end
+
+
+def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
+    position = start
+    first = last = None
+    while (decoded := _decode(buffer, position, layout_version)) is not None:
+        txid, following = decoded
+        if last is not None and txid != last + 1:
+            break
+        first, last = txid if first is None else first, txid
+        position = following
+    assert first is not None
+    assert last is not None
+    return ReadableRun(first, last, start, position)
+
+
+def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
+    """Txid of the operation at `position` and where it ends; None when there is no whole one."""
+    try:
+        op, following = decode_op(buffer, position, layout_version)
+    except CorruptOpError:
+        return None
+    return op.txid, following
+
+
+def _smallest(layout_version: int) -> int:
+    """Size in bytes of an operation without a body."""
+    return 17 if layout_version <= _LENGTH_SINCE else 13
+
+
+def _candidates(
+    buffer: Buffer, position: int, layout_version: int, least_txid: int | None, highest_txid: int | None
+) -> Iterator[tuple[int, int]]:
+    """Places from `position` on where opcode, length and txid are possible, with the txid."""
+    framed = layout_version <= _LENGTH_SINCE
+    txid_at = 5 if framed else 1
+    last_start = len(buffer) - _smallest(layout_version)
+    length = rb"(?!\x00{3}[\x00-\x0b])[\x00-\x03][\x00-\xff]{3}" if framed else b""
+    pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(least_txid, highest_txid) + b")", re.DOTALL)
+    for match in takewhile(lambda found: found.start() <= last_start, pattern.finditer(buffer, position)):
+        start = match.start()
+        txid = _TXID.unpack_from(buffer, start + txid_at)[0]
+        if txid < (0 if least_txid is None else least_txid) or (highest_txid is not None and txid > highest_txid):
+            continue
+        if framed and not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= min(MAX_OP_SIZE, len(buffer) - start) - 5:
+            continue
+        yield start, txid
+
+
+def _common_prefix(least: int | None, highest: int | None) -> bytes:
+    """A pattern of the leading bytes that the txids `least` .. `highest` share."""
+    if least is None or highest is None or highest >= 1 << 63:
+        return b""
+    low, high = _TXID.pack(least), _TXID.pack(highest)
+    shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=True))))
+    return re.escape(low[:shared])

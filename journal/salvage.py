@@ -1,0 +1,84 @@
+"""What can be saved of a segment: the operations before the first damage, and what lies behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from journal.binary_codec import decode_op
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
+from journal.primitives import Buffer
+from journal.resync import ReadableRun, readable_runs
+from journal.segment import HEADER_SIZE, decode_header, iter_ops
+
+__all__ = ["SegmentExamination", "examine_segment"]
+
+_PADDING = b"\x00\xff"
+_STEP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentExamination:
+    """How far a segment is good, and why not further.
+
+    Attributes:
+        first_txid, last_txid: of the good operations; None when there is none.
+        transactions: how many they are.
+        end: position in bytes behind the last good one.
+        fault: what is wrong behind it; None where the segment is whole.
+        padding_bytes: bytes of 0x00 and 0xFF right behind the good operations, where nothing else follows.
+        cut_bytes: bytes behind the good operations that are no such padding.
+        lost: whole operations behind the damage, which a cut loses.
+    """
+
+    layout_version: int
+    first_txid: int | None
+    last_txid: int | None
+    transactions: int
+    end: int
+    fault: JournalError | None
+    padding_bytes: int
+    cut_bytes: int
+    lost: tuple[ReadableRun, ...]
+
+
+def examine_segment(
+    buffer: Buffer, *, file: str = "", first_txid: int | None = None, last_txid: int | None = None
+) -> SegmentExamination:
+    """Read a whole segment up to its first damage.
+
+    Args:
+        buffer: the whole file.
+        file: its name, for errors.
+        first_txid: txid that its name promises for the first operation.
+        last_txid: txid that its name promises for the last one; what follows that one is not looked at.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+    """
+    layout_version = decode_header(buffer, file=file)
+    fault: JournalError | None = None
+    first = last = None
+    last_offset = count = 0
+    try:
+        for op in iter_ops(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
+            first = op.txid if first is None else first
+            last, last_offset = op.txid, op.offset
+            count += 1
+    except (CorruptOpError, SegmentError, TransactionGapError) as error:
+        fault = error
+    end = decode_op(buffer, last_offset, layout_version)[1] if count else HEADER_SIZE
+    tail = len(buffer) - end
+    padded = _is_padding(buffer, end)
+    lost: tuple[ReadableRun, ...] = ()
+    if fault is not None and not padded:
+        least = first_txid if last is None else last + 1
+        lost = tuple(readable_runs(buffer, end, layout_version, least))
+    return SegmentExamination(
+        layout_version, first, last, count, end, fault, tail if padded else 0, 0 if padded else tail, lost
+    )
+
+
+def _is_padding(buffer: Buffer, position: int) -> bool:
+    return not any(
+        bytes(buffer[start : start + _STEP]).strip(_PADDING) for start in range(position, len(buffer), _STEP)
+    )

@@ -1,0 +1,78 @@
+"""Writing a finalized segment in one go, from operations or from the good bytes of another segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BufferedWriter
+from pathlib import Path
+from typing import NamedTuple
+
+from hadoop_common.names import segment_name
+from journal.atomic_output import write_new_file
+from journal.binary_codec import encode_op
+from journal.errors import SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.primitives import Buffer
+from journal.segment import encode_header
+
+__all__ = ["WrittenSegment", "write_ops", "write_range"]
+
+_STEP = 4 << 20
+
+
+class WrittenSegment(NamedTuple):
+    """A segment that is durable under its name."""
+
+    path: Path
+    first_txid: int
+    last_txid: int
+    transactions: int
+    size: int
+
+
+def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
+    """Write `ops` as a finalized segment; into a directory under its own name, else as file `output`.
+
+    Raises:
+        TransactionGapError: their txids are not one after the other.
+        SegmentError: there is none.
+        OpEncodingError, UnsupportedLayoutError: see `encode_op`.
+        JournalStorageError: the file cannot be written, or exists and is not to be overwritten.
+        JournalError: as iterating `ops` raises it. Nothing is left after any error.
+    """
+    header = encode_header(layout_version)
+    first = last = None
+    count = 0
+
+    def fill(out: BufferedWriter) -> Path:
+        nonlocal first, last, count
+        out.write(header)
+        for op in ops:
+            if last is not None and op.txid != last + 1:
+                raise TransactionGapError(last + 1, op.txid)
+            out.write(encode_op(op, layout_version))
+            first, last = op.txid if first is None else first, op.txid
+            count += 1
+        if first is None or last is None:
+            raise SegmentError("there is no operation to write", hint="A segment holds at least one operation.")
+        return output / segment_name(first, last) if output.is_dir() else output
+
+    path = write_new_file(output, fill, overwrite=overwrite)
+    assert first is not None
+    assert last is not None
+    return WrittenSegment(path, first, last, count, path.stat().st_size)
+
+
+def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = False) -> Path:
+    """Write `buffer[:end]` as file `output`; returns it.
+
+    Raises:
+        JournalStorageError: as `write_new_file`.
+    """
+
+    def fill(out: BufferedWriter) -> Path:
+        for start in range(0, end, _STEP):
+            out.write(bytes(buffer[start : min(end, start + _STEP)]))
+        return output
+
+    return write_new_file(output, fill, overwrite=overwrite)

@@ -1,0 +1,176 @@
+"""One element of OEV XML while it is read: fields take their children by tag, and nothing may be left over."""
+
+from __future__ import annotations
+
+import re
+
+from journal.errors import EditsTextError
+
+__all__ = ["MissingElementError", "XmlElement", "unmangle"]
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{4,6});)?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class MissingElementError(EditsTextError):
+    """A field without an element; fields with a default take that."""
+
+
+def unmangle(text: str) -> str:
+    r"""The inverse of XMLUtils.mangleXmlString: `\XXXX;` becomes the code point XXXX (hexadecimal).
+
+    Raises:
+        ValueError: a backslash begins no such escape.
+    """
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_code_point, text)
+    if _SURROGATE.search(plain):
+        return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return plain
+
+
+def _code_point(match: re.Match[str]) -> str:
+    if match[1] is None:
+        raise ValueError(f"the backslash at character {match.start()} begins no escape")
+    return chr(int(match[1], 16))
+
+
+class XmlElement:
+    """An element with its text or its children; `line` counts from 1."""
+
+    __slots__ = ("_children", "_read", "_text", "_untaken", "line", "tag")
+
+    def __init__(self, tag: str, line: int) -> None:
+        self.tag = tag
+        self.line = line
+        self._children: list[XmlElement] = []
+        self._untaken: dict[str, list[XmlElement]] = {}
+        self._text = ""
+        self._read = False
+
+    def add(self, child: XmlElement) -> None:
+        """Append a child; the parser calls it."""
+        self._children.append(child)
+        self._untaken.setdefault(child.tag, []).append(child)
+
+    def end(self, text: str) -> None:
+        """The element is complete with `text`; the parser calls it.
+
+        Raises:
+            EditsTextError: text beside child elements.
+        """
+        if not self._children:
+            self._text = text
+        elif text.strip():
+            raise self.fault(f"text beside the elements in {self.tag}")
+
+    def optional(self, tag: str) -> XmlElement | None:
+        """Take the child `tag`, if there is one.
+
+        Raises:
+            EditsTextError: there are several.
+        """
+        found = self._untaken.pop(tag, [])
+        if len(found) > 1:
+            raise found[1].fault(f"{tag} appears twice in {self.tag}")
+        return found[0] if found else None
+
+    def one(self, tag: str) -> XmlElement:
+        """Take the only child `tag`.
+
+        Raises:
+            MissingElementError: there is none.
+            EditsTextError: there are several.
+        """
+        found = self.optional(tag)
+        if found is None:
+            raise MissingElementError(f"{self.tag} has no element {tag}", line=self.line)
+        return found
+
+    def every(self, tag: str) -> list[XmlElement]:
+        """Take all children `tag`, in order."""
+        return self._untaken.pop(tag, [])
+
+    def string(self, tag: str) -> str:
+        """The text of the only child `tag`; raises as `one`."""
+        return self.one(tag).content()
+
+    def optional_string(self, tag: str) -> str | None:
+        """The text of child `tag`, None without it; raises as `optional`."""
+        found = self.optional(tag)
+        return None if found is None else found.content()
+
+    def integer(self, tag: str) -> int:
+        """The number in the only child `tag`; raises as `one`."""
+        return self.one(tag).number()
+
+    def optional_integer(self, tag: str) -> int | None:
+        """The number in child `tag`, None without it; raises as `optional`."""
+        found = self.optional(tag)
+        return None if found is None else found.number()
+
+    def content(self) -> str:
+        """The element's own text, unescaped.
+
+        Raises:
+            EditsTextError: an escape is none.
+        """
+        self._read = True
+        try:
+            return unmangle(self._text)
+        except ValueError as error:
+            raise self.fault(f"{self.tag}: {error}") from None
+
+    def number(self) -> int:
+        """The element's own text as a decimal number.
+
+        Raises:
+            EditsTextError: it is none.
+        """
+        text = self.content()
+        if _NUMBER.fullmatch(text) is None:
+            raise self.fault(f"{self.tag} holds {text[:40]!r} instead of a number")
+        return int(text)
+
+    def index(self, tag: str, names: tuple[str, ...]) -> int:
+        """The place in `names` of what the only child `tag` says.
+
+        Raises:
+            MissingElementError: there is none.
+            EditsTextError: it says something else.
+        """
+        element = self.one(tag)
+        text = element.content()
+        if text not in names:
+            raise element.fault(f"{tag} holds {text[:40]!r} instead of one of {', '.join(names)}")
+        return names.index(text)
+
+    def hexadecimal(self, text: str) -> bytes:
+        """`text`, of this element, as bytes.
+
+        Raises:
+            EditsTextError: it is not hexadecimal.
+        """
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            raise self.fault(f"{text[:40]!r} in {self.tag} is not hexadecimal") from None
+
+    def finish(self) -> None:
+        """Check that every element below was taken, and its text read.
+
+        Raises:
+            EditsTextError: nobody asked for one of them.
+        """
+        for tag, left in self._untaken.items():
+            raise left[0].fault(f"{self.tag} has an element {tag}, which belongs to no field")
+        if self._text.strip() and not self._read:
+            raise self.fault(f"{self.tag} holds text where elements belong")
+        for child in self._children:
+            child.finish()
+
+    def fault(self, problem: str) -> EditsTextError:
+        """An error at this element."""
+        return EditsTextError(problem, line=self.line)

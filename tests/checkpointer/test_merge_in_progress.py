@@ -1,0 +1,279 @@
+"""`checkpointer merge --in-progress`: verdicts as a NameNode's, and never a changed segment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkpointer.open_segments import read_open_segments
+from hadoop_common.names import inprogress_name, segment_name
+from journal.errors import CorruptHeaderError
+from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp
+from journal.segment import encode_header, iter_ops
+from journal.segment_file import EditLogSegment
+from journal.segment_output import write_ops
+from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
+from tests.checkpointer.recorded_cases import RECORDED, Case
+
+CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
+IN_PROGRESS = sorted(
+    path.parent for path in CORRUPT.glob("*/case.json") if any(path.parent.glob("before/edits_inprogress_*"))
+)
+EMPTY = Case(RECORDED / "hadoop-2.7.3" / "empty")
+RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
+OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
+
+
+def storage_of(path: Path, tmp_path: Path) -> Path:
+    shutil.copytree(path / "before", tmp_path / "name" / "current")
+    return tmp_path / "name"
+
+
+def merge(directory: Path, *arguments: str) -> Outcome:
+    return run_cli("merge", directory, "--in-progress", "--json", *arguments)
+
+
+def test_these_are_the_recorded_ones() -> None:
+    assert len(IN_PROGRESS) == 10
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", IN_PROGRESS, ids=lambda path: path.name)
+def test_the_verdict_is_a_namenodes(path: Path, tmp_path: Path) -> None:
+    directory = storage_of(path, tmp_path)
+    before = fingerprint(directory)
+    verdict = json.loads((path / "case.json").read_text())["verdict"]["NameNode"]
+    code, out, err = merge(directory)
+    after = fingerprint(directory)
+    if not verdict["loaded"]:
+        assert code in (4, 6), err
+        assert after == before
+        assert "  next: " in err
+        return
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["txid"] == verdict["txid"]
+    assert report["inProgress"] == []
+    (read,) = report["inProgressRead"]
+    assert (read["firstTxid"], read["lastTxid"]) == (31, verdict["txid"])
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(before) + 2
+
+
+@pytest.mark.recorded
+def test_the_image_is_that_of_the_segment_finalized_at_its_last_good_operation(tmp_path: Path) -> None:
+    directory = storage_of(CORRUPT / "inprogress-half-op-ff", tmp_path / "open")
+    image = Path(json.loads(merge(directory).out)["image"])
+    finalized = tmp_path / "finalized"
+    current = RENAMES.copy_to(finalized)
+    (whole,) = current.glob("edits_*")
+    ops = [op for op in iter_ops(whole.read_bytes()) if op.txid <= 181]
+    whole.unlink()
+    write_ops(current, ops, -63)
+    other = Path(json.loads(run_cli("merge", finalized, "--json").out)["image"])
+    assert image.name == other.name
+    assert image.read_bytes() == other.read_bytes()
+
+
+# ---- storage directories made here: an image without files, and segments after it ----
+
+
+def base(tmp_path: Path) -> tuple[Path, int]:
+    """A storage directory without edits, and the txid of its image."""
+    directory = tmp_path / "name"
+    current = EMPTY.copy_to(directory)
+    for segment in current.glob("edits_*"):
+        segment.unlink()
+    txid = int(EMPTY.info["txid_before"])
+    (current / "seen_txid").write_text(f"{txid}\n")
+    return directory, txid
+
+
+def ops(first: int, last: int, *, end: bool = True) -> list[EditOp]:
+    middle = [
+        MkdirOp(inode_id=50000 + txid, path=f"/d{txid}", timestamp=txid, permissions=OWNER)
+        for txid in range(first + 1, last + (not end))
+    ]
+    made: list[EditOp] = [StartLogSegmentOp(), *middle, *([EndLogSegmentOp()] if end else [])]
+    for txid, op in enumerate(made, first):
+        op.txid = txid
+    return made
+
+
+def put_finalized(directory: Path, first: int, last: int) -> Path:
+    return write_ops(directory / "current", ops(first, last), -63).path
+
+
+def put_open(directory: Path, first: int, last: int, tail: bytes = b"\xff" * 4096) -> Path:
+    path = directory / "current" / inprogress_name(first)
+    write_ops(path, ops(first, last, end=False), -63)
+    with path.open("ab") as out:
+        out.write(tail)
+    return path
+
+
+def refused(directory: Path, code: int, *words: str) -> None:
+    before = fingerprint(directory)
+    outcome = merge(directory)
+    assert outcome.code == code, outcome.err
+    for word in words:
+        assert word in outcome.err
+    assert fingerprint(directory) == before
+
+
+def merged(directory: Path) -> dict[str, object]:
+    before = fingerprint(directory)
+    code, out, err = merge(directory)
+    assert code == 0, err
+    after = fingerprint(directory)
+    assert {name: after[name] for name in before} == before
+    report: dict[str, object] = json.loads(out)
+    return report
+
+
+@pytest.mark.recorded
+def test_open_segments_follow_finalized_ones(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    put_finalized(directory, txid + 1, txid + 5)
+    path = put_open(directory, txid + 6, txid + 9)
+    report = merged(directory)
+    assert report["txid"] == txid + 9
+    assert report["inProgressRead"] == [{"file": str(path), "firstTxid": txid + 6, "lastTxid": txid + 9, "cutBytes": 0}]
+
+
+@pytest.mark.recorded
+def test_several_open_segments_are_one_sequence(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    put_open(directory, txid + 1, txid + 4, b"\x00" * 100)
+    put_finalized(directory, txid + 5, txid + 8)
+    put_open(directory, txid + 9, txid + 12, b"")
+    assert merged(directory)["txid"] == txid + 12
+
+
+@pytest.mark.recorded
+def test_a_gap_before_an_open_segment_is_refused(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    put_open(directory, txid + 1, txid + 4)
+    put_open(directory, txid + 6, txid + 8)
+    refused(directory, 4, f"txid {txid + 5} .. {txid + 5}")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(("first", "last"), [(1, 5), (3, 7), (1, 7), (5, 9), (2, 4)])
+def test_two_versions_of_a_transaction_are_refused(tmp_path: Path, first: int, last: int) -> None:
+    # a NameNode refuses the first pair only, where the finalized name is taken
+    directory, txid = base(tmp_path)
+    put_finalized(directory, txid + 1, txid + 5)
+    path = put_open(directory, txid + first, txid + last)
+    refused(directory, 4, path.name, segment_name(txid + 1, txid + 5), "Compare the two files")
+
+
+@pytest.mark.recorded
+def test_two_open_segments_that_overlap_are_refused(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    put_open(directory, txid + 1, txid + 5)
+    put_open(directory, txid + 4, txid + 7)
+    refused(directory, 4, "lie in")
+
+
+@pytest.mark.recorded
+def test_an_open_segment_that_the_image_holds_is_left_alone(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    old = put_open(directory, max(1, txid - 5), txid)
+    put_finalized(directory, txid + 1, txid + 3)
+    report = merged(directory)
+    assert (report["txid"], report["inProgress"], report["inProgressRead"]) == (txid + 3, [str(old)], [])
+
+
+@pytest.mark.recorded
+def test_an_open_segment_grows_between_two_merges(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    path = put_open(directory, txid + 1, txid + 4)
+    assert merged(directory)["txid"] == txid + 4
+    path.unlink()
+    put_open(directory, txid + 1, txid + 9)
+    report = merged(directory)
+    assert (report["baseTxid"], report["txid"], report["transactions"]) == (txid + 4, txid + 9, 5)
+    code, out, _ = merge(directory)
+    assert (code, json.loads(out)["merged"]) == (0, False)
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("content", [b"", encode_header(-63), encode_header(-63) + b"\xff" * 4096])
+def test_open_segments_without_operations_are_passed_over(tmp_path: Path, content: bytes) -> None:
+    directory, txid = base(tmp_path)
+    put_finalized(directory, txid + 1, txid + 3)
+    path = directory / "current" / inprogress_name(txid + 4)
+    path.write_bytes(content)
+    report = merged(directory)
+    assert (report["txid"], report["inProgress"]) == (txid + 3, [str(path)])
+    # seen_txid says that the segment was begun: its transactions are gone
+    (directory / "current" / "seen_txid").write_text(f"{txid + 4}\n")
+    (directory / "current" / f"fsimage_{txid + 3:019d}").unlink()
+    refused(directory, 6, "seen_txid")
+
+
+@pytest.mark.recorded
+def test_leftovers_of_a_recovery_are_not_read(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    put_finalized(directory, txid + 1, txid + 3)
+    for suffix in (".empty", ".corrupt", ".trash", ".stale"):
+        (directory / "current" / (inprogress_name(txid + 4) + suffix)).write_bytes(b"junk")
+    report = merged(directory)
+    assert (report["txid"], report["inProgress"], report["inProgressRead"]) == (txid + 3, [], [])
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("content", [b"\xff" * 100, encode_header(-63)[:6]])
+def test_a_bad_header_is_refused(tmp_path: Path, content: bytes) -> None:
+    directory, txid = base(tmp_path)
+    put_finalized(directory, txid + 1, txid + 3)
+    (directory / "current" / inprogress_name(txid + 4)).write_bytes(content)
+    refused(directory, 4, inprogress_name(txid + 4))
+
+
+@pytest.mark.recorded
+def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    (directory / "current" / inprogress_name(txid + 1)).write_bytes(b"\xff\xff\xff\x90" + bytes(4))
+    refused(directory, 5, "layout")
+
+
+@pytest.mark.recorded
+def test_transactions_that_are_not_the_names_are_refused(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    path = put_open(directory, txid + 2, txid + 5)
+    path.rename(path.with_name(inprogress_name(txid + 1)))
+    refused(directory, 4, f"expected txid {txid + 1}, found {txid + 2}")
+
+
+@pytest.mark.recorded
+def test_an_operation_written_twice_at_the_end_is_refused(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    path = directory / "current" / inprogress_name(txid + 1)
+    written = write_ops(path, ops(txid + 1, txid + 5, end=False), -63)
+    content = path.read_bytes()
+    last = [op.offset for op in iter_ops(content)][-1]
+    path.write_bytes(content + content[last : written.size])
+    refused(directory, 4, "out of order")
+
+
+@pytest.mark.recorded
+def test_an_operation_that_does_not_apply_leaves_everything(tmp_path: Path) -> None:
+    directory, txid = base(tmp_path)
+    made = ops(txid + 1, txid + 2, end=False)
+    made.append(SetPermissionsOp(txid=txid + 3, src="/not/there", mode=0o700))
+    write_ops(directory / "current" / inprogress_name(txid + 1), made, -63)
+    refused(directory, 4, "OP_SET_PERMISSIONS", f"txid {txid + 3}")
+
+
+def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / inprogress_name(1)
+    path.write_bytes(b"\xff\xff")
+    with pytest.raises(CorruptHeaderError):
+        read_open_segments([EditLogSegment(1, None, path)])
+    path.write_bytes(b"")
+    assert read_open_segments([EditLogSegment(1, None, path)]) == []
