@@ -1,0 +1,112 @@
+"""`checkpointer image diff`: what differs between two fsimages."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkpointer.cli.output import ProgressObserver, echo_json, json_option
+from image_format.compare.difference import Difference, Kind
+from image_format.compare.images import ImageComparison
+from image_format.reader import ImageFile
+
+_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_DIFFERENT = 1
+_LONGEST = 200
+
+
+@click.command("diff")
+@click.argument("first", metavar="A", type=_IMAGE)
+@click.argument("second", metavar="B", type=_IMAGE)
+@json_option
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Differences to print; 0: all."
+)
+def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
+    """Compare two images by meaning; exit 0 where they are the same, 1 where they differ.
+
+    The order of records, numbers of the string table and compression do not count. Below a renamed directory, and
+    below a deleted one that snapshots hold, only what changed itself is listed.
+
+    \b
+    Example: checkpointer image diff fsimage_0000000000000000042 fsimage_0000000000000000099
+    """
+    with (
+        ImageFile.open(first, verify_md5=False, allow_unknown_layout=True) as a,
+        ImageFile.open(second, verify_md5=False, allow_unknown_layout=True) as b,
+        ProgressObserver(show=True) as observer,
+    ):
+        comparison = ImageComparison(a, b)
+        observer.phase("compare", min(comparison.inodes))
+        counts: Counter[str] = Counter()
+        shown: list[Difference] = []
+        for difference in comparison.differences(observer.advance):
+            counts[f"{difference.topic.value} {difference.kind.value}"] += 1
+            if not limit or len(shown) < limit:
+                shown.append(comparison.named(difference))
+    if as_json:
+        total = counts.total()
+        listed = [_as_json(difference) for difference in shown]
+        echo_json({"same": not total, "total": total, "counts": counts, "differences": listed})
+    else:
+        _print(shown, counts, comparison.inodes)
+    if counts:
+        sys.exit(_DIFFERENT)
+
+
+def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int]) -> None:
+    for difference in shown:
+        click.echo(_line(difference))
+    if not counts:
+        click.echo(f"the same: {inodes[0]} inodes")
+        return
+    if left := counts.total() - len(shown):
+        click.echo(f"... and {left} more; --limit 0 prints all")
+    click.echo(f"{counts.total()} differences: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+
+
+def _line(difference: Difference) -> str:
+    parts = [f"{difference.kind.value:<8}", difference.topic.value, _text(difference.subject)]
+    if difference.detail:
+        parts.append(f"({_text(difference.detail)})")
+    if difference.attribute:
+        parts.append(f"{difference.attribute}:")
+    if difference.kind in (Kind.CHANGED, Kind.RENAMED):
+        parts.append(f"{_value(difference.old)} -> {_value(difference.new)}")
+    elif (value := difference.old or difference.new) is not None:
+        parts.append(f"[{_value(value)}]")
+    return " ".join(filter(None, parts))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        value = f"[{', '.join(map(str, value))}]"
+    text = _text(str(value))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+
+
+def _text(value: str) -> str:
+    """On one line: what is not printable is escaped."""
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in value)
+
+
+def _as_json(difference: Difference) -> dict[str, Any]:
+    content = {
+        "topic": difference.topic.value,
+        "kind": difference.kind.value,
+        "subject": difference.subject,
+        "attribute": difference.attribute,
+        "old": difference.old,
+        "new": difference.new,
+        "inode": difference.inode_id,
+        "detail": difference.detail,
+    }
+    return {name: value for name, value in content.items() if value not in (None, "")}

@@ -1,0 +1,67 @@
+"""Text that a command prints, or writes to a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably
+from image_format.errors import ImageStorageError
+
+__all__ = ["check_output", "emit"]
+
+_CHUNK = 1 << 16
+
+
+def check_output(output: Path | None, source: Path, *, force: bool) -> None:
+    """Refuse an output file that exists, and always the file that is read.
+
+    Raises:
+        click.BadParameter: the file must not be written.
+    """
+    if output is None or not output.exists():
+        return
+    if output.samefile(source):
+        raise click.BadParameter(f"{output} is the file to read", param_hint="--output")
+    if not force:
+        raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
+
+
+def emit(pieces: Iterable[str], output: Path | None) -> None:
+    """Print `pieces`, or put them as UTF-8 into `output` by way of a temporary file beside it.
+
+    Raises:
+        ImageStorageError: the file cannot be written; what was there before is as it was.
+    """
+    if output is None:
+        for chunk in _chunks(pieces):
+            click.echo(chunk, nl=False)
+        return
+    temporary = output.with_name(output.name + TEMPORARY_SUFFIX)
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as out:
+            out.writelines(_chunks(pieces))
+            out.flush()
+            os.fsync(out.fileno())
+        rename_durably(temporary, output)
+    except OSError as error:
+        hint = "Free space, or name another --output."
+        raise ImageStorageError(f"cannot write {output}: {error}", hint=hint) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _chunks(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in fewer and larger pieces."""
+    waiting: list[str] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _CHUNK:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    yield "".join(waiting)

@@ -1,0 +1,91 @@
+"""One difference between two images, and the comparison of attribute tables that yields it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+__all__ = ["Attributes", "Difference", "Kind", "Topic", "changed_attributes", "compare_tables"]
+
+Attributes = Mapping[str, Any]
+"""Attributes of something by name; values are None, numbers, booleans, text or lists of text."""
+_K = TypeVar("_K", int, str)
+
+
+class Kind(Enum):
+    """What happened between the first image and the second."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+
+
+class Topic(Enum):
+    """What differs."""
+
+    COUNTER = "counter"
+    ERASURE_CODING_POLICY = "erasure coding policy"
+    INODE = "inode"
+    DIRECTORY_ENTRY = "directory entry"
+    REFERENCE = "reference"
+    SNAPSHOTTABLE_DIRECTORY = "snapshottable directory"
+    SNAPSHOT = "snapshot"
+    SNAPSHOT_DIFF = "snapshot diff"
+    LEASE = "lease"
+    MASTER_KEY = "master key"
+    TOKEN = "delegation token"
+    CACHE_POOL = "cache pool"
+    CACHE_DIRECTIVE = "cache directive"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference.
+
+    Attributes:
+        topic: what kind of thing differs.
+        kind: how.
+        subject: which one; a path, a name or a number.
+        attribute: for CHANGED, which attribute; else "".
+        old, new: its values, None for an absent one; of RENAMED the paths.
+        inode_id: of the inode it is about, None where it is about none.
+        detail: what else tells it from others of the same subject, or "".
+    """
+
+    topic: Topic
+    kind: Kind
+    subject: str
+    attribute: str = ""
+    old: Any = None
+    new: Any = None
+    inode_id: int | None = None
+    detail: str = ""
+
+
+def changed_attributes(
+    topic: Topic, subject: str, old: Attributes, new: Attributes, *, inode_id: int | None = None, detail: str = ""
+) -> Iterator[Difference]:
+    """A difference for each attribute whose values differ; an absent attribute is None."""
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            yield Difference(topic, Kind.CHANGED, subject, name, old.get(name), new.get(name), inode_id, detail)
+
+
+def compare_tables(topic: Topic, old: Mapping[_K, Attributes], new: Mapping[_K, Attributes]) -> Iterator[Difference]:
+    """Differences of two tables of things by key, in the order of the keys; `inode` names the inode it is about."""
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        inode_id = (after or before or {}).get("inode")
+        if before is None:
+            yield Difference(topic, Kind.ADDED, str(key), new=_text(after or {}), inode_id=inode_id)
+        elif after is None:
+            yield Difference(topic, Kind.REMOVED, str(key), old=_text(before), inode_id=inode_id)
+        else:
+            yield from changed_attributes(topic, str(key), before, after, inode_id=inode_id)
+
+
+def _text(attributes: Attributes) -> str:
+    return ", ".join(f"{name}={value}" for name, value in attributes.items() if value not in (None, "", []))

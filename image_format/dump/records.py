@@ -1,0 +1,196 @@
+"""All records of an image, decoded one after another, section by section (fsimage.proto)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+
+from image_format.errors import RecordError
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.summary import is_sub_section
+from image_format.varint import iter_records, parse_message
+
+__all__ = ["PROGRESS_STEP", "SECTION_ORDER", "Caches", "DirectoryDiffs", "FileDiffs", "ImageRecords", "Secrets"]
+
+SECTION_ORDER = (
+    "NS_INFO",
+    "STRING_TABLE",
+    "ERASURE_CODING",
+    "INODE",
+    "INODE_REFERENCE",
+    "SNAPSHOT",
+    "INODE_DIR",
+    "FILES_UNDERCONSTRUCTION",
+    "SNAPSHOT_DIFF",
+    "SECRET_MANAGER",
+    "CACHE_MANAGER",
+)
+"""The order in which a NameNode loads sections, whatever their order in the file."""
+_NEVER_WRITTEN = "EXTENDED_ACL"
+PROGRESS_STEP = 8192
+_M = TypeVar("_M", bound=Message)
+
+
+class FileDiffs(NamedTuple):
+    """The snapshot diffs of one file, newest first."""
+
+    inode_id: int
+    diffs: list[pb.FileDiff]
+
+
+class DirectoryDiffs(NamedTuple):
+    """The snapshot diffs of one directory, newest first, each with the names of its created list."""
+
+    inode_id: int
+    diffs: list[tuple[pb.DirectoryDiff, list[bytes]]]
+
+
+class Secrets(NamedTuple):
+    """The SECRET_MANAGER section."""
+
+    header: pb.SecretManagerSection
+    keys: list[pb.DelegationKey]
+    tokens: list[pb.PersistToken]
+
+
+class Caches(NamedTuple):
+    """The CACHE_MANAGER section."""
+
+    header: pb.CacheManagerSection
+    pools: list[pb.CachePoolInfoProto]
+    directives: list[pb.CacheDirectiveInfoProto]
+
+
+class ImageRecords:
+    """Decodes the sections of an image in turn, one record at a time; an absent section has no records.
+
+    Every method reads its section anew and raises RecordError where a record is damaged or missing.
+
+    Args:
+        image: opened image.
+        progress: told every `PROGRESS_STEP` inodes, and at the end, how many `inodes` has decoded.
+    """
+
+    def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
+        self.image = image
+        self._progress = progress
+        present = [entry.name for entry in image.sections if not is_sub_section(entry.name)]
+        self.sections = [name for name in SECTION_ORDER if name in present]
+        self.unknown_sections = [name for name in present if name not in (*SECTION_ORDER, _NEVER_WRITTEN)]
+
+    def erasure_coding(self) -> pb.ErasureCodingSection:
+        return _Cursor(self.image, "ERASURE_CODING").head(pb.ErasureCodingSection())
+
+    def inode_header(self) -> pb.INodeSection:
+        return _Cursor(self.image, "INODE").head(pb.INodeSection())
+
+    def inodes(self) -> Iterator[pb.INode]:
+        """Every inode in the order of the file.
+
+        Raises:
+            RecordError: also where the section's header counts another number of inodes.
+        """
+        cursor = _Cursor(self.image, "INODE")
+        expected = cursor.head(pb.INodeSection()).numInodes
+        count = 0
+        for inode in cursor.rest(pb.INode):
+            yield inode
+            count += 1
+            if self._progress is not None and count % PROGRESS_STEP == 0:
+                self._progress(count)
+        if count != expected:
+            text = f"header counts {expected} inodes, found {count}"
+            raise self.image.place("INODE").error(RecordError, text, 0)
+        if self._progress is not None:
+            self._progress(count)
+
+    def references(self) -> Iterator[pb.INodeReference]:
+        return _Cursor(self.image, "INODE_REFERENCE").rest(pb.INodeReference)
+
+    def directories(self) -> Iterator[pb.DirEntry]:
+        return _Cursor(self.image, "INODE_DIR").rest(pb.DirEntry)
+
+    def files_under_construction(self) -> Iterator[pb.FileUnderConstructionEntry]:
+        return _Cursor(self.image, "FILES_UNDERCONSTRUCTION").rest(pb.FileUnderConstructionEntry)
+
+    def snapshot_header(self) -> pb.SnapshotSection:
+        return _Cursor(self.image, "SNAPSHOT").head(pb.SnapshotSection())
+
+    def snapshots(self) -> Iterator[pb.Snapshot]:
+        cursor = _Cursor(self.image, "SNAPSHOT")
+        header = cursor.head(pb.SnapshotSection())
+        for _ in range(header.numSnapshots):
+            yield cursor.next(pb.Snapshot)
+
+    def snapshot_diffs(self) -> Iterator[FileDiffs | DirectoryDiffs]:
+        for _, _, diffs in self.located_snapshot_diffs():
+            yield diffs
+
+    def located_snapshot_diffs(self, offset: int = 0) -> Iterator[tuple[int, int, FileDiffs | DirectoryDiffs]]:
+        """(offset, end, diffs) for each inode from `offset` of the section on, where a DiffEntry must stand."""
+        cursor = _Cursor(self.image, "SNAPSHOT_DIFF", offset)
+        for entry in cursor.rest(pb.DiffEntry):
+            start, diffs = cursor.offset, self._diffs(cursor, entry)
+            yield start, cursor.end, diffs
+
+    @staticmethod
+    def _diffs(cursor: _Cursor, entry: pb.DiffEntry) -> FileDiffs | DirectoryDiffs:
+        if entry.type == pb.DiffEntry.FILEDIFF:
+            return FileDiffs(entry.inodeId, [cursor.next(pb.FileDiff) for _ in range(entry.numOfDiff)])
+        return DirectoryDiffs(entry.inodeId, [_directory_diff(cursor) for _ in range(entry.numOfDiff)])
+
+    def secrets(self) -> Secrets:
+        cursor = _Cursor(self.image, "SECRET_MANAGER")
+        header = cursor.head(pb.SecretManagerSection())
+        keys = [cursor.next(pb.DelegationKey) for _ in range(header.numKeys)]
+        return Secrets(header, keys, [cursor.next(pb.PersistToken) for _ in range(header.numTokens)])
+
+    def caches(self) -> Caches:
+        cursor = _Cursor(self.image, "CACHE_MANAGER")
+        header = cursor.head(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0))
+        pools = [cursor.next(pb.CachePoolInfoProto) for _ in range(header.numPools)]
+        return Caches(header, pools, [cursor.next(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives)])
+
+
+def _directory_diff(cursor: _Cursor) -> tuple[pb.DirectoryDiff, list[bytes]]:
+    diff = cursor.next(pb.DirectoryDiff)
+    return diff, [cursor.next(pb.CreatedListEntry).name for _ in range(diff.createdListSize)]
+
+
+class _Cursor:
+    """Reads a section's records in turn, each as the message that the caller expects there.
+
+    Attributes:
+        offset, end: of the record read last.
+    """
+
+    def __init__(self, image: ImageFile, name: str, offset: int = 0) -> None:
+        section = image.section(name)
+        self.offset = self.end = offset
+        self._empty = section is None or section.size == 0
+        if section is not None:
+            self._place = image.place(name)
+            self._records = iter_records(section.data, offset, self._place)
+
+    def head(self, absent: _M) -> _M:
+        """The section's first record, `absent` where the section is missing or empty."""
+        return absent if self._empty else self.next(type(absent))
+
+    def next(self, kind: type[_M]) -> _M:
+        record = next(self._records, None)
+        if record is None:
+            text = f"the section ends where a {kind.DESCRIPTOR.name} is expected"
+            raise self._place.error(RecordError, text, self.end)
+        self.offset, self.end = record.offset, record.end
+        return parse_message(kind, record, self._place)
+
+    def rest(self, kind: type[_M]) -> Iterator[_M]:
+        """All records that are left; others may be taken by `next` in between."""
+        if self._empty:
+            return
+        for record in self._records:
+            self.offset, self.end = record.offset, record.end
+            yield parse_message(kind, record, self._place)

@@ -1,0 +1,60 @@
+"""Recorded images with the XML that Hadoop's own viewer printed of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from image_format.dump.records import ImageRecords
+from image_format.dump.xml_dump import XmlForm, dump_xml
+from image_format.reader import ImageFile
+from tests.image_format.image_support import RECORDED
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """One image of a case and the viewer's XML file of it."""
+
+    xml: Path
+
+    @property
+    def case(self) -> Path:
+        return self.xml.parent
+
+    @property
+    def image(self) -> Path:
+        side = self.xml.name.removeprefix("oiv_").removesuffix(".xml.gz")
+        return next(path for path in (self.case / side).glob("fsimage_*") if path.suffix != ".md5")
+
+    @property
+    def id(self) -> str:
+        return str(self.xml.relative_to(RECORDED)).removesuffix(".xml.gz")
+
+    @property
+    def form(self) -> XmlForm:
+        """Of the release whose viewer it was, which for images before an upgrade is not the one that wrote them."""
+        return XmlForm.RELEASE_2 if "hadoop-2.7.3" in str(self.xml) else XmlForm.RELEASE_3
+
+    @property
+    def complete(self) -> bool:
+        """Whether the viewer came to the image's end."""
+        return json.loads((self.case / "case.json").read_text()).get("verdict", {}).get("oiv_xml_rc", 0) == 0
+
+    def expected(self) -> str:
+        return gzip.decompress(self.xml.read_bytes()).decode("utf-8")
+
+
+def recorded_views(*, large: bool) -> list[Viewed]:
+    found = [Viewed(path) for path in sorted(RECORDED.rglob("oiv_*.xml.gz"))]
+    return [view for view in found if view.complete and (large or "medium-" not in view.id)]
+
+
+def open_image(path: Path) -> ImageFile:
+    return ImageFile.open(path, verify_md5=False, allow_unknown_layout=True)
+
+
+def xml_of(path: Path, form: XmlForm | None = None) -> str:
+    with open_image(path) as image:
+        return "".join(dump_xml(ImageRecords(image), form))
