@@ -1,43 +1,141 @@
-"""`checkpointer image verify`: whether an fsimage is whole."""
+"""`checkpointer image verify`: whether an fsimage is consistent, and a repaired copy of one that is not."""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from checkpointer.cli.output import echo_json, json_option
-from checkpointer.merge import load_image
-from image_format.reader import ImageFile
+from image_format.errors import ImageFormatError
+from image_format.md5_file import md5_path
+from image_format.verify.catalogue import Severity
+from image_format.verify.checker import Progress, Verification, verify_image
+from image_format.verify.repair import Repair, repair_image
 
 _IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_NEW = click.Path(dir_okay=False, path_type=Path)
+_LISTED = 20
+_HINT = "Run it again with --repair OUT to write a repaired copy, or use an intact copy of the image."
 
 
 @click.command("verify")
 @click.argument("path", metavar="FSIMAGE", type=_IMAGE)
+@click.option("--repair", "output", metavar="OUT", type=_NEW, help="Write a repaired copy, OUT.md5 and a report.")
+@click.option("--report", metavar="FILE", type=_NEW, help="Where the report goes (default: OUT.report.json).")
+@click.option("--drop-unreachable", is_flag=True, help="Drop unreachable inodes instead of attaching to /lost+found.")
+@click.option("--force", is_flag=True, help="Replace an existing OUT and report.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=_LISTED,
+    show_default=True,
+    help="Findings listed of each kind; all are counted, and the report has all.",
+)
 @json_option
-def command(path: Path, as_json: bool) -> None:
-    """Check digest, trailer, sections and every inode record's frame; exit 3 where the image is damaged.
+def command(
+    path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
+) -> None:
+    """Check an image and everything in it: digest, frame, each record, and whether they fit together.
+
+    Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, or beyond repair; then nothing
+    is written. The image itself is never changed. docs/verify.md lists the codes and what a repair does about each.
 
     \b
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
+             checkpointer image verify fsimage_0000000000000000042 --repair mended/fsimage_0000000000000000042
     """
-    with ImageFile.open(path) as image:
-        loaded = load_image(image)
-        index = loaded.index
-        for directory_id in index.directory_ids.tolist():
-            index.check_directory(directory_id)
-        content = {
-            "file": str(path),
-            "valid": True,
-            "txid": image.txid,
-            "inodes": index.slot_count,
-            "directoriesWithChildren": int(index.directory_ids.size),
-        }
-    if as_json:
-        echo_json(content)
+    if output is None:
+        if report is not None or drop_unreachable or force:
+            raise click.UsageError("--report, --drop-unreachable and --force go with --repair")
+        with _progress(show=not as_json) as progress:
+            found = verify_image(path, limit=limit, progress=progress)
+        _show_findings(found, as_json=as_json)
         return
-    click.echo(
-        f"{path}: valid; txid {content['txid']}, {content['inodes']} inodes, "
-        f"{content['directoriesWithChildren']} directories with children"
-    )
+    target = report or output.with_name(output.name + ".report.json")
+    _check_targets(path, output, target, force=force)
+    with _progress(show=not as_json) as progress:
+        done = repair_image(path, output, target, drop=drop_unreachable, progress=progress)
+    _show_repair(done, target, limit, as_json=as_json)
+
+
+def _check_targets(path: Path, output: Path, report: Path, *, force: bool) -> None:
+    """Neither the image nor its digest file is overwritten, nor anything else without --force."""
+    sources = {path.resolve(), md5_path(path).resolve()}
+    targets = [output, md5_path(output), report]
+    if sources & {target.resolve() for target in targets}:
+        raise click.UsageError("an image is not repaired in place; give OUT another name or directory")
+    if len({target.resolve() for target in targets}) < len(targets):
+        raise click.UsageError("the report must not be the image or its digest file")
+    existing = [str(target) for target in targets if target.exists()]
+    if existing and not force:
+        raise click.UsageError(f"{', '.join(existing)} exists already; --force replaces it")
+
+
+@contextmanager
+def _progress(*, show: bool) -> Iterator[Progress | None]:
+    """The current step on a terminal, nothing elsewhere."""
+    if not (show and sys.stderr.isatty()):
+        yield None
+        return
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
+
+
+def _show_findings(found: Verification, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(found.as_dict())
+    else:
+        for finding in found.findings.listed:
+            click.echo(str(finding))
+        _echo_unlisted(found.findings.counts, Counter(finding.code for finding in found.findings.listed))
+        if found.valid:
+            click.echo(
+                f"{found.path}: valid; txid {found.txid}, {found.inodes} inodes, "
+                f"{found.directories} directories with children"
+            )
+    if not found.valid:
+        severities = found.findings.severities
+        errors, warnings = severities[Severity.ERROR], severities[Severity.WARNING]
+        raise ImageFormatError(
+            f"the image has {errors} errors and {warnings} warnings", file=str(found.path), hint=_HINT
+        )
+
+
+def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> None:
+    counts = Counter(finding.code for finding in done.changes)
+    if as_json:
+        echo_json(
+            {
+                "file": str(done.source),
+                "repaired": done.output is not None,
+                "output": done.output,
+                "report": None if done.output is None else report,
+                "txid": done.txid,
+                "md5": done.md5 or None,
+                "changes": sum(counts.values()),
+                "counts": dict(sorted(counts.items())),
+                "left": len(done.left),
+            }
+        )
+        return
+    if done.output is None:
+        click.echo(f"{done.source}: nothing to repair, nothing written")
+        return
+    shown: Counter[str] = Counter()
+    for finding in done.changes:
+        if shown[finding.code] < limit:
+            shown[finding.code] += 1
+            click.echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
+    _echo_unlisted(counts, shown)
+    click.echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
+
+
+def _echo_unlisted(counts: Counter[str], listed: Counter[str]) -> None:
+    for code, count in sorted((counts - listed).items()):
+        click.echo(f"… and {count} more {code}")

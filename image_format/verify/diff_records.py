@@ -1,0 +1,75 @@
+"""Records of SNAPSHOT_DIFF: a DiffEntry, its diffs, and the created names behind each directory diff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from image_format.errors import Place
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited, parse_message, read_record
+
+__all__ = ["Diff", "DiffBlock", "encode_block", "read_block"]
+
+M = TypeVar("M", bound=Message)
+Diff = pb.FileDiff | pb.DirectoryDiff
+
+
+@dataclass
+class DiffBlock:
+    """What SNAPSHOT_DIFF says of one inode.
+
+    Attributes:
+        start, end: offsets in the section.
+        diffs: newest first.
+        created: the created names of each diff; none for a file's.
+    """
+
+    start: int
+    end: int
+    header: pb.DiffEntry
+    diffs: list[Diff]
+    created: list[list[pb.CreatedListEntry]]
+
+
+class _Reader:
+    def __init__(self, data: memoryview, start: int, place: Place) -> None:
+        self._data, self._place, self.position = data, place, start
+
+    def read(self, kind: type[M]) -> M:
+        record = read_record(self._data, self.position, self._place)
+        self.position = record.end
+        return parse_message(kind, record, self._place)
+
+
+def read_block(data: memoryview, start: int, end: int, place: Place) -> DiffBlock:
+    """Decode the DiffEntry at `start` and what belongs to it; `end` is where the next one starts.
+
+    Raises:
+        RecordError: a record is no such message.
+    """
+    reader = _Reader(data, start, place)
+    block = DiffBlock(start, end, reader.read(pb.DiffEntry), [], [])
+    for _ in range(block.header.numOfDiff):
+        if block.header.type == pb.DiffEntry.FILEDIFF:
+            block.diffs.append(reader.read(pb.FileDiff))
+            block.created.append([])
+        else:
+            diff = reader.read(pb.DirectoryDiff)
+            block.diffs.append(diff)
+            block.created.append([reader.read(pb.CreatedListEntry) for _ in range(diff.createdListSize)])
+    return block
+
+
+def encode_block(block: DiffBlock) -> bytes:
+    """The block's records, its counts set to what it holds."""
+    block.header.numOfDiff = len(block.diffs)
+    parts = [encode_delimited(block.header)]
+    for diff, created in zip(block.diffs, block.created, strict=True):
+        if isinstance(diff, pb.DirectoryDiff) and (created or diff.createdListSize):
+            diff.createdListSize = len(created)
+        parts.append(encode_delimited(diff))
+        parts += map(encode_delimited, created)
+    return b"".join(parts)

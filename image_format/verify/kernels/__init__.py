@@ -1,0 +1,1 @@
+"""Compiled walks over whole sections; each fills arrays that the checks read."""

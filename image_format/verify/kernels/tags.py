@@ -1,0 +1,39 @@
+"""Tags and names of records, for the kernels of verification."""
+
+from __future__ import annotations
+
+from image_format.kernels.jit import inlined
+from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
+
+__all__ = ["read_tag", "record_name"]
+
+_MAX_TAG = (1 << 32) - 1
+
+
+@inlined
+def read_tag(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """`read_varint` for a tag, for which 0 to 7 (no field's) and more than 32 bits are damage, too."""
+    tag, pos = read_varint(buf, pos, end)
+    if tag < 8 or tag > _MAX_TAG:
+        return tag, VARINT_ERROR
+    return tag, pos
+
+
+@inlined
+def record_name(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(start, size) of INode.name (or any field 3 of bytes) in the delimited record at `offset`."""
+    length, pos = read_varint(buf, offset, buf.size)
+    end = pos + length
+    start = pos
+    size = 0
+    while pos < end:
+        tag, pos = read_tag(buf, pos, end)
+        if pos < 0:
+            break
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            break
+        if tag == 26:
+            size, start = read_varint(buf, pos, end)
+        pos = stop
+    return start, size

@@ -1,0 +1,34 @@
+"""Writes an image again with the cuts of a repair applied, everything else byte for byte as it was."""
+
+from __future__ import annotations
+
+from image_format.summary import is_sub_section
+from image_format.verify.fixes import Fixes, spliced
+from image_format.verify.frame import Frame
+from image_format.writer import ImageWriter, Sink
+
+__all__ = ["write_fixed"]
+
+
+def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
+    """Write the image to `sink`: sections in the summary's order, those without cuts as they are stored.
+
+    Entries of sub-sections are left out: they describe the old records, and a NameNode loads without them.
+
+    Raises:
+        CodecError: a section that changes cannot be decompressed.
+    """
+    writer = ImageWriter(sink, frame.layout_version, frame.codec, template=frame.summary)
+    for entry in frame.sections:
+        if is_sub_section(entry.name):
+            continue
+        cuts = fixes.cuts.get(entry.name)
+        if not cuts:
+            writer.copy_section(entry.name, frame.stored(entry))
+            continue
+        data = frame.section(entry.name)
+        assert data is not None
+        with writer.section(entry.name) as section:
+            for piece in spliced(data.data, cuts):
+                section.write(piece)
+    writer.finish()

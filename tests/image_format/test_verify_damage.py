@@ -1,0 +1,66 @@
+"""Every kind of damage is found where it is, repaired, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from verify_damage import DAMAGES, Damage
+from verify_support import Model, imgcmp, inode_records, record_offsets, recorded, shown
+
+from image_format.verify.catalogue import CODES
+from image_format.verify.checker import verify_image
+from image_format.verify.repair import repair_image
+
+pytestmark = pytest.mark.recorded
+
+# what cannot be made by changing messages has tests of its own
+ELSEWHERE = {
+    *(code for code in CODES if code.startswith(("frame-", "digest-", "section-"))),
+    "txid-name",
+    "sub-section",
+    "record-damaged",
+    "string-mask",
+    "inode-root",
+    "inode-policy",
+}
+STAYS = {"inode-id", "diff-root-other", "diff-snapshot", "diff-size"}
+
+
+def test_every_code_has_its_damage() -> None:
+    assert {each.code for each in DAMAGES} == set(CODES) - ELSEWHERE
+
+
+@pytest.mark.parametrize("each", DAMAGES, ids=lambda each: each.id)
+def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
+    model = Model(recorded(each.case))
+    inode = each.mutate(model)
+    damaged = model.save(tmp_path / "damaged")
+    found = verify_image(damaged).findings
+    mine = [finding for finding in found.listed if finding.code == each.code]
+    assert mine, shown(found.listed)
+    others = {finding.code for finding in found.listed} - {each.code} - each.also - STAYS
+    assert not others, shown(found.listed)
+    for finding in mine:
+        if finding.offset is not None:
+            assert finding.offset in record_offsets(damaged, finding.section)
+    if isinstance(inode, int):
+        assert inode in {finding.inode for finding in mine}
+
+    output = tmp_path / "mended" / damaged.name
+    output.parent.mkdir()
+    done = repair_image(damaged, output, tmp_path / "report.json")
+    if done.output is None:
+        assert each.code in STAYS or all(not finding.wants_repair for finding in mine)
+        assert list(output.parent.iterdir()) == []
+        return
+    after = verify_image(output).findings
+    assert after.clean, shown(after.listed)
+    assert not {finding.code for finding in after.listed} - STAYS
+    original = recorded(each.case)
+    if each.restored:
+        differences = imgcmp.compare(imgcmp.Image(str(original)), imgcmp.Image(str(output)))
+        assert differences == []
+    before, now = inode_records(damaged), inode_records(output)
+    changed = {number for number in before if now.get(number) != before[number]}
+    assert changed <= {finding.inode for finding in done.changes}
