@@ -19,8 +19,10 @@ Buffer = bytes | bytearray | memoryview
 _LENGTH = Struct(">i")
 # Below what the smallest buffer of a Hadoop reader (256 KiB less its overhead) can take.
 _BLOCK = 64 * 1024
+# What a chunk gives at most for each of its bytes, and beside that: a damaged length takes no more memory.
+_SNAPPY_RATIO = 22
 _LZ4_RATIO = 255
-_LZ4_SLACK = 64
+_SLACK = 64
 
 
 def compress_snappy(block: Buffer) -> bytes:
@@ -29,8 +31,8 @@ def compress_snappy(block: Buffer) -> bytes:
 
 def expand_snappy(chunk: Buffer, limit: int) -> bytes:
     """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
-    if cramjam.snappy.decompress_raw_len(chunk) > limit:
-        raise ValueError("it is longer than its block")
+    if cramjam.snappy.decompress_raw_len(chunk) > _room(chunk, limit, _SNAPPY_RATIO):
+        raise ValueError("it is longer than its block, or than its bytes can give")
     return bytes(cramjam.snappy.decompress_raw(chunk))
 
 
@@ -40,11 +42,14 @@ def compress_lz4(block: Buffer) -> bytes:
 
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
     """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
-    # No chunk gives more than this, so a damaged block length takes no more memory.
-    room = bytearray(min(limit, _LZ4_RATIO * len(chunk) + _LZ4_SLACK))
+    room = bytearray(_room(chunk, limit, _LZ4_RATIO))
     # The call that returns new bytes would fill them up with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
     return bytes(memoryview(room)[:size])
+
+
+def _room(chunk: Buffer, limit: int, ratio: int) -> int:
+    return min(limit, ratio * len(chunk) + _SLACK)
 
 
 class BlockCompressor:

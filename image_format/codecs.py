@@ -19,7 +19,17 @@ from image_format.block_codecs import (
 from image_format.errors import CodecError, UnsupportedCodecError
 from image_format.stream_codecs import Bzip2Compressor, Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
 
-__all__ = ["CODECS", "Buffer", "Codec", "Compressor", "Decompressor", "find_codec", "register_codec"]
+__all__ = [
+    "CODECS",
+    "CODEC_SHORT_NAMES",
+    "Buffer",
+    "Codec",
+    "Compressor",
+    "Decompressor",
+    "codec_class_name",
+    "find_codec",
+    "register_codec",
+]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -151,6 +161,33 @@ def find_codec(name: str, file: str = "") -> Codec:
         known = ", ".join(filter(None, CODECS))
         raise UnsupportedCodecError(f"codec {name} is not supported; known are {known}", file=file)
     return codec
+
+
+CODEC_SHORT_NAMES = {
+    "none": "",
+    "default": _PACKAGE + "DefaultCodec",
+    "deflate": _PACKAGE + "DeflateCodec",
+    "gzip": _PACKAGE + "GzipCodec",
+    "bzip2": _PACKAGE + "BZip2Codec",
+    "snappy": _PACKAGE + "SnappyCodec",
+    "lz4": _PACKAGE + "Lz4Codec",
+    "zstd": _PACKAGE + "ZStandardCodec",
+}
+
+
+def codec_class_name(name: str) -> str:
+    """Hadoop's class name for a short name such as "gzip" ("none" gives ""), or a class name as it is.
+
+    Raises:
+        UnsupportedCodecError: neither is known.
+    """
+    chosen = CODEC_SHORT_NAMES.get(name.lower(), name)
+    if chosen not in CODECS or not name:
+        known = ", ".join(CODEC_SHORT_NAMES)
+        raise UnsupportedCodecError(
+            f"codec {name!r} is not known", hint=f"Name one of {known}, or Hadoop's class name of one of them."
+        )
+    return chosen
 
 
 register_codec("", _Identity, _Identity)

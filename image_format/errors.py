@@ -21,6 +21,7 @@ __all__ = [
     "TransactionIdError",
     "TruncatedImageError",
     "UnsupportedCodecError",
+    "UnsupportedConversionError",
     "UnsupportedLayoutError",
 ]
 
@@ -100,6 +101,15 @@ class UnsupportedLayoutError(ImageFormatError):
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = "Let a NameNode of the release that wrote the image make the checkpoint."
+
+
+class UnsupportedConversionError(ImageFormatError):
+    """An image holds what the layout it is to be converted to has no place for."""
+
+    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    default_hint: ClassVar[str] = (
+        "Keep the image at its own layout, or remove what is named on a NameNode and save the namespace again."
+    )
 
 
 class UnsupportedCodecError(ImageFormatError):

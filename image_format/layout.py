@@ -1,4 +1,9 @@
-"""Layout versions of the NameNode (NameNodeLayoutVersion): what came with which, and which we handle."""
+"""Layout versions of the NameNode (NameNodeLayoutVersion): what came with which, and which we handle.
+
+`check_readable` holds for opening an image or a storage directory, `check_supported` for merging and converting one.
+Both refuse versions newer than the newest known one unless the caller allows them: looking at an image, copying it and
+verifying a received one always do, a merge only when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ __all__ = [
     "LayoutVersion",
     "check_readable",
     "check_supported",
+    "is_unknown",
     "supports",
 ]
 
@@ -53,6 +59,11 @@ def supports(feature: LayoutVersion, layout_version: int) -> bool:
     return layout_version <= feature
 
 
+def is_unknown(layout_version: int) -> bool:
+    """Whether a version is newer than every one we know."""
+    return layout_version < NEWEST_LAYOUT
+
+
 def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool = False) -> None:
     """Refuse an image whose sections cannot be listed.
 
@@ -70,10 +81,12 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
             file=file,
             hint="Start the NameNode of a newer release with -upgrade once; it saves the image anew.",
         )
-    if layout_version < NEWEST_LAYOUT and not allow_unknown:
+    if is_unknown(layout_version) and not allow_unknown:
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is newer than the newest known one ({NEWEST_LAYOUT.value})",
             file=file,
+            hint="Let a NameNode of the release that wrote it make the checkpoint; `checkpointer merge "
+            "--allow-unknown-layout` copies what it does not know and stops at edits of it.",
         )
 
 
@@ -89,4 +102,5 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
             f"layout version {layout_version} is older than the oldest that can be merged "
             f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
             file=file,
+            hint="Start the NameNode of a newer release with -upgrade once; it saves the image anew.",
         )

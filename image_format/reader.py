@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import mmap
 import os
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.string_table import StringTable
+from image_format.sub_sections import sub_section_faults, sub_sections_of, tiles
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.varint import Record, iter_records, parse_message, read_record
 
@@ -36,6 +38,7 @@ __all__ = ["REQUIRED_SECTIONS", "ImageFile"]
 
 REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
 _SLICE = 8 * 1024 * 1024
+_LOG = logging.getLogger(__name__)
 
 
 class ImageFile:
@@ -77,6 +80,8 @@ class ImageFile:
     ) -> ImageFile:
         """Map the file and check frame, layout version, codec, required sections, txid and, at last, MD5.
 
+        Sections are read by their own entries; sub-sections that do not fit them are only logged.
+
         Args:
             path: of the image.
             verify_md5: compare the file with its `.md5` side file, which must exist; reads the whole file.
@@ -93,6 +98,8 @@ class ImageFile:
         for name in REQUIRED_SECTIONS:
             image._entry(name)
         image._check_txid()
+        for fault in sub_section_faults(image.sections):
+            _LOG.warning("%s: %s; a NameNode that loads in parallel cannot use them", path, fault)
         if verify_md5:
             image.verify_md5()
         return image
@@ -157,6 +164,10 @@ class ImageFile:
         """The bytes of a section or sub-section as they lie in the file, compressed when the image is."""
         return self._bytes()[entry.offset : entry.end].data
 
+    def file_bytes(self) -> memoryview:
+        """The whole file as it is, gaps between sections included."""
+        return self._bytes().data
+
     def place(self, name: str) -> Place:
         """Where the bytes of a section come from, for errors about them."""
         return Place(str(self.path), name, None if self.codec else self._entry(name).offset)
@@ -195,6 +206,9 @@ class ImageFile:
         return StringTable(self.section_bytes("STRING_TABLE"), self.place("STRING_TABLE"))
 
     def _check_txid(self) -> None:
+        if self.txid >> 63:
+            text = f"its NS_INFO says transaction {self.txid}, which no edit log reaches"
+            raise TransactionIdError(text, file=str(self.path), section="NS_INFO")
         named = parse_image(self.path.name)
         if named is not None and named.txid != self.txid:
             text = f"the file's name says transaction {named.txid}, its NS_INFO says {self.txid}"
@@ -219,15 +233,21 @@ class ImageFile:
         return self._decompressed[entry.name]
 
     def _decompress(self, entry: Section) -> npt.NDArray[np.uint8]:
-        decompressor = find_codec(self.codec, str(self.path)).decompressor()
-        try:
-            with Spool(self._spool_dir, SPOOL_LIMIT) as spool:
-                for chunk in decompressor.decompress_iter(self.stored_bytes(entry)):
-                    spool.write(chunk)
-                return spool.finish()
-        except CodecError as error:
-            place = Place(str(self.path), entry.name, entry.offset)
-            raise place.error(CodecError, error.detail, error.offset or 0) from error
+        codec = find_codec(self.codec, str(self.path))
+        with Spool(self._spool_dir, SPOOL_LIMIT) as spool:
+            for stream in self._streams(entry):
+                try:
+                    for chunk in codec.decompressor().decompress_iter(self.stored_bytes(stream)):
+                        spool.write(chunk)
+                except CodecError as error:
+                    place = Place(str(self.path), entry.name, stream.offset)
+                    raise place.error(CodecError, error.detail, error.offset or 0) from error
+            return spool.finish()
+
+    def _streams(self, entry: Section) -> tuple[Section, ...]:
+        """The compressed streams of a section: one, or one for each of its sub-sections."""
+        slices = sub_sections_of(self.sections, entry)
+        return slices if slices and tiles(entry, slices) else (entry,)
 
 
 def _map_file(path: Path) -> npt.NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 from image_format.errors import Place, RecordError
@@ -98,6 +99,16 @@ class StringTable:
         space = self._space(kind)
         serial = self._serials.get((space, text))
         return self._append(text, kind, space) if serial is None else serial
+
+    def entries(self) -> Iterator[tuple[StringKind, int, str]]:
+        """(kind, serial, text) of every string, in the table's order; the kind is GLOBAL where maskBits is 0."""
+        for number, text in self._strings.items():
+            space, serial = self._split(number)
+            yield StringKind(space), serial, text
+
+    def find(self, text: str, kind: StringKind) -> int:
+        """The serial of a string, 0 where the table does not have it."""
+        return self._serials.get((self._space(kind), text), 0)
 
     def encode(self) -> bytes:
         """The whole section: the source's entries as they are, then the appended ones."""

@@ -12,7 +12,9 @@ from image_format.errors import (
     RecordError,
     SummaryError,
     TruncatedImageError,
+    UnsupportedLayoutError,
 )
+from image_format.layout import OLDEST_LAYOUT
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.varint import encode_delimited, parse_message, read_record
 
@@ -70,11 +72,20 @@ def check_magic(head: bytes, file: str = "") -> None:
 
     Raises:
         TruncatedImageError: fewer than eight bytes.
+        UnsupportedLayoutError: they are the start of an image from before the protobuf format.
         BadMagicError: they are not HDFSIMG1.
     """
     if len(head) < len(MAGIC):
         raise TruncatedImageError(f"the file has {len(head)} bytes, too few for an fsimage", file=file)
     if head[: len(MAGIC)] != MAGIC:
+        # such an image begins with its layout version
+        layout_version = int(_TRAILER.unpack(head[: _TRAILER.size])[0])
+        if OLDEST_LAYOUT < layout_version < 0:
+            raise UnsupportedLayoutError(
+                f"the image is in the format of Hadoop before 2.4 (layout version {layout_version})",
+                file=file,
+                hint="Start it with the NameNode of a newer Hadoop and -upgrade first; it saves the image anew.",
+            )
         shown = bytes(head[: len(MAGIC)])
         raise BadMagicError(f"the file starts with {shown!r} instead of {MAGIC!r}", file=file, offset=0)
 
@@ -116,12 +127,9 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
     if message.ondiskVersion != ONDISK_VERSION:
         text = f"on-disk version {message.ondiskVersion} is not supported, only {ONDISK_VERSION} is"
         raise SummaryError(text, file=file, offset=base)
-    codec = message.codec
-    if not isinstance(codec, str):
-        raise SummaryError(f"the codec's name {codec!r} is not UTF-8", file=file, offset=base)
     sections = tuple(_section(entry, file, base) for entry in message.sections)
     _check_sections(sections, base, file)
-    return Summary(message, _signed32(message.layoutVersion), codec, sections)
+    return Summary(message, _signed32(message.layoutVersion), message.codec, sections)
 
 
 def parse_file(data: memoryview, file: str = "") -> Summary:
@@ -170,10 +178,9 @@ def encode_trailer(summary: FileSummary) -> bytes:
 
 
 def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
-    name = entry.name
-    if not isinstance(name, str) or not name:
-        raise SummaryError(f"a section has the name {name!r}", file=file, offset=base)
-    return Section(name, entry.offset, entry.length)
+    if not entry.name:
+        raise SummaryError("a section has no name", file=file, offset=base)
+    return Section(entry.name, entry.offset, entry.length)
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from image_format.errors import Place, RecordError
@@ -100,7 +102,7 @@ def parse_message(kind: type[_M], record: Record, place: Place = _NOWHERE) -> _M
     """Parse a record as a message of `kind`, unknown fields kept.
 
     Raises:
-        RecordError: the bytes are no such message, or a required field is absent.
+        RecordError: the bytes are no such message, a required field is absent, or a string is not UTF-8.
     """
     message = kind()
     try:
@@ -108,10 +110,36 @@ def parse_message(kind: type[_M], record: Record, place: Place = _NOWHERE) -> _M
     except DecodeError as error:
         name = kind.DESCRIPTOR.name
         raise place.error(RecordError, f"not a valid {name} message: {error}", record.offset) from error
-    # the parser of Python's protobuf does not ask for required fields
+    # the parser of Python's protobuf does not ask for required fields, and gives text that is not UTF-8 as bytes
     if not message.IsInitialized():
         raise place.error(RecordError, f"{kind.DESCRIPTOR.name} lacks a required field", record.offset)
+    if damaged := _damaged_text(message):
+        raise place.error(RecordError, f"{damaged} is not UTF-8", record.offset)
     return message
+
+
+@functools.cache
+def _fields_with_text(kind: Descriptor) -> tuple[FieldDescriptor, ...]:
+    """The fields of a message that are strings, or messages with strings somewhere in them."""
+    return tuple(
+        item
+        for item in kind.fields
+        if item.type == FieldDescriptor.TYPE_STRING or (item.message_type and _fields_with_text(item.message_type))
+    )
+
+
+def _damaged_text(message: Message) -> str:
+    """Name of a string field that is not UTF-8, "" where all are."""
+    for item in _fields_with_text(message.DESCRIPTOR):
+        if not item.is_repeated and not message.HasField(item.name):
+            continue
+        value = getattr(message, item.name)
+        for element in value if item.is_repeated else (value,):
+            if isinstance(element, bytes):
+                return item.full_name.partition(".")[2]
+            if isinstance(element, Message) and (damaged := _damaged_text(element)):
+                return damaged
+    return ""
 
 
 def serialize(message: Message) -> bytes:

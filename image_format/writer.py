@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from image_format.codecs import Buffer, Compressor, find_codec
 from image_format.proto.fsimage_pb2 import FileSummary
+from image_format.sub_sections import sub_section_name
 from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 
 __all__ = ["ImageWriter", "SectionWriter", "Sink"]
@@ -63,15 +64,21 @@ class ImageWriter:
         An exception inside leaves the image without that section and `finish` refuses to end it.
         """
         start = self._begin(name)
-        writer = SectionWriter(self, self._codec.compressor(), self._out)
+        writer = SectionWriter(self, name, self._codec.compressor(), self._out)
         yield writer
         writer.finish()
         self._end(name, start)
 
-    def copy_section(self, name: str, stored: Buffer) -> None:
-        """Write a section whose stored bytes are at hand, compressed already when the image is."""
+    def copy_section(self, name: str, stored: Buffer, slices: Iterable[tuple[int, int]] = ()) -> None:
+        """Write a section whose stored bytes are at hand, compressed already when the image is.
+
+        Args:
+            slices: (offset, length) in `stored` of what is listed as a sub-section.
+        """
         start = self._begin(name)
         self._out.write(stored)
+        for offset, length in slices:
+            self.add_entry(sub_section_name(name), start + offset, length)
         self._end(name, start)
 
     def add_entry(self, name: str, offset: int, length: int) -> None:
@@ -116,8 +123,10 @@ class SectionWriter:
         size: bytes written to the section before compression.
     """
 
-    def __init__(self, image: ImageWriter, compressor: Compressor, out: _Batch) -> None:
+    def __init__(self, image: ImageWriter, name: str, compressor: Compressor, out: _Batch) -> None:
         self._image = image
+        self._name = name
+        self._start = image.position
         self._compressor = compressor
         self._out = out
         self.size = 0
@@ -126,6 +135,17 @@ class SectionWriter:
         """Append bytes to the section."""
         self.size += _length(buffer)
         self._out.write(self._compressor.compress(buffer))
+
+    def list_slices(self, slices: Iterable[tuple[int, int]]) -> None:
+        """List slices of what was written, (offset, length) from the section's start, as its sub-sections.
+
+        Raises:
+            ValueError: the image is compressed, which leaves no slices to point at.
+        """
+        for offset, length in slices:
+            if self._image.codec:
+                raise ValueError(f"{self._name}: a compressed image has no sub-sections")
+            self._image.add_entry(sub_section_name(self._name), self._start + offset, length)
 
     @contextmanager
     def subsection(self, name: str) -> Iterator[None]:

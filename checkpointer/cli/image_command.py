@@ -13,7 +13,10 @@ from checkpointer.cli.lazy_group import LazyGroup
     modules="checkpointer.cli.image_{}_command",
     summaries={
         "info": "Layout, transaction id, codec and sections.",
+        "dump": "Every record as XML, delimited rows or JSON lines.",
+        "diff": "What differs between two images.",
         "verify": "Check digest, frame and every record.",
+        "convert": "Another layout version, codec or sub-sections.",
     },
 )
 def command() -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.image_file import IMAGE, open_image
 from checkpointer.cli.output import echo_json, json_option
-from image_format.reader import ImageFile
-
-_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("info")
-@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
+@click.argument("path", metavar="FSIMAGE", type=IMAGE)
 @json_option
 def command(path: Path, as_json: bool) -> None:
     """Print layout, transaction id, codec and sections of an image.
@@ -22,7 +20,7 @@ def command(path: Path, as_json: bool) -> None:
     \b
     Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042
     """
-    with ImageFile.open(path, verify_md5=False) as image:
+    with open_image(path, verify_md5=False) as image:
         names = image.ns_info()
         content: dict[str, Any] = {
             "file": str(path),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
-from checkpointer.config import image_codec
+from checkpointer.config import image_codec, replay_rules, sub_section_rule
 from checkpointer.offline import MergePlan, check_image, merge_directory, plan_directory
 from checkpointer.storage.lock import StorageLock
 
@@ -16,25 +16,60 @@ from checkpointer.storage.lock import StorageLock
 @click.command("merge")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @conf_option(required=False)
+@click.option(
+    "--in-progress", is_flag=True, help="Read segments in progress too, each up to its last good transaction."
+)
+@click.option(
+    "--layout", type=int, metavar="N", help="Layout version of the new image, -60 .. -67 (default: as the old)."
+)
+@click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @json_option
-def command(directory: Path, conf_dir: Path | None, as_json: bool) -> None:
+def command(
+    directory: Path,
+    conf_dir: Path | None,
+    in_progress: bool,
+    layout: int | None,
+    allow_unknown_layout: bool,
+    as_json: bool,
+) -> None:
     """Merge a stopped NameNode's storage directory: newest image + finalized edits give a new image beside them.
 
     DIR/current holds VERSION, fsimage_N and edits_*. Old files stay as they are, and so does an in-progress
-    segment, which is named. With no newer edits nothing is written.
+    segment, which is named; with --in-progress it is read too, but not changed. With no newer edits nothing is
+    written.
+
+    --layout converts the old image first and replays by the rules of that layout. VERSION is left alone: after
+    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as ever; the old release
+    does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the directory.
+
+    --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
+    layout are always refused.
 
     \b
-    Example: checkpointer merge /data/nn --conf /etc/hadoop/conf
+    Examples:
+      checkpointer merge /data/nn --conf /etc/hadoop/conf
+      checkpointer merge /copy/of/nn --layout -67
     """
-    codec = None if conf_dir is None else image_codec(load_configuration(conf_dir))
+    configuration = None if conf_dir is None else load_configuration(conf_dir)
+    codec = None if configuration is None else image_codec(configuration)
+    sub_sections = None if configuration is None else sub_section_rule(configuration)
+    rules = None if configuration is None else replay_rules(configuration)
     with StorageLock(directory):
-        plan = plan_directory(directory)
+        plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         if not plan.segments:
-            check_image(plan)
+            check_image(plan, allow_unknown_layout=allow_unknown_layout)
             _report(as_json, plan, {"merged": False, "txid": plan.image_txid}, "nothing to merge")
             return
         with ProgressObserver(show=not as_json) as observer:
-            result = merge_directory(plan, codec=codec, observer=observer)
+            result = merge_directory(
+                plan,
+                codec=codec,
+                layout_version=layout,
+                allow_unknown_layout=allow_unknown_layout,
+                sub_sections=sub_sections,
+                rules=rules,
+                observer=observer,
+            )
     timings = result.timings
     content = {
         "merged": True,
@@ -45,20 +80,43 @@ def command(directory: Path, conf_dir: Path | None, as_json: bool) -> None:
         "image": str(result.saved.paths[0]),
         "md5": result.saved.md5,
         "size": result.saved.size,
+        "layoutVersion": result.layout_version,
+        "versionFileLayout": plan.version_layout,
+        "warnings": list(result.warnings),
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (
         f"{content['image']}: {result.inodes} inodes, {result.transactions} transactions merged "
         f"(load {timings.load:.2f} s, replay {timings.replay:.2f} s, save {timings.save:.2f} s)"
     )
+    if result.layout_version != plan.version_layout:
+        click.echo(
+            f"note: the image is of layout {result.layout_version}, VERSION still says {plan.version_layout}; "
+            "a NameNode of another release takes the directory over with -upgrade",
+            err=True,
+        )
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
     _report(as_json, plan, content, text)
 
 
 def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) -> None:
     left_alone = [str(path) for path in plan.in_progress]
+    read = [
+        {
+            "file": str(item.segment.path),
+            "firstTxid": item.segment.first,
+            "lastTxid": item.segment.last,
+            "cutBytes": item.cut_bytes,
+        }
+        for item in plan.opened
+    ]
     if as_json:
-        echo_json({**content, "inProgress": left_alone})
+        echo_json({**content, "inProgress": left_alone, "inProgressRead": read})
         return
     click.echo(f"{text}; newest transaction is {content['txid']}")
+    for item in read:
+        cut = f", {item['cutBytes']} bytes behind it are no transaction" if item["cutBytes"] else ""
+        click.echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
     for path in left_alone:
         click.echo(f"left alone, still in progress: {path}")

@@ -85,8 +85,11 @@ class StorageDirectory:
         return self.root / CURRENT
 
 
-def inspect(directory: Path) -> StorageDirectory:
+def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDirectory:
     """Look at a storage directory without changing it.
+
+    Args:
+        allow_unknown_layout: accept a VERSION newer than every known layout.
 
     Raises:
         StorageError: it cannot be read, its seen_txid is no number, or an upgrade in it was interrupted.
@@ -94,7 +97,7 @@ def inspect(directory: Path) -> StorageDirectory:
         UnsupportedLayoutError: its VERSION is of a layout we do not know.
     """
     try:
-        return _inspect(directory)
+        return _inspect(directory, allow_unknown_layout)
     except (OSError, UnicodeDecodeError) as fault:
         raise StorageError(f"{directory} cannot be read: {fault}", hint="Check its disk and permissions.") from fault
 
@@ -191,7 +194,7 @@ def list_segment_files(current: Path) -> list[SegmentFile]:
     return _segments(current, {path.name for path in current.iterdir()})
 
 
-def _inspect(directory: Path) -> StorageDirectory:
+def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
     if not directory.is_dir():
         if directory.exists():
             raise StorageError(f"{directory} is no directory", hint="Name a directory.")
@@ -201,7 +204,7 @@ def _inspect(directory: Path) -> StorageDirectory:
     names = {path.name for path in current.iterdir()} if current.is_dir() else set()
     images = _images(current, names)
     segments = _segments(current, names)
-    version = _read_version(current / VERSION) if VERSION in names else None
+    version = _read_version(current / VERSION, allow_unknown_layout) if VERSION in names else None
     state = classify(exists=True, has_version=version is not None, has_image=bool(images), has_segment=bool(segments))
     return StorageDirectory(
         directory,
@@ -223,9 +226,9 @@ def _refuse_interrupted(directory: Path) -> None:
             )
 
 
-def _read_version(path: Path) -> StorageInfo:
+def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
     info = parse_version(path.read_bytes(), str(path))
-    check_readable(info.layout_version, str(path))
+    check_readable(info.layout_version, str(path), allow_unknown=allow_unknown_layout)
     return info
 
 

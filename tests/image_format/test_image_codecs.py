@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from image_support import CODEC_NAMES
 
 from hadoop_common.errors import EXIT_UNSUPPORTED
+from image_format.block_codecs import compress_snappy, expand_snappy
 from image_format.codecs import CODECS, find_codec, register_codec
 from image_format.errors import CodecError, UnsupportedCodecError
 
@@ -118,6 +119,17 @@ def test_a_highly_compressed_section_needs_little_memory(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("body", [bytes(1 << 20), b"abcdefgh" * (1 << 16), bytes(range(256)) * 300, b""])
+def test_the_most_that_a_snappy_chunk_gives_fits_its_room(body: bytes) -> None:
+    assert expand_snappy(compress_snappy(body), 1 << 30) == body
+
+
+def test_a_damaged_snappy_length_takes_no_memory() -> None:
+    """Length 2**31 - 1 before two bytes; a process with less address space than that would be killed."""
+    with pytest.raises(ValueError, match="than its bytes can give"):
+        expand_snappy(bytes.fromhex("ffffffff07") + b"\0a", 1 << 31)
 
 
 def test_unknown_codec_is_named() -> None:

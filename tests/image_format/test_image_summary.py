@@ -141,9 +141,9 @@ def test_required_fields(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (b"\x1a\x02\xff\xfe", "not UTF-8"),
-        (b"\x22\x02\x0a\x00", "has the name"),
-        (b"\x22\x03\x0a\x01\xff", "has the name"),
+        (b"\x1a\x02\xff\xfe", "FileSummary.codec is not UTF-8"),
+        (b"\x22\x02\x0a\x00", "has no name"),
+        (b"\x22\x03\x0a\x01\xff", "FileSummary.Section.name is not UTF-8"),
     ],
 )
 def test_names_that_are_not_text(extra: bytes, message: str) -> None:

@@ -86,6 +86,24 @@ def test_wrong_bytes_are_no_message() -> None:
         parse_message(pb.INode, read_record(memoryview(b"\x02\x1a\x7f")))
 
 
+@pytest.mark.parametrize("part", [b"clientName", b"clientMachine"])
+def test_text_that_is_not_utf8_is_refused_at_any_depth(part: bytes) -> None:
+    inode = pb.INode(type=pb.INode.FILE, id=5)
+    inode.file.fileUC.clientName, inode.file.fileUC.clientMachine = "clientName", "clientMachine"
+    data = encode_delimited(inode).replace(part, part[:-1] + b"\xff")
+    with pytest.raises(RecordError, match=f"FileUnderConstructionFeature.{part.decode()} is not UTF-8"):
+        parse_message(pb.INode, read_record(memoryview(data)))
+
+
+def test_repeated_text_that_is_not_utf8_is_refused() -> None:
+    policy = pb.ErasureCodingPolicyProto(id=1, schema=pb.ECSchemaProto(codecName="rs", dataUnits=1, parityUnits=1))
+    for key in ("good", "damaged"):
+        policy.schema.options.add(key=key, value="x")
+    data = encode_delimited(pb.ErasureCodingSection(policies=[policy])).replace(b"damaged", b"\xc3\x28maged")
+    with pytest.raises(RecordError, match=r"ECSchemaOptionEntryProto\.key is not UTF-8"):
+        parse_message(pb.ErasureCodingSection, read_record(memoryview(data)))
+
+
 def test_unknown_fields_survive_parsing() -> None:
     data = encode_delimited(pb.INodeSection(lastInodeId=5)) + b""
     data = bytes([data[0] + 3]) + data[1:] + b"\xe0\x03\x09"

@@ -1,0 +1,109 @@
+"""`checkpointer image convert`: an image at another layout version or with another codec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkpointer.cli.image_file import IMAGE, open_image
+from checkpointer.cli.output import ProgressObserver, echo_json, json_option
+from hadoop_common.names import parse_image
+from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
+from image_format.convert import convert_image
+from image_format.md5_file import md5_path
+from image_format.output import Written
+from image_format.publish import check_free, publish_image
+from image_format.reader import ImageFile
+from image_format.writer import Sink
+
+
+@click.command("convert")
+@click.argument("source", metavar="SRC", type=IMAGE)
+@click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--layout", type=int, metavar="N", help="Layout version of DST, -60 .. -67 (default: as SRC).")
+@click.option(
+    "--codec",
+    metavar="NAME",
+    help=f"Codec of DST: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name (default: as SRC).",
+)
+@click.option(
+    "--sub-sections",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Cut INODE, INODE_DIR and SNAPSHOT_DIFF into about N slices for parallel loading, 0 for none.",
+)
+@click.option("--force", is_flag=True, help="Replace DST and DST.md5 if they exist.")
+@json_option
+def command(
+    source: Path,
+    target: Path,
+    layout: int | None,
+    codec: str | None,
+    sub_sections: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the image SRC as DST, with DST.md5, at another layout version or with another codec.
+
+    What does not change is copied, unknown sections and fields too. Where the other layout has no place for
+    something (erasure coded files at -63, say) nothing is written and all of it is named. An image of a layout
+    newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one.
+
+    \b
+    Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted
+    Exit codes: 0 done, 2 wrong usage, 3 SRC damaged, 5 not convertible, 6 DST exists or cannot be written
+    """
+    codec_class = None if codec is None else codec_class_name(codec)
+    with open_image(source, verify_md5=False) as image:
+        _check_name(target, image.txid)
+        if not force:
+            check_free(target)
+        _verify(image)
+
+        def write(sink: Sink) -> None:
+            convert_image(
+                image,
+                sink,
+                layout_version=layout,
+                codec=codec_class,
+                sub_sections=sub_sections,
+                progress=observer.advance,
+            )
+
+        with ProgressObserver(show=not as_json) as observer:
+            observer.phase("convert", image.size)
+            written = publish_image(target, write)
+    _report(target, written, as_json)
+
+
+def _check_name(target: Path, txid: int) -> None:
+    named = parse_image(target.name)
+    if named is not None and named.txid != txid:
+        raise click.BadParameter(f"{target.name} would name transaction {named.txid}, SRC ends with {txid}")
+
+
+def _verify(image: ImageFile) -> None:
+    if md5_path(image.path).exists():
+        image.verify_md5()
+    else:
+        click.echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
+
+
+def _report(target: Path, written: Written, as_json: bool) -> None:
+    with ImageFile.open(target, verify_md5=False, allow_unknown_layout=True) as image:
+        content: dict[str, Any] = {
+            "file": str(target),
+            "size": written.size,
+            "md5": written.md5.hex(),
+            "layoutVersion": image.layout_version,
+            "codec": image.codec,
+            "txid": image.txid,
+            "sections": len(image.sections),
+        }
+    if as_json:
+        echo_json(content)
+        return
+    codec = content["codec"].rpartition(".")[2] or "no codec"
+    click.echo(f"{target}: layout {content['layoutVersion']}, {codec}, {written.size} bytes, txid {content['txid']}")

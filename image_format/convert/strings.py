@@ -1,0 +1,116 @@
+"""The string table of another layout: one id space up to -64, one for each kind of string from -65 on."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from image_format.errors import Place, UnsupportedConversionError
+from image_format.layout import LayoutVersion, supports
+from image_format.permission import XAttrNamespace, pack_xattr_name
+from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
+from image_format.string_table import MAX_SERIAL, StringKind, StringTable
+from image_format.varint import encode_delimited, iter_records, parse_message
+
+__all__ = ["NO_CHANGES", "Serials", "convert_strings", "special_names"]
+
+_MASK_BITS = 3
+_KIND_SHIFT = 32 - _MASK_BITS
+_USED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
+# Names of extended attributes (without their namespace) that stand for more than their value.
+_EC_POLICY = "hdfs.erasurecoding.policy"
+_MARKED_SNAPSHOT = "hdfs.snapshot.deleted"
+_STORAGE_POLICY = "hsm.block.storage.policy.id"
+
+_Ids = npt.NDArray[np.int64]
+_EMPTY: _Ids = np.zeros(0, np.int64)
+
+
+class Serials(NamedTuple):
+    """New serials by the old ones, 0 where there was none; empty arrays where serials stay as they are."""
+
+    users: _Ids
+    groups: _Ids
+    xattrs: _Ids
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.users.size or self.groups.size or self.xattrs.size)
+
+
+NO_CHANGES = Serials(_EMPTY, _EMPTY, _EMPTY)
+
+
+def convert_strings(table: StringTable, layout_version: int, file: str = "") -> tuple[bytes, Serials]:
+    """The STRING_TABLE section of another layout, and what becomes of the serials in records.
+
+    From -65 on a table with one id space is written once for each kind of string, because which kinds use a string
+    would take a pass over all records to learn; serials stay, and NameNodes drop what nothing refers to.
+    Older layouts want ids from 1 to the number of entries without a gap, so separate spaces are numbered anew.
+
+    Raises:
+        UnsupportedConversionError: the strings are too many for one id space, or the table has to be written anew
+            and holds fields this version does not know.
+    """
+    expanded = supports(LayoutVersion.EXPANDED_STRING_TABLE, layout_version)
+    if expanded == bool(table.mask_bits):
+        return table.encode(), NO_CHANGES
+    _check_fields(table, file)
+    return (_split(table), NO_CHANGES) if expanded else _join(table, file)
+
+
+def special_names(table: StringTable) -> _Ids:
+    """Packed names of the xattrs for erasure coding policy, marked snapshot and storage policy, -1 for absent ones."""
+    serials = [table.find(name, StringKind.XATTR) for name in (_EC_POLICY, _MARKED_SNAPSHOT, _STORAGE_POLICY)]
+    packed = [pack_xattr_name(XAttrNamespace.SYSTEM, serial) if serial else -1 for serial in serials]
+    return np.array(packed, np.int64)
+
+
+def _check_fields(table: StringTable, file: str) -> None:
+    place = Place(file, "STRING_TABLE", None)
+    kinds = itertools.chain([StringTableSection], itertools.repeat(StringTableEntry))
+    for record, kind in zip(iter_records(memoryview(table.encode()), 0, place), kinds, strict=False):
+        if len(UnknownFieldSet(parse_message(kind, record, place))):
+            text = "the string table holds fields this version does not know, and the other layout has another table"
+            raise place.error(UnsupportedConversionError, text, record.offset)
+
+
+def _split(table: StringTable) -> bytes:
+    entries = [(serial, text) for _, serial, text in table.entries() if serial <= MAX_SERIAL]
+    header = StringTableSection(numEntry=len(entries) * len(_USED), maskBits=_MASK_BITS)
+    return encode_delimited(header) + b"".join(
+        _entry(serial | kind << _KIND_SHIFT, text) for kind in _USED for serial, text in entries
+    )
+
+
+def _join(table: StringTable, file: str) -> tuple[bytes, Serials]:
+    numbers: dict[str, int] = {}
+    old: dict[StringKind, list[tuple[int, int]]] = {kind: [] for kind in StringKind}
+    for kind, serial, text in table.entries():
+        old[kind].append((serial, numbers.setdefault(text, len(numbers) + 1)))
+    if len(numbers) > MAX_SERIAL:
+        raise UnsupportedConversionError(
+            f"its {len(numbers)} users, groups and xattr names are more than one string table numbers ({MAX_SERIAL})",
+            file=file,
+            section="STRING_TABLE",
+        )
+    data = encode_delimited(StringTableSection(numEntry=len(numbers))) + b"".join(
+        _entry(number, text) for text, number in numbers.items()
+    )
+    return data, Serials(*(_map(old[kind]) for kind in _USED))
+
+
+def _entry(number: int, text: str) -> bytes:
+    return encode_delimited(StringTableEntry(id=number, str=text.encode("utf-8", "surrogateescape")))
+
+
+def _map(pairs: list[tuple[int, int]]) -> _Ids:
+    """At least one element, so that a serial that the table lacks is noticed."""
+    fresh = np.zeros(max((serial for serial, _ in pairs), default=0) + 1, np.int64)
+    for serial, number in pairs:
+        fresh[serial] = number
+    return fresh

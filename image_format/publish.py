@@ -1,0 +1,57 @@
+"""Puts a new image and its `.md5` file under their names once both are complete and durable; for a file by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably, write_atomically
+from image_format.errors import ImageStorageError
+from image_format.md5_file import format_md5, md5_path
+from image_format.output import DigestingFileSet, Written
+from image_format.reader import ImageFile
+from image_format.writer import Sink
+
+__all__ = ["check_free", "publish_image"]
+
+
+def check_free(path: Path) -> None:
+    """Refuse to write over an image or its `.md5` file.
+
+    Raises:
+        ImageStorageError: one of them exists.
+    """
+    for each in (path, md5_path(path)):
+        if each.exists():
+            raise ImageStorageError(f"{each} exists already", hint="Name another file, or replace it with --force.")
+
+
+def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
+    """Write an image to `path` and its digest beside it; what was there before is replaced.
+
+    Both are written under other names and read back first. A kill leaves the old files, or a digest file that does
+    not fit the old image, which every reader notices.
+
+    Args:
+        write: writes the whole image to the sink it is given; may raise to give up.
+
+    Raises:
+        ImageStorageError: the file cannot be written.
+        Exception: whatever `write` raised; nothing is left of the new image.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+    with DigestingFileSet([temporary]) as files:
+        write(files.write)
+        written = files.close()
+    try:
+        ImageFile.open(temporary, verify_md5=False, allow_unknown_layout=True).close()
+        fsync_directory(path.parent)
+        write_atomically(md5_path(path), format_md5(written.md5, path.name))
+        rename_durably(temporary, path)
+    except OSError as error:
+        hint = "Free space there, or check its permissions, and try again."
+        raise ImageStorageError(f"{path} could not be written: {error}", hint=hint) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return Written(written.md5, written.size, (path,), ())

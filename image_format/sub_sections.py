@@ -1,0 +1,97 @@
+"""Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
+
+Slices end at record boundaries, follow one another and cover their section exactly. An image that is compressed by
+Hadoop 3.3 or 3.4 has none; where a newer release wrote both, each slice is a compressed stream of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from image_format.layout import LayoutVersion, supports
+from image_format.summary import Section, is_sub_section
+
+__all__ = [
+    "CUTTABLE",
+    "SubSectionRule",
+    "can_have_sub_sections",
+    "sub_section_faults",
+    "sub_section_name",
+    "sub_section_target",
+    "sub_sections_of",
+    "tiles",
+    "wanted_sub_sections",
+]
+
+CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
+"""Sections that a NameNode writes with sub-sections."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubSectionRule:
+    """Images of `threshold` inodes and more are cut into about `target` sub-sections (`dfs.image.parallel.*`)."""
+
+    target: int
+    threshold: int
+
+
+def sub_section_name(section: str) -> str:
+    """Name of the entries for slices of `section`."""
+    return f"{section}_SUB"
+
+
+def can_have_sub_sections(layout_version: int, codec: str) -> bool:
+    """Whether sub-sections may be written: Hadoop before 3.3 does not load them, and 3.4 compresses without."""
+    return not codec and supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, layout_version)
+
+
+def sub_sections_of(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
+    """Entries for slices of `section`, in the FileSummary's order."""
+    name = sub_section_name(section.name)
+    return tuple(entry for entry in entries if entry.name == name)
+
+
+def tiles(section: Section, slices: Iterable[Section]) -> bool:
+    """Whether `slices` follow one another, none of them empty, and cover `section` exactly."""
+    end = section.offset
+    for part in slices:
+        if part.offset != end or not part.length:
+            return False
+        end = part.end
+    return end == section.end
+
+
+def sub_section_faults(entries: Sequence[Section]) -> list[str]:
+    """What is wrong with the sub-sections among `entries`; a NameNode that loads in parallel fails on these."""
+    sections = [entry for entry in entries if not is_sub_section(entry.name)]
+    faults = []
+    for section in sections:
+        slices = sub_sections_of(entries, section)
+        if not slices or tiles(section, slices):
+            continue
+        name = sub_section_name(section.name)
+        if tiles(section, sorted(slices, key=lambda part: part.offset)):
+            faults.append(f"the {name} entries are not in the order of their offsets")
+        else:
+            faults.append(f"the {name} entries do not cover section {section.name} exactly")
+    known = {sub_section_name(section.name) for section in sections}
+    unknown = dict.fromkeys(entry.name for entry in entries if is_sub_section(entry.name) and entry.name not in known)
+    return faults + [f"the {name} entries belong to no section" for name in unknown]
+
+
+def sub_section_target(entries: Sequence[Section]) -> int:
+    """Number of sub-sections that the writer of `entries` aimed at, 0 for an image without any."""
+    names = [entry.name for entry in entries if is_sub_section(entry.name)]
+    return names.count(sub_section_name("INODE")) or max(map(names.count, names), default=0)
+
+
+def wanted_sub_sections(
+    entries: Sequence[Section], inodes: int, layout_version: int, codec: str, rule: SubSectionRule | None
+) -> int:
+    """How many sub-sections a new image of `inodes` inodes gets, 0 for none: as `rule` says, or as in `entries`."""
+    if not can_have_sub_sections(layout_version, codec):
+        return 0
+    if rule is not None and inodes >= rule.threshold:
+        return rule.target
+    return sub_section_target(entries)

@@ -1,0 +1,250 @@
+"""`checkpointer merge --layout`, `--allow-unknown-layout`, and the sub-sections of merged images."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from checkpointer.merge import merge
+from checkpointer.offline import merge_directory, plan_directory
+from hadoop_common.storage_info import parse_version
+from image_format.convert import convert_image
+from image_format.md5_file import format_md5, md5_path
+from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
+from journal.binary_codec import encode_op
+from journal.ops import EditOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.segment import encode_header
+from journal.segment_file import read_transactions
+from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.checkpointer.image_builder import BASE_TXID, ImageBuilder, Saved, numbered
+from tests.checkpointer.op_makers import mkdir, times
+from tests.checkpointer.recorded_cases import PLAIN_CASES, RECORDED, Case, all_cases, imgcmp, same_layout
+
+UPGRADES = [case for case in all_cases() if not same_layout(case)]
+PLAIN_OLD = [case for case in PLAIN_CASES if case.id.startswith("hadoop-2.7.3/")]
+SUB_SECTIONED = Case(RECORDED / "hadoop-3.4.1" / "sub-sections")
+CODED = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding")
+VERSION_TEXT = "namespaceID=7\nclusterID=CID-a\ncTime=0\nstorageType=NAME_NODE\nblockpoolID=BP-1\nlayoutVersion={}\n"
+
+
+def layout_after(case: Case) -> int:
+    return int(imgcmp.Image(str(case.image("after"))).layout)
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
+def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> None:
+    current = case.copy_to(tmp_path)
+    layout = layout_after(case)
+    version = (current / "VERSION").read_bytes()
+    code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["layoutVersion"], told["versionFileLayout"]) == (layout, case.info["before_layoutVersion"])
+    assert f"VERSION still says {case.info['before_layoutVersion']}" in err
+    assert (current / "VERSION").read_bytes() == version
+    assert case.differences(Path(told["image"])) == []
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", PLAIN_OLD[::3], ids=lambda case: case.id)
+def test_old_edits_at_a_new_layout(case: Case, tmp_path: Path) -> None:
+    """Merged at -67, and merged first and converted then: one namespace, but for what Hadoop 3 replays otherwise."""
+    case.copy_to(tmp_path)
+    merged = merge_directory(plan_directory(tmp_path), layout_version=-67).saved.paths[0]
+    converted = tmp_path / "converted"
+    with ImageFile.open(case.image("after")) as image, converted.open("wb") as out:
+        convert_image(image, out.write, layout_version=-67)
+    expected, actual = imgcmp.Image(str(converted)), imgcmp.Image(str(merged))
+    assert (actual.layout, actual.mask) == (-67, 3)
+    assert set(actual.inodes) == set(expected.inodes)
+    assert actual.dirs == expected.dirs
+    assert actual.ec == expected.ec
+
+
+@pytest.mark.recorded
+def test_what_the_layout_has_no_place_for_stops_the_merge(tmp_path: Path) -> None:
+    CODED.copy_to(tmp_path)
+    before = fingerprint(tmp_path)
+    code, _, err = run_cli("merge", tmp_path, "--layout", "-63")
+    assert code == 5
+    assert "layout version -63 has no place for" in err
+    assert fingerprint(tmp_path) == before
+
+
+def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:
+    directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
+    before = fingerprint(tmp_path)
+    for layout in ("-68", "-59", "5"):
+        code, _, err = run_cli("merge", tmp_path, "--layout", layout)
+        assert code == 5
+        assert "is not one of -60 .. -67" in err
+    assert fingerprint(tmp_path) == before
+
+
+# ---- made-up directories -----------------------------------------------------------------------------------
+
+
+def directory(
+    root: Path, builder: ImageBuilder, edits: list[EditOp], *, version: int = 0, edits_layout: int = 0
+) -> Path:
+    """A storage directory of the builder's image and one finalized segment of `edits`; returns `current`."""
+    current = root / "current"
+    builder.save(current)
+    layout = edits_layout or builder.layout_version
+    ops = numbered([StartLogSegmentOp(), *edits, EndLogSegmentOp()], BASE_TXID)
+    name = f"edits_{BASE_TXID + 1:019d}-{BASE_TXID + len(ops):019d}"
+    (current / name).write_bytes(encode_header(layout) + b"".join(encode_op(op, layout) for op in ops))
+    (current / "VERSION").write_text(VERSION_TEXT.format(builder.layout_version))
+    return current
+
+
+@pytest.mark.parametrize("layout", range(-67, -59))
+@pytest.mark.parametrize("source", [-60, -63, -64, -67])
+def test_every_layout_merges_into_every_other(source: int, layout: int, tmp_path: Path) -> None:
+    builder = ImageBuilder(source)
+    builder.file("/f")
+    current = directory(tmp_path, builder, [mkdir("/d", 20000), times("/f", mtime=7)])
+    code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    image = Saved(Path(told["image"]).read_bytes())
+    assert image.summary.layoutVersion == layout & 0xFFFFFFFF
+    assert ("/d" in image, image.mtime("/f")) == (True, 7)
+    assert image.status(image["/d"].directory.permission) == image.status(image["/"].directory.permission)
+    assert ("VERSION still says" in err) == (source != layout)
+    assert parse_version((current / "VERSION").read_bytes(), "").layout_version == source
+    assert run_cli("merge", tmp_path).code == 0
+
+
+@pytest.mark.parametrize("layout", [-52, -59])
+def test_layouts_too_old_to_merge(layout: int, tmp_path: Path) -> None:
+    directory(tmp_path, ImageBuilder(layout), [mkdir("/d", 20000)], edits_layout=-60)
+    code, _, err = run_cli("merge", tmp_path)
+    assert code == 5
+    assert f"layout version {layout} is older than the oldest that can be merged" in err
+
+
+# ---- layouts nobody knows ----------------------------------------------------------------------------------
+
+
+def test_unknown_layouts_need_the_option(tmp_path: Path) -> None:
+    builder = ImageBuilder(-70)
+    builder.file("/f")
+    builder.sections["FUTURE_SECTION"] = b"what may this be"
+    directory(tmp_path, builder, [mkdir("/d", 20000)], edits_layout=-67)
+    before = fingerprint(tmp_path)
+    code, _, err = run_cli("merge", tmp_path)
+    assert code == 5
+    assert "-70 is newer than the newest known one" in err
+    assert "--allow-unknown-layout" in err
+    assert fingerprint(tmp_path) == before
+    code, out, err = run_cli("merge", tmp_path, "--allow-unknown-layout", "--json")
+    assert code == 0, err
+    image = Saved(Path(json.loads(out)["image"]).read_bytes())
+    assert image.summary.layoutVersion == -70 & 0xFFFFFFFF
+    assert image.sections["FUTURE_SECTION"] == b"what may this be"
+    assert "/d" in image
+
+
+def test_unknown_layouts_are_not_converted(tmp_path: Path) -> None:
+    directory(tmp_path, ImageBuilder(-70), [mkdir("/d", 20000)], edits_layout=-67)
+    code, _, err = run_cli("merge", tmp_path, "--allow-unknown-layout", "--layout", "-67")
+    assert code == 5
+    assert "newer than the newest known one" in err
+
+
+def test_edits_of_an_unknown_layout_are_refused(tmp_path: Path) -> None:
+    current = directory(tmp_path, ImageBuilder(-70), [mkdir("/d", 20000)], edits_layout=-67)
+    segment = next(current.glob("edits_*"))
+    segment.write_bytes((-70).to_bytes(4, "big", signed=True) + segment.read_bytes()[4:])
+    code, _, err = run_cli("merge", tmp_path, "--allow-unknown-layout")
+    assert code == 5
+    assert "-70 is not one of" in err
+
+
+# ---- sub-sections ------------------------------------------------------------------------------------------
+
+
+def files(count: int) -> ImageBuilder:
+    builder = ImageBuilder(-67)
+    for number in range(count):
+        builder.file(f"/f{number}")
+    return builder
+
+
+def merged(tmp_path: Path, builder: ImageBuilder, rule: SubSectionRule | None = None, codec: str = "") -> Path:
+    directory(tmp_path, builder, [mkdir("/d", 20000), times("/f1", mtime=5)])
+    plan = plan_directory(tmp_path)
+    ops = read_transactions(plan.segments, plan.image_txid + 1)
+    return merge(plan.image, ops, [plan.folder], codec=codec, sub_sections=rule).saved.paths[0]
+
+
+def count_of(path: Path, name: str) -> int:
+    with ImageFile.open(path) as image:
+        assert sub_section_faults(image.sections) == []
+        section = next(entry for entry in image.sections if entry.name == name)
+        return len(sub_sections_of(image.sections, section))
+
+
+@pytest.mark.parametrize(
+    ("rule", "codec", "expected"),
+    [
+        (SubSectionRule(4, 42), "", 4),
+        (SubSectionRule(4, 43), "", 0),
+        (SubSectionRule(1, 1), "", 1),
+        (SubSectionRule(100, 1), "", 42),
+        (SubSectionRule(4, 1), "org.apache.hadoop.io.compress.GzipCodec", 0),
+        (None, "", 0),
+    ],
+)
+def test_large_images_get_sub_sections_where_hadoop_loads_in_parallel(
+    rule: SubSectionRule | None, codec: str, expected: int, tmp_path: Path
+) -> None:
+    image = merged(tmp_path, files(40), rule, codec)
+    assert count_of(image, "INODE") == expected
+    imgcmp.Image(str(image))
+
+
+def test_sub_sections_follow_the_configuration(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    values = {"load": "true", "target.sections": "3", "inode.threshold": "10"}
+    properties = "".join(
+        f"<property><name>dfs.image.parallel.{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    (conf / "core-site.xml").write_text("<configuration/>")
+    directory(tmp_path, files(40), [mkdir("/d", 20000)])
+    code, out, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
+    assert code == 0, err
+    assert count_of(Path(json.loads(out)["image"]), "INODE") == 3
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties.replace('>3<', '>0<')}</configuration>")
+    code, _, err = run_cli("merge", tmp_path, "--conf", conf)
+    assert code == 2
+    assert "dfs.image.parallel.target.sections" in err
+
+
+def test_an_image_with_sub_sections_gets_them_again(tmp_path: Path) -> None:
+    plain = files(40)
+    with ImageFile.open(plain.save(tmp_path / "plain")) as image:
+        out = bytearray()
+        convert_image(image, out.extend, sub_sections=5)
+    directory(tmp_path / "a", plain, [mkdir("/d", 20000)])
+    target = next((tmp_path / "a" / "current").glob("fsimage_" + "?" * 19))
+    with ImageFile.open(target) as image:
+        assert not any(entry.name == "INODE_SUB" for entry in image.sections)
+    store_over(target, bytes(out))
+    image_path = merge_directory(plan_directory(tmp_path / "a")).saved.paths[0]
+    assert count_of(image_path, "INODE") == 5
+    imgcmp.Image(str(image_path))
+
+
+def store_over(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    md5_path(path).write_bytes(format_md5(hashlib.md5(data).digest(), path.name))
