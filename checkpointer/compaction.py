@@ -8,13 +8,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from checkpointer.errors import CheckpointCancelledError
+from checkpointer.errors import CheckpointCancelledError, NamespaceError
 from checkpointer.namespace import Namespace
+from checkpointer.namespace.references import Hub, WithName
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.inode_table import NO_ROW, EncodedRecords
+from image_format.kernels.inode import DROPPED
 from image_format.kernels.merge import splice
+from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.section_cutter import SectionCutter
+from image_format.sub_sections import CUTTABLE, SubSectionRule, sub_sections_of, wanted_sub_sections
+from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 
@@ -72,10 +78,17 @@ class Compaction:
             "INODE": self._inodes,
             "INODE_DIR": self._directories,
         }
+        references, diffs = namespace.tree.references, namespace.history.diffs
+        diffs.load_quota_copies()
+        self._numbering = references.number(self._held(), self._knows)
+        self._held_by = self._moved_holders()
+        if references.changed:
+            self._producers["INODE_REFERENCE"] = lambda: iter([self._numbering.data])
+        if diffs.changed:
+            self._producers["SNAPSHOT_DIFF"] = self._diffs
         for name, changed, encode in (
             ("FILES_UNDERCONSTRUCTION", namespace.leases.changed, namespace.leases.encode),
             ("SNAPSHOT", namespace.snapshots.changed, namespace.snapshots.encode),
-            ("SNAPSHOT_DIFF", namespace.snapshots.diffs_changed, namespace.snapshots.encode_diffs),
             ("SECRET_MANAGER", namespace.secrets.changed, namespace.secrets.encode),
             ("CACHE_MANAGER", namespace.caches.changed, namespace.caches.encode),
             ("ERASURE_CODING", namespace.erasure_coding.changed, namespace.erasure_coding.encode),
@@ -129,11 +142,58 @@ class Compaction:
 
     # ---- INODE_DIR -----------------------------------------------------------------------------------------
 
+    def _held(self) -> Iterator[WithName | Hub]:
+        """References in children and deleted lists that somebody read."""
+        tree, diffs = self._namespace.tree, self._namespace.history.diffs
+        for directory in list(tree.entries):
+            yield from tree.references_in(directory)
+        yield from diffs.references()
+
+    def _knows(self, holder: int) -> bool:
+        """Whether `_held` tells of this holder: minus an inode id for its diffs, else a directory's children."""
+        tree = self._namespace.tree
+        if tree.is_gone(abs(holder)):
+            return True
+        row = self._namespace.table.row_of.get(abs(holder))
+        if row is None:
+            return False
+        return row in tree.entries if holder > 0 else self._namespace.history.diffs.is_loaded(row)
+
+    def _moved_holders(self) -> set[int]:
+        """Ids of the directories that have a reference as a child which got another number.
+
+        Snapshot diffs that have such a one as deleted are marked as changed.
+        """
+        moved = list(self._numbering.moved)
+        if not moved:
+            return set()
+        tree, diffs = self._namespace.tree, self._namespace.history.diffs
+        holders = self._index.history.holders()[moved].tolist()
+        for owner in {-holder for holder in holders if holder < 0}:
+            row = tree.load(owner)
+            if row != NO_ROW and not tree.is_gone(owner) and diffs.get(row) is not None:
+                diffs.touch(row)
+        return {holder for holder in holders if holder > 0 and not tree.is_gone(holder)}
+
+    def _diffs(self) -> Iterator[Chunk]:
+        diffs = self._namespace.history.diffs
+        places = np.array(sorted(diffs.gone_spans()), np.int64).reshape(-1, 2)
+        section = self._index.section("SNAPSHOT_DIFF")
+        if section is not None:
+            yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
+        yield from diffs.encode_changed(self._numbering, self._namespace.history.created_names)
+
     def _directories(self) -> Iterator[Chunk]:
-        index, table = self._index, self._namespace.table
-        rows = list(self._namespace.tree.changes)
+        index, table, tree = self._index, self._namespace.table, self._namespace.tree
+        rows = list(tree.changes)
+        for holder in sorted(self._held_by):
+            row = tree.load(holder)
+            if row not in tree.changes:
+                tree.changes[row] = {}
+                rows.append(row)
         data, starts = index.merge_directories(self._changes(rows))
         spans = np.stack([starts[:-1], starts[1:]], axis=1)
+        data, spans = self._with_references(rows, data, spans)
         places = index.directory_spans(table.id[rows])
         in_image = places[:, 0] >= 0
         gone = index.directory_spans(index.dropped_directories(self._namespace.tree.dropped))
@@ -143,9 +203,29 @@ class Compaction:
         yield from spliced(index.directory_buffer, 0, Cuts(all_places[order], data, all_spans[order]))
         yield from _appended(data, spans[~in_image])
 
+    def _with_references(self, rows: list[int], data: Bytes, spans: Ids) -> tuple[Bytes, Ids]:
+        """Changed directory entries, made anew where the directory has children by reference."""
+        tree = self._namespace.tree
+        if not tree.references.any:
+            return data, spans
+        more: list[bytes] = []
+        size = data.size
+        for position, row in enumerate(rows):
+            numbers = [self._numbering.of(reference) for reference in tree.references_in(row)]
+            if numbers:
+                start, end = spans[position].tolist()
+                entry = pb.DirEntry(parent=int(self._namespace.table.id[row]))
+                if end > start:
+                    entry = MessageReader(data[start:end], self._index.place("INODE_DIR")).read(pb.DirEntry)
+                entry.refChildren.extend(numbers)
+                more.append(encode_delimited(entry))
+                spans[position] = size, size + len(more[-1])
+                size += len(more[-1])
+        return np.concatenate([data, np.frombuffer(b"".join(more), np.uint8)]), spans
+
     def _changes(self, rows: list[int]) -> DirectoryChanges:
         """The names that changed in each directory, and who has them now."""
-        table, changes = self._namespace.table, self._namespace.tree.changes
+        table, tree, changes = self._namespace.table, self._namespace.tree, self._namespace.tree.changes
         names: list[bytes] = []
         holders: list[int] = []
         bounds = [0]
@@ -156,9 +236,21 @@ class Compaction:
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         spans = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
         held = np.array(holders, np.int64)
+        self._check_held(held[held != NO_ROW])
+        if tree.references.any:
+            held[[row != NO_ROW and tree.references.is_dst(row) for row in holders]] = NO_ROW
         ids = np.where(held == NO_ROW, 0, table.id[held])
         packed = np.frombuffer(b"".join(names), np.uint8)
         return DirectoryChanges(table.id[rows], packed, spans, ids, np.array(bounds, np.int64))
+
+    def _check_held(self, rows: Ids) -> None:
+        """Raises NamespaceError where a directory has a child that is gone: no image may say so."""
+        lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]
+        if lost.size:
+            row = int(lost[0])
+            raise NamespaceError(
+                f"inode {int(self._namespace.table.id[row])} is gone, but {self._namespace.tree.path(row)} leads to it"
+            )
 
 
 def _ranges(slots: npt.NDArray[np.int64]) -> tuple[Ids, Ids]:
@@ -177,15 +269,17 @@ def write_image(
     index: ImageIndex,
     writer: ImageWriter,
     *,
+    sub_sections: SubSectionRule | None = None,
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> None:
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
     A section that changed and that `image` does not have comes last; loaders do not go by the order.
-    Sub-section entries are left out: they would describe the old records.
+    Sub-sections are cut anew, for those of `image` describe the old records.
 
     Args:
+        sub_sections: where it does not apply there are about as many as in `image`, none if that has none.
         progress: told the number of decompressed bytes written so far.
         cancelled: asked between pieces of a section whether to stop.
 
@@ -193,22 +287,33 @@ def write_image(
         CheckpointCancelledError: `cancelled` said so; the stream is incomplete.
     """
     compaction = Compaction(namespace, index)
+    inodes = namespace.tree.inode_count
+    target = wanted_sub_sections(image.sections, inodes, writer.layout_version, writer.codec, sub_sections)
     written = 0
 
     def write(name: str) -> None:
         nonlocal written
+        cutter = SectionCutter(name, target, inodes) if target and name in CUTTABLE else None
         with writer.section(name) as out:
             for chunk in compaction.section(name):
                 out.write(chunk)
+                if cutter is not None:
+                    cutter.feed(chunk)
                 written += len(chunk)
                 if progress is not None and len(chunk) >= _COPY_CHUNK:
                     progress(written)
                 if cancelled is not None and len(chunk) >= _COPY_CHUNK and cancelled():
                     raise CheckpointCancelledError("cancelled while the image was written")
+            if cutter is not None:
+                out.list_slices(cutter.finish())
 
-    sections = [section for section in image.sections if not section.name.endswith("_SUB")]
+    def stays(section: Section) -> bool:
+        cut = (target and section.name in CUTTABLE) or sub_sections_of(image.sections, section)
+        return writer.codec == image.codec and not cut and not compaction.changes(section.name)
+
+    sections = [section for section in image.sections if not is_sub_section(section.name)]
     for section in sections:
-        if writer.codec == image.codec and not compaction.changes(section.name):
+        if stays(section):
             writer.copy_section(section.name, image.stored_bytes(section))
             written += section.length
         else:

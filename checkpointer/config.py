@@ -11,9 +11,11 @@ from typing import TypeVar
 
 from checkpointer.addresses import Identity, address, identity, namenode_urls, scoped_key
 from checkpointer.config_keys import DEFAULTS
+from checkpointer.namespace.rules import ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from image_format.sub_sections import SubSectionRule
 
-__all__ = ["CheckpointConfig", "Role", "image_codec"]
+__all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
 
 N = TypeVar("N", int, float)
 T = TypeVar("T")
@@ -41,6 +43,8 @@ class CheckpointConfig:
         image_directories: storage directories; their `current` folders hold the images.
         shared_edits_directory: the storage directory that the active writes its edits to.
         image_codec: Hadoop's class name, "" for uncompressed images.
+        sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
+        replay_rules: how edits are replayed.
         standby_checkpoints: false where a standby is to make none.
     """
 
@@ -62,6 +66,8 @@ class CheckpointConfig:
     http_bind_address: tuple[str, int]
     http_policy: str
     image_codec: str
+    sub_sections: SubSectionRule | None
+    replay_rules: ReplayRules
     transfer_timeout: float
     transfer_bandwidth: int
     transfer_chunk_size: int
@@ -88,6 +94,44 @@ def image_codec(configuration: Configuration) -> str:
     """
     settings = configuration.with_defaults(DEFAULTS)
     return settings.get("dfs.image.compression.codec", "") if settings.get_bool("dfs.image.compress") else ""
+
+
+def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
+    """When new images get sub-sections (`dfs.image.parallel.*`), None where parallel loading is off.
+
+    Raises:
+        ConfigurationError: a key holds no switch, or no number that makes sense.
+    """
+    settings = configuration.with_defaults(DEFAULTS)
+    if not settings.get_bool("dfs.image.parallel.load"):
+        return None
+    target, threshold = (
+        _positive(settings, f"dfs.image.parallel.{name}") for name in ("target.sections", "inode.threshold")
+    )
+    return SubSectionRule(target, threshold)
+
+
+def replay_rules(configuration: Configuration) -> ReplayRules:
+    """What of the configuration decides how edits are replayed.
+
+    Raises:
+        ConfigurationError: a key holds no switch, or no number that makes sense.
+    """
+    settings = configuration.with_defaults(DEFAULTS)
+    return ReplayRules(
+        min_replication=_positive(settings, "dfs.namenode.replication.min"),
+        max_replication=_positive(settings, "dfs.replication.max"),
+        capture_open_files=settings.get_bool("dfs.namenode.snapshot.capture.openfiles"),
+        skip_access_time_changes=settings.get_bool("dfs.namenode.snapshot.skip.capture.accesstime-only-change"),
+        ordered_snapshot_deletion=settings.get_bool("dfs.namenode.snapshot.deletion.ordered"),
+    )
+
+
+def _positive(settings: Configuration, key: str) -> int:
+    value = settings.get_int(key)
+    if value < 1:
+        raise ConfigurationError([settings.fault(key, "must be at least 1")])
+    return value
 
 
 class _Reader:
@@ -123,6 +167,8 @@ class _Reader:
             http_bind_address=self._take(self._bind_address, ("", 0)),
             http_policy=policy,
             image_codec=self._take(lambda: image_codec(self._settings), ""),
+            sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
+            replay_rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
             transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
             transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
             transfer_chunk_size=self._at_least(self._size("dfs.image.transfer.chunksize"), 1),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,10 +12,14 @@ from typing import Protocol
 from checkpointer.compaction import write_image
 from checkpointer.digest_check import DigestCheck
 from checkpointer.namespace import Namespace
+from checkpointer.namespace.rules import ReplayRules
 from checkpointer.replay import replay
 from checkpointer.storage.saver import SaveResult, Sink, save_image
+from image_format.convert import at_layout
 from image_format.index import ImageIndex
+from image_format.layout import check_supported
 from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter
 from journal.ops import EditOp
 
@@ -64,6 +69,8 @@ class MergeResult:
         base_txid, txid: newest transaction of the old and of the new image.
         transactions: how many were replayed.
         saved: where the new image lies, its digest and size.
+        layout_version: of the new image.
+        warnings: what an operator has to know of the new image.
     """
 
     base_txid: int
@@ -72,6 +79,8 @@ class MergeResult:
     inodes: int
     saved: SaveResult
     timings: Timings
+    layout_version: int
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +96,40 @@ class LoadedImage:
         sink: Sink,
         *,
         codec: str | None = None,
+        sub_sections: SubSectionRule | None = None,
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> None:
-        """Write the namespace as it is now; `codec` None keeps the base image's."""
+        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number."""
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
-        write_image(self.namespace, self.image, self.index, writer, progress=progress, cancelled=cancelled)
+        write_image(
+            self.namespace,
+            self.image,
+            self.index,
+            writer,
+            sub_sections=sub_sections,
+            progress=progress,
+            cancelled=cancelled,
+        )
 
 
-def load_image(image: ImageFile) -> LoadedImage:
+def load_image(image: ImageFile, rules: ReplayRules | None = None) -> LoadedImage:
     """Index an open image and put an empty delta on it.
 
     Raises:
         ImageFormatError: a section is missing or damaged.
     """
     index = ImageIndex(image)
-    return LoadedImage(image, index, Namespace(index, image.string_table()))
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules))
+
+
+@contextmanager
+def _supported(image: ImageFile, layout_version: int | None, *, allow_unknown: bool) -> Iterator[ImageFile]:
+    """The image at the layout that its merge goes by; raises UnsupportedLayoutError where it can have no merge."""
+    check_supported(image.layout_version, str(image.path), allow_unknown=allow_unknown)
+    with at_layout(image, layout_version) as base:
+        yield base
 
 
 def merge(
@@ -113,6 +139,10 @@ def merge(
     *,
     expected: int | None = None,
     codec: str | None = None,
+    layout_version: int | None = None,
+    allow_unknown_layout: bool = False,
+    sub_sections: SubSectionRule | None = None,
+    rules: ReplayRules | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
     """Replay `ops` onto the image and save the new one in every directory.
@@ -123,6 +153,10 @@ def merge(
         directories: `current` folders that get `fsimage_M` and its digest file.
         expected: number of transactions, for progress.
         codec: Hadoop's class name, "" for none, None for the base image's.
+        layout_version: of the new image, whose rules the replay follows; None for the base image's.
+        allow_unknown_layout: merge an image newer than every known layout, copying what is not understood.
+        sub_sections: see `write_image`.
+        rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
 
     Raises:
         ImageFormatError, JournalError, ReplayError: bad input; nothing was written.
@@ -132,8 +166,12 @@ def merge(
     watcher = observer or SilentObserver()
     started = time.monotonic()
     watcher.phase("load", None)
-    with ImageFile.open(image_path, verify_md5=False) as image, DigestCheck(image) as digest:
-        loaded = load_image(image)
+    with (
+        ImageFile.open(image_path, verify_md5=False, allow_unknown_layout=allow_unknown_layout) as image,
+        DigestCheck(image) as digest,
+        _supported(image, layout_version, allow_unknown=allow_unknown_layout) as base,
+    ):
+        loaded = load_image(base, rules)
         namespace = loaded.namespace
         base_txid = namespace.last_txid
         loaded_at = time.monotonic()
@@ -144,7 +182,13 @@ def merge(
         watcher.phase("save", image.size)
 
         def write(sink: Sink) -> None:
-            loaded.write(sink, codec=codec, progress=watcher.advance, cancelled=watcher.cancelled)
+            loaded.write(
+                sink,
+                codec=image.codec if codec is None else codec,
+                sub_sections=sub_sections,
+                progress=watcher.advance,
+                cancelled=watcher.cancelled,
+            )
 
         saved = save_image(directories, namespace.last_txid, write)
     return MergeResult(
@@ -153,5 +197,16 @@ def merge(
         transactions=count,
         inodes=namespace.tree.inode_count,
         saved=saved,
+        layout_version=namespace.base.layout_version,
+        warnings=tuple(_warnings(namespace)),
         timings=Timings(loaded_at - started, replayed_at - loaded_at, time.monotonic() - replayed_at),
     )
+
+
+def _warnings(namespace: Namespace) -> Iterator[str]:
+    lost = sorted(namespace.history.diffs.lost)
+    if lost:
+        yield (
+            f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "
+            f"(inode {lost[0]} first); no NameNode loads such an image: see `checkpointer image verify --repair`"
+        )

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.merge import MergeResult, Observer, merge
+from checkpointer.namespace.rules import ReplayRules
+from checkpointer.open_segments import OpenSegment, check_overlaps, read_open_segments
 from checkpointer.storage.inspector import check_covered, inspect, newest_image
 from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
 from journal.segment_file import EditLogSegment, list_segments, read_transactions, select_segments
 
 __all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
@@ -18,7 +21,9 @@ class MergePlan:
     """What a merge of one directory would read and make.
 
     Attributes:
-        image: newest image; segments: finalized ones after it, contiguous; in_progress: left alone.
+        image: newest image; segments: the ones after it, contiguous; in_progress: left alone;
+        version_layout: layout version in VERSION;
+        opened: those of `segments` that are in progress, read to their last good transaction.
     """
 
     folder: Path
@@ -26,6 +31,8 @@ class MergePlan:
     image_txid: int
     segments: tuple[EditLogSegment, ...]
     in_progress: tuple[Path, ...]
+    version_layout: int
+    opened: tuple[OpenSegment, ...] = ()
 
     @property
     def last_txid(self) -> int:
@@ -33,41 +40,65 @@ class MergePlan:
         return self.image_txid if last is None else last
 
 
-def plan_directory(directory: Path) -> MergePlan:
-    """Look at a storage directory.
+def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_layout: bool = False) -> MergePlan:
+    """Look at a storage directory; with `in_progress` segments in progress count up to their last good operation.
+
+    `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
 
     Raises:
         StorageError: it is not formatted, has no image, or seen_txid names edits that are not there.
         TransactionGapError: edits are missing between the image and the newest segment.
+        JournalError: a segment in progress is damaged before its end, or overlaps another one.
     """
-    storage = inspect(directory)
+    storage = inspect(directory, allow_unknown_layout=allow_unknown_layout)
     newest = newest_image([storage])
+    assert storage.version is not None
     every = list_segments(storage.current)
     finalized = [segment for segment in every if segment.last is not None]
-    in_progress = [segment for segment in every if segment.last is None]
-    chosen = select_segments(finalized, newest.txid + 1)
+    unfinished = [segment for segment in every if segment.last is None]
+    opened = read_open_segments(unfinished) if in_progress else []
+    check_overlaps(opened, finalized, newest.txid)
+    chosen = select_segments([*finalized, *(item.segment for item in opened)], newest.txid + 1)
+    read = [item for item in opened if item.segment in chosen]
+    paths_read = {item.segment.path for item in read}
     plan = MergePlan(
         folder=storage.current,
         image=newest.path,
         image_txid=newest.txid,
         segments=tuple(chosen),
-        in_progress=tuple(segment.path for segment in in_progress),
+        version_layout=storage.version.layout_version,
+        in_progress=tuple(segment.path for segment in unfinished if segment.path not in paths_read),
+        opened=tuple(read),
     )
-    check_covered(storage, max([plan.last_txid, *(segment.first for segment in in_progress)]))
+    # what was not read may still hold the transactions that seen_txid promises
+    unread = [] if in_progress else [segment.first for segment in unfinished]
+    check_covered(storage, max([plan.last_txid, *unread]))
     return plan
 
 
-def check_image(plan: MergePlan) -> None:
+def check_image(plan: MergePlan, *, allow_unknown_layout: bool = False) -> None:
     """Check digest and frame of the plan's image, which nothing else reads where there is nothing to merge.
 
     Raises:
         ImageFormatError: it is damaged.
     """
-    ImageFile.open(plan.image).close()
+    ImageFile.open(plan.image, allow_unknown_layout=allow_unknown_layout).close()
 
 
-def merge_directory(plan: MergePlan, *, codec: str | None = None, observer: Observer | None = None) -> MergeResult:
-    """Carry out a plan: `fsimage_M` and its digest appear beside the old image.
+def merge_directory(
+    plan: MergePlan,
+    *,
+    codec: str | None = None,
+    layout_version: int | None = None,
+    allow_unknown_layout: bool = False,
+    sub_sections: SubSectionRule | None = None,
+    rules: ReplayRules | None = None,
+    observer: Observer | None = None,
+) -> MergeResult:
+    """Carry out a plan: `fsimage_M` and its digest appear beside the old image; arguments as for `merge`.
+
+    VERSION stays as it is, whatever the layout of the new image: moving a directory to another layout is the
+    NameNode's own procedure (`-upgrade`), which goes by that file.
 
     Raises:
         HdfsError: as `merge`; the directory is as before.
@@ -78,5 +109,9 @@ def merge_directory(plan: MergePlan, *, codec: str | None = None, observer: Obse
         [plan.folder],
         expected=plan.last_txid - plan.image_txid,
         codec=codec,
+        layout_version=layout_version,
+        allow_unknown_layout=allow_unknown_layout,
+        sub_sections=sub_sections,
+        rules=rules,
         observer=observer,
     )

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import MissingSectionError, Place, RecordError
+from image_format.history_index import BaseHistory, HistoryIndex
+from image_format.kernels.history import open_files
 from image_format.kernels.merge import merge_directories
 from image_format.kernels.scan import (
     DAMAGED,
@@ -84,6 +86,16 @@ class BaseImage(Protocol):
     def forget_directory(self, directory_id: int) -> None:
         """Nobody asks for the directory's entry again."""
 
+    @property
+    def history(self) -> BaseHistory:
+        """The sections that snapshots leave."""
+
+    def open_file_ids(self) -> Ids:
+        """Ids of the files under construction, ascending; reads every inode record."""
+
+    def slots_of(self, inode_ids: Ids) -> Ids:
+        """`slot` of each, -1 for an inode that the image does not have."""
+
     def section(self, name: str) -> Bytes | None:
         """A whole section, decompressed."""
 
@@ -134,6 +146,14 @@ class ImageIndex:
         self._ids, self._slots = self._sort(ids, "INODE")
         self.type_quota_ids = ids[self._type_quota_slots]
         self._directory_ids, self._directory_offsets = self._scan_directories()
+        self.history = HistoryIndex(
+            image.section("SNAPSHOT_DIFF"),
+            image.section("INODE_REFERENCE"),
+            self._directories,
+            self._ids,
+            self._slots,
+            self.place,
+        )
         self._children: dict[int, tuple[Ids, Ids]] = {}
         self._unknown_entries: set[int] = set()
 
@@ -230,6 +250,20 @@ class ImageIndex:
     def slot(self, inode_id: int) -> int:
         found = int(find_id(self._ids, inode_id))
         return int(self._slots[found]) if found >= 0 and self._slots.size else found
+
+    def open_file_ids(self) -> Ids:
+        slots = np.flatnonzero(open_files(self.inode_buffer, self._offsets))
+        if not self._slots.size:
+            return self._ids[slots]
+        is_open = np.zeros(self.slot_count, np.bool_)
+        is_open[slots] = True
+        return self._ids[is_open[self._slots]]
+
+    def slots_of(self, inode_ids: Ids) -> Ids:
+        found: Ids = find_ids(self._ids, inode_ids)
+        if self._slots.size:
+            found = np.where(found >= 0, self._slots[found], found)
+        return found
 
     def inode_offset(self, slot: int) -> int:
         return int(self._offsets[slot])

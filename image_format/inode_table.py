@@ -44,6 +44,8 @@ __all__ = [
     "EncodedRecords",
     "Features",
     "InodeTable",
+    "has_unknown_fields",
+    "to_signed",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -208,7 +210,7 @@ class InodeTable:
         elif body.HasField("fileUC"):
             self.client_name[row] = self.intern(body.fileUC.clientName)
             self.client_machine[row] = self.intern(body.fileUC.clientMachine)
-        if _has_unknown_fields(body):
+        if has_unknown_fields(body):
             self.flags[row] |= UNKNOWN_FIELDS
         if not found.empty():
             self.features[row] = found
@@ -398,7 +400,7 @@ def _fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Feature
         directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & _UINT64)
 
 
-def _has_unknown_fields(message: Message) -> bool:
+def has_unknown_fields(message: Message) -> bool:
     """Whether `message` or a message inside it holds fields this version does not know."""
     if len(UnknownFieldSet(message)):
         return True
@@ -408,4 +410,4 @@ def _has_unknown_fields(message: Message) -> bool:
         if descriptor.message_type
         for item in (value if descriptor.is_repeated else [value])
     )
-    return any(_has_unknown_fields(item) for item in nested)
+    return any(has_unknown_fields(item) for item in nested)

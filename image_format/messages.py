@@ -22,12 +22,13 @@ class MessageReader:
     Args:
         section: the section's decompressed bytes; None reads as an empty one.
         place: where the section lies, for errors.
+        position: offset of the first message to read.
     """
 
-    def __init__(self, section: npt.NDArray[np.uint8] | None, place: Place) -> None:
+    def __init__(self, section: npt.NDArray[np.uint8] | None, place: Place, position: int = 0) -> None:
         self._buffer = memoryview(b"") if section is None else section.data
         self._place = place
-        self._pos = 0
+        self._pos = position
 
     @property
     def done(self) -> bool:

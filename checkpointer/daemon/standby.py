@@ -208,8 +208,12 @@ class StandbyRole:
             self.image_folders(),
             expected=last - newest.txid,
             codec=self._config.image_codec,
+            sub_sections=self._config.sub_sections,
+            rules=self._config.replay_rules,
             observer=observer,
         )
+        for warning in result.warnings:
+            _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:
             self._storage.drop(failure.folder, failure.reason)
         for warning in enforce_retention(

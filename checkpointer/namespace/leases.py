@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace.history import History
 from checkpointer.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import NO_ROW
@@ -23,10 +24,12 @@ class Leases:
     Args:
         base: image whose leases to start with.
         tree: every leased file is looked up in it at once, so that its path is known at the end.
+        history: tells where files are that only snapshots have.
     """
 
-    def __init__(self, base: BaseImage, tree: Tree) -> None:
+    def __init__(self, base: BaseImage, tree: Tree, history: History) -> None:
         self._tree = tree
+        self._history = history
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
         self._ids: dict[int, None] = {}
         self.changed = False
@@ -37,24 +40,38 @@ class Leases:
             if not self._leads_to(entry.fullPath, entry.inodeId):
                 # Hadoop 3 ignores these paths, so a stale one is no damage.
                 self._unresolved[entry.inodeId] = entry
+        self._detached: set[int] = set()
+        if tree.hadoop3 and history.active:
+            # Hadoop 3's loader gives a lease to every open file, those that only snapshots have included.
+            self._detached = set(base.open_file_ids().tolist()) - self._ids.keys()
+            self.changed = bool(self._detached)
 
     def _leads_to(self, path: str, inode_id: int) -> bool:
         try:
             row = self._tree.find(path)
-        except (NamespaceError, UnsupportedNamespaceError):
+        except NamespaceError:
             return False
         return row != NO_ROW and int(self._tree.table.id[row]) == inode_id
 
     def add(self, inode_id: int) -> None:
+        self._detached.discard(inode_id)
         self._ids[inode_id] = None
         self._unresolved.pop(inode_id, None)
         self.changed = True
 
     def remove(self, inode_id: int) -> None:
+        self._detached.discard(inode_id)
         if inode_id in self._ids:
             del self._ids[inode_id]
             self._unresolved.pop(inode_id, None)
             self.changed = True
+
+    def rows_below(self, row: int) -> Iterator[int]:
+        """Rows of the leased files that are `row` or lie below it."""
+        for inode_id in list(self._ids):
+            leased = self._tree.row(inode_id)
+            if leased != NO_ROW and self._tree.is_ancestor(row, leased):
+                yield leased
 
     def unresolved(self) -> Iterator[int]:
         """Ids of leased files that no path has led to: only their entries tell where they are."""
@@ -73,7 +90,14 @@ class Leases:
                 entry.fullPath = target + entry.fullPath[len(source) :]
 
     def encode(self) -> bytes:
-        return b"".join(map(self._encode_entry, self._ids))
+        entries = [*map(self._encode_entry, self._ids), *map(self._encode_detached, sorted(self._detached))]
+        return b"".join(entries)
+
+    def _encode_detached(self, inode_id: int) -> bytes:
+        if self._tree.is_gone(inode_id):
+            return b""
+        path = self._history.full_path(self._history.load_detached(inode_id))
+        return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=path))
 
     def _encode_entry(self, inode_id: int) -> bytes:
         entry = self._unresolved.get(inode_id)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace.caches import CacheManager
+from checkpointer.namespace.diffs import CURRENT_STATE
 from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
+from checkpointer.namespace.history import History
 from checkpointer.namespace.leases import Leases
+from checkpointer.namespace.reclaim import Reclaim
+from checkpointer.namespace.rules import ReplayRules
 from checkpointer.namespace.secrets import SecretManager
 from checkpointer.namespace.snapshots import Snapshots
 from checkpointer.namespace.tree import Tree, encodable
 from image_format.index import BaseImage
-from image_format.inode_table import FILE, NO_ROW, InodeTable
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, InodeTable
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.permission import pack_permission
@@ -30,22 +34,25 @@ class Namespace:
     Args:
         base: the image; stays untouched.
         strings: its string table; names that edits bring are appended.
+        rules: the cluster's own settings, as far as replay goes by them.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
         last_txid: the newest transaction in it.
     """
 
-    def __init__(self, base: BaseImage, strings: StringTable) -> None:
+    def __init__(self, base: BaseImage, strings: StringTable, rules: ReplayRules | None = None) -> None:
         self.base = base
+        self.rules = rules or ReplayRules()
         self.strings = strings
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
         self._impending_stamps = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, base.layout_version)
         self.snapshots = Snapshots(base)
         self.table = InodeTable(base.layout_version, base.place("INODE"))
-        self.tree = Tree(base, self.table, self.snapshots.diff_owners)
-        self.leases = Leases(base, self.tree)
-        self.tree.watch(self.snapshots.known_ids())
+        self.tree = Tree(base, self.table, hadoop3=self.hadoop3)
+        self.history = History(self.tree, self.snapshots)
+        self.leases = Leases(base, self.tree, self.history)
+        self.tree.watch(self.snapshots.snapshottable_ids)
         self.tree.watch(self.leases.unresolved())
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)
@@ -121,8 +128,63 @@ class Namespace:
 
     # ---- removal -------------------------------------------------------------------------------------------
 
-    def remove(self, row: int) -> None:
-        """Drop an unlinked inode and all below it, with leases and snapshottable marks."""
-        for inode_id in self.tree.drop(row):
-            self.leases.remove(inode_id)
-            self.snapshots.forget(inode_id)
+    def forget(self, row: int) -> None:
+        """An inode is gone for good: so are its lease and its snapshottable mark."""
+        inode_id = int(self.table.id[row])
+        self.leases.remove(inode_id)
+        self.snapshots.forget(inode_id)
+        self.history.forget_strays(row)
+
+    def open_below(self, row: int) -> list[int]:
+        """Rows of the leased files whose leases go with a path, as Hadoop 2.7 knows them by their paths."""
+        return [] if self.hadoop3 or not self.history.active else list(self.leases.rows_below(row))
+
+    def close(self, row: int) -> None:
+        """An open file loses its lease."""
+        self.leases.remove(int(self.table.id[row]))
+
+    def remove(self, row: int, latest: int, *, was_dst: bool) -> None:
+        """Drop an unlinked inode and all below it, less what snapshots need.
+
+        Args:
+            latest: newest snapshot that its path was in.
+            was_dst: whether it stood in its directory by a reference.
+        """
+        reclaim = Reclaim(
+            self.tree,
+            self.history,
+            gone=self.forget,
+            closed=self.close if self.hadoop3 else _leave,
+        )
+        if self.history.node_in_latest(row, latest):
+            reclaim.clean(row, CURRENT_STATE, latest)
+        elif was_dst:
+            reclaim.destroy_dst(row)
+        else:
+            reclaim.destroy_inode(row)
+
+    def remove_snapshot(self, row: int, snapshot_id: int) -> None:
+        """Drop what only this snapshot of a directory needs."""
+        reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
+        reclaim.clean_inode(row, snapshot_id, self.history.prior_of_directory(row, snapshot_id))
+
+    def snapshottable_below(self, row: int) -> list[int]:
+        """Rows of the snapshottable directories that are `row` or lie below it."""
+        if self.table.kind[row] != DIRECTORY:
+            return []
+        ids = list(self.snapshots.snapshottable_ids)
+        if not ids:
+            return []
+        return [found for found in self.tree.locate(ids) if self.tree.is_ancestor(row, found)]
+
+    def check_no_snapshots(self, row: int) -> list[int]:
+        """`snapshottable_below`; raises NamespaceError where one of them has snapshots."""
+        rows = self.snapshottable_below(row)
+        for found in rows:
+            if self.snapshots.has_snapshots(int(self.table.id[found])):
+                raise NamespaceError(f"{self.tree.path(found)} has snapshots, so it cannot be removed or moved")
+        return rows
+
+
+def _leave(row: int) -> None:
+    """Nothing to do for an open file."""

@@ -1,66 +1,82 @@
-"""What replay knows of snapshots: the snapshottable directories and which inodes have diffs."""
+"""The snapshots there are: the SNAPSHOT section, by snapshottable directory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace.tree import LARGEST_QUOTA
 from image_format.index import BaseImage
+from image_format.inode_table import has_unknown_fields
 from image_format.messages import MessageReader
+from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 __all__ = ["Snapshots"]
 
+_SECTION = "SNAPSHOT"
+
 
 class Snapshots:
-    """`fsimage.proto SnapshotSection` and the owners of SNAPSHOT_DIFF.
+    """`fsimage.proto SnapshotSection` and its Snapshot records.
 
     Attributes:
-        diff_owners: ids of the inodes with snapshots or diffs.
+        changed: whether the section is not as it was.
     """
 
     def __init__(self, base: BaseImage) -> None:
-        self._base = base
-        reader = MessageReader(base.section("SNAPSHOT"), base.place("SNAPSHOT"))
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
         self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
-        self._snapshots: list[bytes] = []
-        self._roots: set[int] = set()
+        self.changed = False
+        self._by_id: dict[int, pb.Snapshot] = {}
+        self._of: dict[int, dict[bytes, pb.Snapshot]] = {}
         for _ in range(self._header.numSnapshots):
             snapshot = reader.read(pb.Snapshot)
-            self._roots.add(snapshot.root.id)
-            self._snapshots.append(encode_delimited(snapshot))
+            self._default_namespace_quota(snapshot.root.directory)
+            self._by_id[snapshot.snapshotId] = snapshot
+            self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
         reader.finish()
-        # inode id to (start, end) of its empty list in SNAPSHOT_DIFF
-        self._empty_diffs: dict[int, tuple[int, int]] = {}
-        self._forgotten: list[tuple[int, int]] = []
-        self.diff_owners = self._read_diffs() | self._roots
-        self.changed = False
-        self.diffs_changed = False
 
-    def _read_diffs(self) -> frozenset[int]:
-        reader = MessageReader(self._base.section("SNAPSHOT_DIFF"), self._base.place("SNAPSHOT_DIFF"))
-        owners = set()
-        while not reader.done:
-            start = reader.position
-            entry = reader.read(pb.DiffEntry)
-            if not entry.numOfDiff:
-                self._empty_diffs[entry.inodeId] = (start, reader.position)
-                continue
-            owners.add(entry.inodeId)
-            for _ in range(entry.numOfDiff):
-                if entry.type == pb.DiffEntry.FILEDIFF:
-                    reader.skip()
-                    continue
-                for _ in range(reader.read(pb.DirectoryDiff).createdListSize):
-                    reader.skip()
-        return frozenset(owners)
+    def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
+        """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
+        if root.typeQuotas.quotas and root.nsQuota >> 63 and root.dsQuota >> 63:
+            root.nsQuota = LARGEST_QUOTA
+            self.changed = True
 
-    def known_ids(self) -> Iterator[int]:
-        """Ids of the inodes that the two sections name and that can be deleted."""
-        yield from self._empty_diffs
-        yield from self._snapshottable
+    @property
+    def any(self) -> bool:
+        return bool(self._by_id)
+
+    @property
+    def snapshottable_ids(self) -> Iterator[int]:
+        return iter(self._snapshottable)
+
+    def is_snapshottable(self, directory_id: int) -> bool:
+        return directory_id in self._snapshottable
+
+    def has_snapshots(self, directory_id: int) -> bool:
+        return bool(self._of.get(directory_id))
+
+    def root(self, snapshot_id: int) -> pb.INode:
+        """The directory as it was at a snapshot, under the snapshot's name; raises NamespaceError without one."""
+        snapshot = self._by_id.get(snapshot_id)
+        if snapshot is None:
+            raise NamespaceError(f"a snapshot diff belongs to snapshot {snapshot_id}, which does not exist")
+        return snapshot.root
+
+    def find(self, directory_id: int, name: bytes) -> pb.Snapshot:
+        """Raises NamespaceError where the directory has no snapshot of that name."""
+        self.check_snapshottable(directory_id)
+        snapshot = self._of.get(directory_id, {}).get(name)
+        if snapshot is None:
+            raise NamespaceError(f"directory {directory_id} has no snapshot {name.decode('utf-8', 'replace')!r}")
+        return snapshot
+
+    def check_snapshottable(self, directory_id: int) -> None:
+        if directory_id not in self._snapshottable:
+            raise NamespaceError(f"directory {directory_id} is not snapshottable")
 
     def allow(self, directory_id: int) -> None:
         if directory_id not in self._snapshottable:
@@ -69,37 +85,60 @@ class Snapshots:
 
     def disallow(self, directory_id: int) -> None:
         """Raises NamespaceError where the directory still has snapshots."""
-        if directory_id in self._roots:
+        if self.has_snapshots(directory_id):
             raise NamespaceError(f"directory {directory_id} still has snapshots")
+        self.forget(directory_id)
+
+    def forget(self, directory_id: int) -> None:
+        """The directory is gone, or not snapshottable any more."""
         if directory_id in self._snapshottable:
             del self._snapshottable[directory_id]
             self.changed = True
 
-    def forget(self, inode_id: int) -> None:
-        """The inode was deleted: it is snapshottable no more and has no diff list.
+    def create(self, name: bytes, root: pb.INode) -> pb.Snapshot:
+        """A new snapshot of the directory `root`, whose name becomes the snapshot's.
 
         Raises:
-            UnsupportedNamespaceError: it has snapshots.
+            NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
         """
-        if inode_id in self._roots:
-            raise UnsupportedNamespaceError(f"deleted directory {inode_id} has snapshots")
-        self.disallow(inode_id)
-        empty = self._empty_diffs.pop(inode_id, None)
-        if empty is not None:
-            self._forgotten.append(empty)
-            self.diffs_changed = True
+        self.check_snapshottable(root.id)
+        siblings = self._of.setdefault(root.id, {})
+        if name in siblings:
+            raise NamespaceError(f"directory {root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
+        root.name = name
+        snapshot = pb.Snapshot(snapshotId=self._header.snapshotCounter)
+        snapshot.root.CopyFrom(root)
+        self._header.snapshotCounter += 1
+        self._by_id[snapshot.snapshotId] = siblings[name] = snapshot
+        self.changed = True
+        return snapshot
+
+    def delete(self, snapshot: pb.Snapshot) -> None:
+        del self._by_id[snapshot.snapshotId]
+        del self._of[snapshot.root.id][snapshot.root.name]
+        self.changed = True
+
+    def rename(self, snapshot: pb.Snapshot, name: bytes) -> None:
+        """Raises NamespaceError where the directory has a snapshot of that name."""
+        siblings = self._of[snapshot.root.id]
+        if name in siblings:
+            raise NamespaceError(
+                f"directory {snapshot.root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already"
+            )
+        self.check_writable(snapshot)
+        del siblings[snapshot.root.name]
+        snapshot.root.name = name
+        siblings[name] = snapshot
+        self.changed = True
+
+    def check_writable(self, snapshot: pb.Snapshot) -> None:
+        """Raises NamespaceError where the record has fields that this version does not know."""
+        if has_unknown_fields(snapshot):
+            raise NamespaceError(f"snapshot {snapshot.snapshotId} has fields this version does not know")
 
     def encode(self) -> bytes:
         """The SNAPSHOT section."""
         self._header.snapshottableDir[:] = self._snapshottable
-        return encode_delimited(self._header) + b"".join(self._snapshots)
-
-    def encode_diffs(self) -> bytes:
-        """The SNAPSHOT_DIFF section: as it was, less the empty lists of deleted inodes."""
-        section = self._base.section("SNAPSHOT_DIFF")
-        data = memoryview(b"") if section is None else section.data
-        kept, position = [], 0
-        for start, end in sorted(self._forgotten):
-            kept.append(data[position:start])
-            position = end
-        return b"".join([*kept, data[position:]])
+        self._header.numSnapshots = len(self._by_id)
+        ordered = [snapshots[name] for snapshots in self._of.values() for name in sorted(snapshots, key=name_key)]
+        return b"".join(map(encode_delimited, [self._header, *ordered]))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.namespace.references import Hub, References, WithName
 from image_format.errors import ImageFormatError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, UNKNOWN_FIELDS
 
-__all__ = ["ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
+__all__ = ["LARGEST_QUOTA", "ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
 
 ROOT_ID = 16385
 ROOT_ROW = 0
-_LARGEST_QUOTA = (1 << 63) - 1
+LARGEST_QUOTA = (1 << 63) - 1
 
 
 def encode_name(name: str) -> bytes:
@@ -46,25 +47,35 @@ class Tree:
 
     `entries[directory row][name]` is the row of the child, or `NO_ROW` where the directory has no child of that
     name any more (or never had). A name that is not there is still as the base image says; `changes` is the part
-    that differs from it.
+    that differs from it. Children that a directory has by reference are in `entries` from the moment it is opened.
 
     Args:
         base: the image below.
         table: rows of the inodes touched so far; row 0 becomes the root.
-        diff_owners: ids of inodes with snapshot diffs, which this tree does not change.
+        hadoop3: whether Hadoop 3's rules hold.
+
+    Attributes:
+        references: what inodes renamed out of snapshots left, and how they stand in their directories.
     """
 
-    def __init__(self, base: BaseImage, table: InodeTable, diff_owners: frozenset[int] = frozenset()) -> None:
+    def __init__(self, base: BaseImage, table: InodeTable, *, hadoop3: bool) -> None:
         self.base = base
         self.table = table
+        self.hadoop3 = hadoop3
+        self.references = References(base.history, table, self.load)
         self.entries: dict[int, dict[bytes, int]] = {}
         self.changes: dict[int, dict[bytes, int]] = {}
         self.dropped: npt.NDArray[np.bool_] = np.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
-        self._diff_owners = diff_owners
-        self._watched: Ids = np.array(sorted(diff_owners), np.int64)
+        # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
+        self._misplaced: dict[int, dict[bytes, WithName]] = {}
+        # names that directories have by reference in the base image
+        self._base_references: dict[int, frozenset[bytes]] = {}
+        self._watched: list[int] = []
+        self._base_current: npt.NDArray[np.bool_] | None = None
+        self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
-        if self._load(ROOT_ID) != ROOT_ROW:
+        if self.load(ROOT_ID) != ROOT_ROW:
             raise ImageFormatError(
                 f"no root inode {ROOT_ID}",
                 file=base.file,
@@ -74,7 +85,7 @@ class Tree:
 
     # ---- look-up -------------------------------------------------------------------------------------------
 
-    def _load(self, inode_id: int) -> int:
+    def load(self, inode_id: int) -> int:
         """Row of an inode of the base image, decoded if need be; NO_ROW for one the image does not have (now)."""
         row = self.table.row_of.get(inode_id)
         if row is not None:
@@ -91,12 +102,21 @@ class Tree:
         table = self.table
         limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
         if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
-            table.ns_quota[row] = _LARGEST_QUOTA
+            table.ns_quota[row] = LARGEST_QUOTA
             table.flags[row] |= DIRTY
 
     def watch(self, inode_ids: Iterable[int]) -> None:
-        """`drop` is to tell of these inodes of the base even where no path has led to them."""
-        self._watched = np.union1d(self._watched, np.fromiter(inode_ids, np.int64))
+        """These inodes of the base are not to be passed over unread where a directory above them is dropped."""
+        self._watched.extend(inode_ids)
+
+    def was_in_current_state(self, row: int) -> bool:
+        """Whether a path leads to an inode of the base in the base image; True for a new one."""
+        slot = int(self.table.slot[row])
+        if slot < 0:
+            return True
+        if self._base_current is None:
+            self._base_current = self.base.history.reached_from(ROOT_ID)
+        return bool(self._base_current[slot])
 
     def load_type_quotas(self) -> None:
         """Load the directories whose records are not as Hadoop would have loaded them, so that they are rewritten.
@@ -104,7 +124,7 @@ class Tree:
         The last step before writing: the rows have no place in the tree.
         """
         for inode_id in self.base.type_quota_ids.tolist():
-            self._load(inode_id)
+            self.load(inode_id)
 
     def row(self, inode_id: int) -> int:
         """Row of a live inode that a path has led to before, `NO_ROW` otherwise."""
@@ -115,7 +135,7 @@ class Tree:
         """Row of the child called `name`, `NO_ROW` where there is none.
 
         Raises:
-            UnsupportedNamespaceError: the directory has snapshot diffs or references.
+            UnsupportedNamespaceError: what the image has under that name is no child.
         """
         names = self.entries.get(directory)
         if names is None:
@@ -123,22 +143,31 @@ class Tree:
         row = names.get(name)
         if row is None:
             row = NO_ROW
+            if directory in self._misplaced and name in self._misplaced[directory]:
+                raise UnsupportedNamespaceError(
+                    f"{self.path(directory)}/{name.decode('utf-8', 'replace')} ({self.base.file}, section INODE_DIR) "
+                    "is a name that belongs to a snapshot"
+                )
             if self.table.slot[directory] >= 0:
                 inode_id = self.base.child(int(self.table.id[directory]), name)
                 if inode_id:
-                    row = self._load(inode_id)
+                    row = self.load(inode_id)
                     self.table.parent[row] = directory
             names[name] = row
         return row
 
     def _open_directory(self, directory: int) -> dict[bytes, int]:
-        inode_id = int(self.table.id[directory])
-        if inode_id in self._diff_owners:
-            raise UnsupportedNamespaceError(f"directory {self.path(directory)} has snapshots")
-        if self.base.reference_children(inode_id).size:
-            raise UnsupportedNamespaceError(f"directory {self.path(directory)} has children renamed since a snapshot")
         names: dict[bytes, int] = {}
         self.entries[directory] = names
+        if self.table.slot[directory] >= 0:
+            for number in self.base.reference_children(int(self.table.id[directory])).tolist():
+                node = self.references.resolve(number, directory)
+                if isinstance(node, int):
+                    names[self.table.name(node)] = node
+                else:
+                    self._misplaced.setdefault(directory, {})[node.name] = node
+            if names:
+                self._base_references[directory] = frozenset(names)
         return names
 
     def find(self, path: str) -> int:
@@ -189,29 +218,107 @@ class Tree:
         return slot < 0 or bool(self.dropped[slot])
 
     def path(self, row: int) -> str:
-        """Absolute path of a live inode."""
+        """Absolute path of a live inode; of one that only snapshots have, as far as it goes."""
         parts: list[bytes] = []
-        while row != ROOT_ROW:
+        while row not in (ROOT_ROW, NO_ROW):
             parts.append(self.table.name(row))
             row = int(self.table.parent[row])
         return "/" + b"/".join(reversed(parts)).decode("utf-8", "replace")
 
     def is_ancestor(self, ancestor: int, row: int) -> bool:
         """Whether `row` is `ancestor` or lies below it."""
-        while row not in (ancestor, ROOT_ROW):
+        while row not in (ancestor, ROOT_ROW, NO_ROW):
             row = int(self.table.parent[row])
         return row == ancestor
 
     def children(self, directory: int) -> Iterator[tuple[bytes, int]]:
         """(name, row) of every child, in no order; loads all of them."""
-        inode_id = int(self.table.id[directory])
+        yield from self._children(directory, None)
+
+    def misplaced(self, directory: int) -> dict[bytes, WithName]:
+        """Names in snapshots that the image has among the children of a directory."""
+        if directory not in self.entries:
+            self._open_directory(directory)
+        return self._misplaced.get(directory, {})
+
+    def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
+        """`children`, but of those in the base image that were never read only what `watch` asked for, what has
+        diffs or holds references, and the directories above such ones.
+        """
+        yield from self._children(directory, self._way_marks())
+
+    def locate(self, inode_ids: list[int]) -> list[int]:
+        """Rows of live inodes, most of them directories of the base image; leaves out those that are gone.
+
+        An inode of the base that no path has led to is loaded with the directories above it.
+        """
+        unread = np.array([i for i in inode_ids if i not in self.table.row_of], np.int64)
+        for chain in self.base.history.chains(unread):
+            above = NO_ROW
+            for inode_id in chain.tolist():
+                known = inode_id in self.table.row_of
+                row = self.load(inode_id)
+                if not known and row != NO_ROW and above != NO_ROW:
+                    # Nobody touched it, so it is still where the image has it.
+                    self.table.parent[row] = above
+                    names = self.entries.get(above)
+                    names = self._open_directory(above) if names is None else names
+                    names[self.table.name(row)] = row
+                above = row
+        return [row for row in map(self.row, inode_ids) if row != NO_ROW]
+
+    def _children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Iterator[tuple[bytes, int]]:
+        names = self.entries.get(directory)
+        if names is None:
+            names = self._open_directory(directory)
         if self.table.slot[directory] >= 0:
-            for child in self.base.children(inode_id).tolist():
-                if child not in self.table.row_of:
-                    row = self._load(child)
-                    self.table.parent[row] = directory
-                    self.entries.setdefault(directory, {})[self.table.name(row)] = row
-        yield from ((n, r) for n, r in list(self.entries.get(directory, {}).items()) if r != NO_ROW)
+            for child in self._untouched_children(directory, marks).tolist():
+                row = self.load(child)
+                self.table.parent[row] = directory
+                names[self.table.name(row)] = row
+        yield from ((name, row) for name, row in list(names.items()) if row != NO_ROW)
+
+    def _untouched_children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Ids:
+        children = self.base.children(int(self.table.id[directory]))
+        if marks is not None:
+            slots = self.base.slots_of(children)
+            children = children[marks[slots] & ~self.dropped[slots]]
+        row_of = self.table.row_of
+        return np.array([child for child in children.tolist() if child not in row_of], np.int64)
+
+    def _way_marks(self) -> npt.NDArray[np.bool_]:
+        if self._marks is None:
+            history = self.base.history
+            if self._watched or history.owners.size or history.reference_count:
+                self._marks = history.on_the_way_to(np.union1d(history.owners, np.array(self._watched, np.int64)))
+            else:
+                self._marks = np.zeros(self.base.slot_count, np.bool_)
+        return self._marks
+
+    def references_in(self, directory: int) -> list[WithName | Hub]:
+        """References that a directory has as children."""
+        names = self.entries.get(directory)
+        names = self._open_directory(directory) if names is None else names
+        hubs = (self.references.hub(row) for row in names.values() if row != NO_ROW)
+        return [
+            *(hub for hub in hubs if hub is not None and hub.dst_snapshot is not None),
+            *self._misplaced.get(directory, {}).values(),
+        ]
+
+    def child_count(self, directory: int) -> int:
+        """How many children a directory has."""
+        count = 0
+        inode_id = int(self.table.id[directory])
+        in_base = self.table.slot[directory] >= 0
+        if in_base:
+            count = int(self.base.children(inode_id).size + self.base.reference_children(inode_id).size)
+        for name, row in self.changes.get(directory, {}).items():
+            had = in_base and (self.base.child(inode_id, name) != 0 or self._had_reference(directory, name))
+            count += int(row != NO_ROW) - int(had)
+        return count
+
+    def _had_reference(self, directory: int, name: bytes) -> bool:
+        return name in self._base_references.get(directory, ())
 
     # ---- change --------------------------------------------------------------------------------------------
 
@@ -219,8 +326,7 @@ class Tree:
         """Mark a row as changed.
 
         Raises:
-            UnsupportedNamespaceError: it is in a snapshot, or its record has fields this version does not know,
-                which a rewrite would lose.
+            UnsupportedNamespaceError: its record has fields this version does not know, which a rewrite would lose.
         """
         inode_id = int(self.table.id[row])
         if self.table.flags[row] & UNKNOWN_FIELDS:
@@ -229,15 +335,7 @@ class Tree:
                 f"inode {inode_id} ({self.path(row)}; {self.base.file}, section INODE, offset {offset}) "
                 "has fields this version does not know"
             )
-        if inode_id in self._diff_owners:
-            raise UnsupportedNamespaceError(f"{self.path(row)} is in a snapshot")
         self.table.flags[row] |= DIRTY
-
-    def raise_mtime(self, directory: int, mtime: int) -> None:
-        """A directory's modification time never goes back (INode.updateModificationTime)."""
-        if mtime > self.table.mtime[directory]:
-            self.touch(directory)
-            self.table.mtime[directory] = mtime
 
     def _set_entry(self, directory: int, name: bytes, row: int) -> None:
         changed = self.changes.get(directory)
@@ -249,13 +347,15 @@ class Tree:
                     "has fields this version does not know"
                 )
             changed = self.changes[directory] = {}
-        self.entries[directory][name] = changed[name] = row
+        names = self.entries.get(directory)
+        if names is None:
+            names = self._open_directory(directory)
+        names[name] = changed[name] = row
 
     def insert(self, directory: int, name: bytes, row: int) -> None:
         """Make `row` the child `name`, which the directory must not have."""
         self._set_entry(directory, name, row)
         self.table.parent[row] = directory
-        self.raise_mtime(directory, int(self.table.mtime[row]))
 
     def add(self, directory: int, name: bytes, inode_id: int, kind: int) -> int:
         """A new inode that is not in the tree yet; `insert` puts it there once its times are set.
@@ -270,73 +370,51 @@ class Tree:
         self.inode_count += 1
         return self.table.add(inode_id, kind, name)
 
-    def unlink(self, row: int) -> None:
+    def unlink(self, directory: int, name: bytes) -> None:
         """Take a child out of its directory; the inode itself stays."""
-        self._set_entry(int(self.table.parent[row]), self.table.name(row), NO_ROW)
-        if self.table.kind[row] == DIRECTORY:
+        row = self.child(directory, name)
+        self._set_entry(directory, name, NO_ROW)
+        if row != NO_ROW and self.table.kind[row] == DIRECTORY:
             self._directory_cache.clear()
 
-    def move(self, row: int, directory: int, name: bytes) -> None:
-        """Put an unlinked inode under `directory` as `name`.
-
-        Raises:
-            UnsupportedNamespaceError: it has snapshot diffs, or its name changes and the record cannot be rewritten.
-        """
-        self._check_no_diffs(int(self.table.id[row]))
+    def rename(self, row: int, name: bytes) -> None:
+        """Give an unlinked inode another name."""
         if self.table.name(row) != name:
             self.touch(row)
             self.table.set_name(row, name)
-        self.insert(directory, name, row)
 
-    def drop(self, row: int) -> Iterator[int]:
-        """Remove an unlinked inode and all below it; yields the ids of the inodes with rows and of watched ones.
+    # ---- removal -------------------------------------------------------------------------------------------
 
-        Raises:
-            UnsupportedNamespaceError: something below has snapshot diffs or is a reference.
-        """
-        rows = [row]
-        untouched: list[int] = []
-        while rows:
-            row = rows.pop()
-            inode_id = int(self.table.id[row])
-            self._check_no_diffs(inode_id)
-            yield inode_id
-            slot = int(self.table.slot[row])
-            self.table.flags[row] |= DROPPED
-            self.inode_count -= 1
+    def drop(self, row: int) -> None:
+        """An inode is gone for good; what was below it has to go before, but see `drop_untouched`."""
+        slot = int(self.table.slot[row])
+        self.table.flags[row] |= DROPPED
+        self.inode_count -= 1
+        if slot >= 0:
+            self.dropped[slot] = True
+        if self.table.kind[row] == DIRECTORY:
+            self.entries.pop(row, None)
+            self.changes.pop(row, None)
             if slot >= 0:
-                self.dropped[slot] = True
-            if self.table.kind[row] == DIRECTORY:
-                rows.extend(child for child in self.entries.pop(row, {}).values() if child != NO_ROW)
-                self.changes.pop(row, None)
-                if slot >= 0:
-                    self._check_no_references(inode_id)
-                    row_of = self.table.row_of
-                    children = [child for child in self.base.children(inode_id).tolist() if child not in row_of]
-                    untouched.extend((yield from self._drop_untouched(np.array(children, np.int64))))
-                    self.base.forget_directory(inode_id)
-        while untouched:
-            inode_id = untouched.pop()
-            self._check_no_references(inode_id)
-            untouched.extend((yield from self._drop_untouched(self.base.children(inode_id))))
+                self.base.forget_directory(int(self.table.id[row]))
+
+    def drop_untouched(self, directory: int) -> None:
+        """Drop the children in the base image that were never read, and all below them.
+
+        `marked_children` has been read before, so there is nothing among them that anybody else refers to.
+        """
+        if self.table.slot[directory] < 0:
+            return
+        gone = self._drop_unread(self._untouched_children(directory, None))
+        while gone:
+            inode_id = gone.pop()
+            gone.extend(self._drop_unread(self.base.children(inode_id)))
             self.base.forget_directory(inode_id)
 
-    def _drop_untouched(self, inode_ids: Ids) -> Generator[int, None, list[int]]:
-        """Drop inodes of the base that no path has led to; returns those with children, which are still there."""
+    def _drop_unread(self, inode_ids: Ids) -> list[int]:
+        """Drop inodes of the base; returns those with children, which are still there."""
+        slots = self.base.slots_of(inode_ids)
+        inode_ids = inode_ids[~self.dropped[slots]]
         self.inode_count -= inode_ids.size
-        if self._watched.size:
-            near = np.searchsorted(self._watched, inode_ids)
-            near[near == self._watched.size] = 0
-            for inode_id in inode_ids[self._watched[near] == inode_ids].tolist():
-                self._check_no_diffs(inode_id)
-                yield inode_id
         directories: list[int] = self.base.drop_inodes(inode_ids, self.dropped).tolist()
         return directories
-
-    def _check_no_diffs(self, inode_id: int) -> None:
-        if inode_id in self._diff_owners:
-            raise UnsupportedNamespaceError(f"inode {inode_id} is in a snapshot")
-
-    def _check_no_references(self, inode_id: int) -> None:
-        if self.base.reference_children(inode_id).size:
-            raise UnsupportedNamespaceError(f"directory {inode_id} has children renamed since a snapshot")

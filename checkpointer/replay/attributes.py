@@ -6,9 +6,9 @@ from checkpointer.errors import NamespaceError
 from checkpointer.namespace import ROOT_ROW, Namespace
 from checkpointer.namespace.tree import encodable
 from checkpointer.replay.acls import remove_acl, set_acl
-from checkpointer.replay.files import checked_policy, clamp_replication
+from checkpointer.replay.files import checked_policy
 from checkpointer.replay.registry import handles
-from checkpointer.replay.xattrs import put_xattrs, remove_xattrs
+from checkpointer.replay.xattrs import has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
 from image_format.string_table import StringKind
@@ -41,14 +41,14 @@ def _set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if table.ec_policy[row] < 0:
-        namespace.tree.touch(row)
-        table.replication[row] = clamp_replication(op.replication)
+        namespace.history.record(row)
+        table.replication[row] = namespace.rules.clamp_replication(op.replication)
 
 
 @handles(SetPermissionsOp)
 def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
     row = namespace.existing(op.src)
-    namespace.tree.touch(row)
+    namespace.history.record(row)
     kept = int(namespace.table.permission[row]) & ~_MODE_MASK
     namespace.table.permission[row] = kept | op.mode & _MODE_MASK
 
@@ -56,7 +56,9 @@ def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
 @handles(SetOwnerOp)
 def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     row = namespace.existing(op.src)
-    namespace.tree.touch(row)
+    if not op.username and not op.groupname:
+        return
+    namespace.history.record(row)
     strings = namespace.strings
     user, group, mode = unpack_permission(int(namespace.table.permission[row]))
     if op.username:
@@ -70,10 +72,14 @@ def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
 def _times(namespace: Namespace, op: TimesOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
-    namespace.tree.touch(row)
-    if op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3):
+    sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
+    sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
+    if sets_mtime or (sets_atime and not namespace.rules.skip_access_time_changes):
+        namespace.history.record(row)
+    if sets_mtime:
         table.mtime[row] = op.mtime
-    if op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3):
+    if sets_atime:
+        namespace.tree.touch(row)
         table.atime[row] = op.atime
 
 
@@ -87,15 +93,18 @@ def _directory(namespace: Namespace, path: str) -> int:
 def _set_quota(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
     table = namespace.table
     row = _directory(namespace, path)
-    namespace.tree.touch(row)
+    before = int(table.ns_quota[row]), int(table.ds_quota[row])
     if row == ROOT_ROW and ns_quota == _QUOTA_RESET:
         if not namespace.hadoop3:
             raise NamespaceError("the namespace quota of the root cannot be cleared")
-        table.ns_quota[row] = _QUOTA_DONT_SET
-    elif ns_quota != _QUOTA_DONT_SET:
-        table.ns_quota[row] = ns_quota
-    if ds_quota != _QUOTA_DONT_SET:
-        table.ds_quota[row] = ds_quota
+        ns_quota = _QUOTA_DONT_SET
+    elif ns_quota == _QUOTA_DONT_SET:
+        ns_quota = before[0]
+    if ds_quota == _QUOTA_DONT_SET:
+        ds_quota = before[1]
+    if (ns_quota, ds_quota) != before:
+        namespace.history.record(row)
+        table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
 
 
 @handles(SetQuotaOp)
@@ -119,10 +128,10 @@ def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) ->
     storage_type = _STORAGE_TYPES.get(op.storage_type)
     if storage_type is None:
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
-    if op.ds_quota == _QUOTA_DONT_SET:
-        return
-    namespace.tree.touch(row)
     features = namespace.table.feature(row)
+    if op.ds_quota in (_QUOTA_DONT_SET, features.type_quotas.get(storage_type, _QUOTA_RESET)):
+        return
+    namespace.history.record(row)
     if op.ds_quota == _QUOTA_RESET:
         features.type_quotas.pop(storage_type, None)
     else:
@@ -134,38 +143,42 @@ def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) ->
 def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
-    namespace.tree.touch(row)
     if table.kind[row] == FILE:
+        namespace.history.record(row)
         table.policy[row] = checked_policy(op.path, op.policy_id)
         return
     if table.kind[row] != DIRECTORY:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id:
+        namespace.history.record(row)
         put_xattrs(namespace, row, [xattr])
-    else:
+    elif table.feature(row).xattrs is not None:
+        namespace.history.record(row)
         remove_xattrs(namespace, row, [xattr])
 
 
 @handles(SetAclOp)
 def _set_acl(namespace: Namespace, op: SetAclOp) -> None:
     row = namespace.existing(op.src)
-    namespace.tree.touch(row)
     if op.acl_entries:
+        namespace.history.record(row)
         set_acl(namespace, row, op.acl_entries)
-    else:
+    elif namespace.table.feature(row).acl is not None:
+        namespace.history.record(row)
         remove_acl(namespace, row)
 
 
 @handles(SetXAttrOp)
 def _set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
     row = namespace.existing(op.src)
-    namespace.tree.touch(row)
+    namespace.history.record(row)
     put_xattrs(namespace, row, op.xattrs)
 
 
 @handles(RemoveXAttrOp)
 def _remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
     row = namespace.existing(op.src)
-    namespace.tree.touch(row)
-    remove_xattrs(namespace, row, op.xattrs)
+    if has_xattrs(namespace, row, op.xattrs):
+        namespace.history.record(row)
+        remove_xattrs(namespace, row, op.xattrs)

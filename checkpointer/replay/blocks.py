@@ -12,8 +12,11 @@ from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, S
 __all__ = ["update_blocks"]
 
 
-def update_blocks(namespace: Namespace, row: int, new: Sequence[Block]) -> None:
+def update_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
     """Make the block list of a file what an operation says (FSEditLogLoader.updateBlocks).
+
+    Args:
+        completes: whether the last block is complete then; those before it always are.
 
     Raises:
         NamespaceError: the lists differ in more than lengths, stamps and blocks at the end.
@@ -30,14 +33,17 @@ def update_blocks(namespace: Namespace, row: int, new: Sequence[Block]) -> None:
                 f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, "
                 f"the operation says {want.block_id}_{want.genstamp}"
             )
-        table.set_block(row, index, want.num_bytes, want.genstamp)
+        namespace.history.set_block(row, index, want.num_bytes, want.genstamp)
         namespace.see_generation_stamp(want.genstamp)
+    if old_count <= len(new) and table.is_under_construction(row) and (completes or old_count < len(new)):
+        namespace.history.convert_block(row, old_count - 1)
     if len(new) < old_count:
         if not table.is_under_construction(row) or len(new) != old_count - 1:
             raise NamespaceError(f"{namespace.tree.path(row)} has {old_count} blocks, the operation {len(new)}")
         table.truncate_blocks(row, len(new))
     elif len(new) > old_count:
         table.extend_blocks(row, [(b.block_id, b.num_bytes, b.genstamp) for b in new[old_count:]])
+        namespace.history.set_last_block_complete(row, complete=completes)
         for block in new[old_count:]:
             namespace.see_generation_stamp(block.genstamp)
 
@@ -62,11 +68,13 @@ def _add_block(namespace: Namespace, op: AddBlockOp) -> None:
         penultimate = before[0]
         if not old or (old[-1].block_id, old[-1].genstamp) != (penultimate.block_id, penultimate.genstamp):
             raise NamespaceError(f"last block of {op.path} is not {penultimate.block_id}_{penultimate.genstamp}")
-        table.set_block(row, len(old) - 1, penultimate.num_bytes, penultimate.genstamp)
+        namespace.history.set_block(row, len(old) - 1, penultimate.num_bytes, penultimate.genstamp)
+        namespace.history.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
         raise NamespaceError(f"{op.path} has {len(old)} blocks, the operation adds the first one")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
+    namespace.history.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)
 
 

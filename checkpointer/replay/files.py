@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace import Namespace
+from checkpointer.namespace.diffs import CURRENT_STATE
 from checkpointer.namespace.erasure_coding import REPLICATION_POLICY_ID
 from checkpointer.replay.acls import inherit_default_acl, set_acl
 from checkpointer.replay.blocks import update_blocks
@@ -14,18 +15,11 @@ from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
-__all__ = ["checked_policy", "clamp_replication"]
+__all__ = ["checked_policy"]
 
 _STRIPED = 1
-# Defaults of dfs.namenode.replication.min and dfs.replication.max, within which replay keeps a file's factor.
-_MIN_REPLICATION, _MAX_REPLICATION = 1, 512
 # Storage policy ids have four bits in a file's header.
 _MAX_POLICY = 15
-
-
-def clamp_replication(replication: int) -> int:
-    """A replication factor as BlockManager.adjustReplication lets it be."""
-    return min(max(replication, _MIN_REPLICATION), _MAX_REPLICATION)
 
 
 def checked_policy(path: str, policy_id: int) -> int:
@@ -54,13 +48,13 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     table.block_size[row] = op.block_size
     table.policy[row] = checked_policy(op.path, op.storage_policy_id)
     if op.erasure_coding_policy_id == REPLICATION_POLICY_ID:
-        table.replication[row] = clamp_replication(op.replication)
+        table.replication[row] = namespace.rules.clamp_replication(op.replication)
     else:
         if not namespace.erasure_coding.knows(op.erasure_coding_policy_id):
             raise NamespaceError(f"{op.path} has an unknown erasure coding policy {op.erasure_coding_policy_id}")
         table.ec_policy[row] = op.erasure_coding_policy_id
         table.block_type[row] = _STRIPED
-    tree.insert(parent, name, row)
+    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         set_acl(namespace, row, op.acl_entries)
@@ -68,6 +62,18 @@ def _create(namespace: Namespace, op: AddOp) -> int:
         put_xattrs(namespace, row, op.xattrs)
     _open_for_write(namespace, row, op.client_name, op.client_machine)
     return row
+
+
+def _reopen(namespace: Namespace, row: int, client_name: str, client_machine: str, *, new_block: bool) -> None:
+    """Open a closed file to append to it (FSNamesystem.prepareFileForAppend)."""
+    namespace.history.record(row)
+    _open_for_write(namespace, row, client_name, client_machine)
+    blocks = namespace.table.file_blocks(row)
+    namespace.history.set_last_block_complete(row, complete=False)
+    if not new_block and blocks and blocks[-1].num_bytes != namespace.table.block_size[row]:
+        namespace.history.convert_block(row, len(blocks) - 1)
+    elif blocks:
+        namespace.history.set_last_block_complete(row, complete=True)
 
 
 @handles(AddOp)
@@ -82,7 +88,7 @@ def _add(namespace: Namespace, op: AddOp) -> None:
     if row == NO_ROW:
         row = _create(namespace, op)
     elif not table.is_under_construction(row):
-        _open_for_write(namespace, row, op.client_name, op.client_machine)
+        _reopen(namespace, row, op.client_name, op.client_machine, new_block=False)
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
@@ -98,7 +104,7 @@ def _close(namespace: Namespace, op: CloseOp) -> None:
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
-    update_blocks(namespace, row, op.blocks)
+    update_blocks(namespace, row, op.blocks, completes=True)
     table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
     namespace.leases.remove(int(table.id[row]))
 
@@ -107,14 +113,14 @@ def _close(namespace: Namespace, op: CloseOp) -> None:
 def _append(namespace: Namespace, op: AppendOp) -> None:
     row = namespace.file(op.path)
     if not namespace.table.is_under_construction(row):
-        _open_for_write(namespace, row, op.client_name, op.client_machine)
+        _reopen(namespace, row, op.client_name, op.client_machine, new_block=op.new_block)
 
 
 @handles(TruncateOp)
 def _truncate(namespace: Namespace, op: TruncateOp) -> None:
     table = namespace.table
     row = namespace.file(op.src)
-    namespace.tree.touch(row)
+    namespace.history.record(row, with_blocks=True)
     kept, size = 0, 0
     blocks = table.file_blocks(row)
     while kept < len(blocks) and size < op.new_length:
@@ -138,20 +144,31 @@ def _truncate(namespace: Namespace, op: TruncateOp) -> None:
         table.truncate_blocks(row, kept - 1)
         length = last.num_bytes - (size - op.new_length)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
+    else:
+        namespace.history.convert_block(row, kept - 1)
 
 
 @handles(ConcatDeleteOp)
 def _concat(namespace: Namespace, op: ConcatDeleteOp) -> None:
-    table, tree = namespace.table, namespace.tree
+    table, tree, history = namespace.table, namespace.tree, namespace.history
     target = namespace.file(op.trg)
-    tree.touch(target)
+    latest = history.latest(target)
+    history.record(target)
     for path in op.srcs:
         source = namespace.file(path)
         table.extend_blocks(target, table.file_blocks(source))
-        tree.unlink(source)
-        namespace.remove(source)
+        directory, name = int(table.parent[source]), table.name(source)
+        if namespace.hadoop3:
+            history.remove_child(directory, name, source, latest)
+        else:
+            # Hadoop 2.7 leaves a created name behind, and cannot load the image that it writes then.
+            history.remove_child(directory, name, source, CURRENT_STATE)
+        history.diffs.remove(source)
+        tree.references.forget(source)
+        namespace.forget(source)
+        tree.drop(source)
     table.mtime[target] = op.timestamp
-    tree.raise_mtime(int(table.parent[target]), op.timestamp)
+    history.raise_mtime(int(table.parent[target]), op.timestamp, latest)
 
 
 @handles(ReassignLeaseOp)

@@ -1,11 +1,9 @@
-"""What stands beside the tree: tokens, caches, erasure coding, snapshottable marks, upgrades, segment markers."""
+"""What stands beside the tree: tokens, caches, erasure coding, upgrades, segment markers."""
 
 from __future__ import annotations
 
-from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from checkpointer.namespace import Namespace
 from checkpointer.replay.registry import handles
-from image_format.inode_table import DIRECTORY
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 
@@ -95,28 +93,3 @@ def _rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) 
 @handles(ops.RollingUpgradeFinalizeOp)
 def _rolling_upgrade_finalize(namespace: Namespace, op: ops.RollingUpgradeFinalizeOp) -> None:
     namespace.info.ClearField("rollingUpgradeStartTime")
-
-
-def _directory_id(namespace: Namespace, path: str) -> int:
-    row = namespace.existing(path)
-    if namespace.table.kind[row] != DIRECTORY:
-        raise NamespaceError(f"{path} is not a directory")
-    return int(namespace.table.id[row])
-
-
-@handles(ops.AllowSnapshotOp)
-def _allow_snapshot(namespace: Namespace, op: ops.AllowSnapshotOp) -> None:
-    namespace.snapshots.allow(_directory_id(namespace, op.snapshot_root))
-
-
-@handles(ops.DisallowSnapshotOp)
-def _disallow_snapshot(namespace: Namespace, op: ops.DisallowSnapshotOp) -> None:
-    namespace.snapshots.disallow(_directory_id(namespace, op.snapshot_root))
-
-
-@handles(ops.CreateSnapshotOp, ops.DeleteSnapshotOp, ops.RenameSnapshotOp)
-def _snapshot(namespace: Namespace, op: ops.EditOp) -> None:
-    raise UnsupportedNamespaceError(
-        "snapshots cannot be replayed by this version",
-        hint="Let Hadoop's own checkpointer merge these edits.",
-    )

@@ -15,7 +15,7 @@ from checkpointer.errors import (
 from checkpointer.namespace import Namespace
 from journal.ops import EditOp
 
-__all__ = ["apply", "handled_operations", "handles"]
+__all__ = ["apply", "check_end", "handled_operations", "handles"]
 
 Op = TypeVar("Op", bound=EditOp)
 Handler = Callable[[Namespace, Any], None]
@@ -60,3 +60,15 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     except (OverflowError, ValueError) as error:
         raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
     namespace.last_txid = op.txid
+
+
+def check_end(namespace: Namespace, op: EditOp) -> None:
+    """After the last operation, check what a NameNode trips over when it is done with replay.
+
+    Raises:
+        ReplayError: snapshot diffs do not fit together.
+    """
+    try:
+        namespace.history.check_strays()
+    except NamespaceError as error:
+        raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error

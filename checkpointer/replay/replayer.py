@@ -12,14 +12,15 @@ from checkpointer.replay import attributes as _attributes
 from checkpointer.replay import blocks as _blocks
 from checkpointer.replay import files as _files
 from checkpointer.replay import managers as _managers
+from checkpointer.replay import snapshots as _snapshots
 from checkpointer.replay import structure as _structure
-from checkpointer.replay.registry import apply
+from checkpointer.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 
 __all__ = ["replay"]
 
-_HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _structure)
+_HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
 _REPORT_EVERY = 4096
 
 
@@ -57,6 +58,8 @@ def replay(
                 progress(count)
             if cancelled is not None and cancelled():
                 raise CheckpointCancelledError(f"replay stopped at txid {op.txid}")
+    if count:
+        check_end(namespace, op)
     if progress is not None:
         progress(count)
     return count

@@ -22,7 +22,7 @@ def _mkdir(namespace: Namespace, op: MkdirOp) -> None:
     row = tree.add(parent, name, op.inode_id, DIRECTORY)
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = op.timestamp
-    tree.insert(parent, name, row)
+    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         set_acl(namespace, row, op.acl_entries)
@@ -40,15 +40,27 @@ def _symlink(namespace: Namespace, op: SymlinkOp) -> None:
     table.mtime[row] = op.mtime
     table.atime[row] = op.atime
     table.set_features(row, Features(target=op.target.encode("utf-8", "replace")))
-    tree.insert(parent, name, row)
+    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
 
 
 def delete(namespace: Namespace, row: int, timestamp: int) -> None:
     """Remove an inode and all below it; its parent's mtime follows."""
+    history = namespace.history
+    snapshottable = namespace.check_no_snapshots(row)
     parent = int(namespace.table.parent[row])
-    namespace.tree.unlink(row)
-    namespace.tree.raise_mtime(parent, timestamp)
-    namespace.remove(row)
+    latest = history.latest(row)
+    was_dst = namespace.tree.references.is_dst(row)
+    open_below = namespace.open_below(row)
+    history.record_in(row, latest)
+    last = history.unlink_last(row, row, latest)
+    history.raise_mtime(parent, timestamp, latest)
+    # Hadoop 2.7 leaves alone what snapshots have under other names, all that came since then included.
+    if last or namespace.hadoop3:
+        namespace.remove(row, latest, was_dst=was_dst)
+    for leased in open_below:
+        namespace.close(leased)
+    for directory in snapshottable:
+        namespace.snapshots.forget(int(namespace.table.id[directory]))
 
 
 @handles(DeleteOp)
@@ -59,19 +71,35 @@ def _delete(namespace: Namespace, op: DeleteOp) -> None:
 
 
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
-    """Move an inode, both of whose ends have been checked."""
-    table, tree = namespace.table, namespace.tree
-    old_parent = int(table.parent[source])
+    """Move an inode, both of whose ends have been checked (FSDirRenameOp.RenameOperation)."""
+    table, tree, history = namespace.table, namespace.tree, namespace.history
+    old_parent, old_name = int(table.parent[source]), table.name(source)
     old_path = tree.path(source) if namespace.leases.keeps_paths else ""
-    tree.unlink(source)
     existing = tree.child(parent, name)
-    if existing != NO_ROW:
-        tree.unlink(existing)
-    tree.move(source, parent, name)
-    tree.raise_mtime(old_parent, timestamp)
-    tree.raise_mtime(parent, timestamp)
-    if existing != NO_ROW:
-        namespace.remove(existing)
+    was_dst = existing != NO_ROW and tree.references.is_dst(existing)
+    source_latest = history.latest(source)
+    target_latest = history.latest_below(parent) if existing == NO_ROW else history.latest(existing)
+    hub = tree.references.hub(source)
+    if history.node_in_latest(source, source_latest):
+        history.record_in(source, source_latest, with_blocks=namespace.hadoop3)
+        history.check_replaceable(source)
+        named = tree.references.add_name(source, old_name, source_latest, old_parent)
+        hub = tree.references.hub(source)
+        history.unlink_last(source, named, source_latest)
+    else:
+        history.unlink_last(source, source, source_latest)
+    open_below = [] if existing == NO_ROW else namespace.open_below(existing)
+    removes = existing != NO_ROW and history.unlink_last(existing, existing, target_latest)
+    history.rename(source, name)
+    if hub is not None:
+        tree.references.set_dst(hub, target_latest)
+    history.add_child(parent, name, source, target_latest)
+    history.raise_mtime(old_parent, timestamp, source_latest)
+    history.raise_mtime(parent, timestamp, target_latest)
+    if removes:
+        namespace.remove(existing, target_latest, was_dst=was_dst)
+    for leased in open_below:
+        namespace.close(leased)
     namespace.leases.moved(old_path, tree.path(source) if namespace.leases.keeps_paths else "")
 
 
@@ -92,6 +120,7 @@ def _rename_old(namespace: Namespace, op: RenameOldOp) -> None:
             return
     if tree.child(parent, name) != NO_ROW or tree.is_ancestor(source, parent):
         return
+    namespace.check_no_snapshots(source)
     _move(namespace, source, parent, name, op.timestamp)
 
 
@@ -105,6 +134,7 @@ def _rename(namespace: Namespace, op: RenameOp) -> None:
     if tree.is_ancestor(source, parent):
         raise NamespaceError(f"{op.dst} is inside {op.src}")
     existing = tree.child(parent, name)
+    snapshottable: list[int] = []
     if existing == source:
         raise NamespaceError(f"{op.src} and {op.dst} are the same")
     if existing != NO_ROW:
@@ -114,4 +144,8 @@ def _rename(namespace: Namespace, op: RenameOp) -> None:
             raise NamespaceError(f"{op.src} and {op.dst} are not both directories")
         if table.kind[existing] == DIRECTORY and next(tree.children(existing), None) is not None:
             raise NamespaceError(f"{op.dst} is not empty")
+        snapshottable = namespace.check_no_snapshots(existing)
+    namespace.check_no_snapshots(source)
     _move(namespace, source, parent, name, op.timestamp)
+    for directory in snapshottable:
+        namespace.snapshots.forget(int(table.id[directory]))

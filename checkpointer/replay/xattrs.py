@@ -9,7 +9,7 @@ from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.string_table import StringKind
 from journal.ops import XAttr
 
-__all__ = ["put_xattrs", "remove_xattrs"]
+__all__ = ["has_xattrs", "put_xattrs", "remove_xattrs"]
 
 
 def _packed(namespace: Namespace, xattr: XAttr) -> int:
@@ -23,6 +23,12 @@ def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
     kept = [(name, value) for name, value in features.xattrs or () if name not in new]
     features.xattrs = (*new.items(), *kept)
     namespace.table.set_features(row, features)
+
+
+def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
+    """Whether the inode has an attribute of the namespace and name of one of these."""
+    names = {_packed(namespace, xattr) for xattr in xattrs}
+    return any(name in names for name, _ in namespace.table.feature(row).xattrs or ())
 
 
 def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:

@@ -120,28 +120,21 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
         if tag & 7 == 0:
             value, _ = read_varint(buf, pos, end)
             field = tag >> 3
-            limit = np.int64(-1)
-            if field == 1:
-                row["replication"] = value
-                limit = np.int64(0x7FFFFFFF)
-            elif field == 2:
+            if field == 2:
                 row["mtime"] = value
             elif field == 3:
                 row["atime"] = value
             elif field == 4:
                 row["block_size"] = value
-            elif field == 10:
+            elif field == 1 and 0 <= value <= 0x7FFFFFFF:
+                row["replication"] = value
+            elif field == 10 and 0 <= value <= 0xFF:
                 row["policy"] = value
-                limit = np.int64(0xFF)
-            elif field == 11:
+            elif field == 11 and 0 <= value <= 1:
                 row["block_type"] = value
-                limit = np.int64(1)
-            elif field == 12:
+            elif field == 12 and 0 <= value <= 0xFF:
                 row["ec_policy"] = value
-                limit = np.int64(0xFF)
             else:
-                flags |= UNKNOWN_FIELDS
-            if limit >= 0 and (value < 0 or value > limit):
                 flags |= UNKNOWN_FIELDS
         elif tag == 41:
             row["permission"] = _fixed64(buf, pos)
@@ -196,6 +189,27 @@ def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # no
     return flags
 
 
+@inlined
+def _clear(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Give every field the value it has in a record without it: a damaged record may have left others."""
+    row["id"] = 0
+    row["mtime"] = 0
+    row["atime"] = 0
+    row["permission"] = 0
+    row["block_size"] = 0
+    row["ns_quota"] = 0
+    row["ds_quota"] = 0
+    row["name_length"] = 0
+    row["client_name"] = 0
+    row["client_machine"] = 0
+    row["policy"] = 0
+    row["block_type"] = 0
+    row["replication"] = -1
+    row["ec_policy"] = -1
+    row["slot"] = -1
+    row["parent"] = -1
+
+
 @kernel
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Fill `rows[index]` from the delimited INode at `offset`.
@@ -212,14 +226,11 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
         return names_used, blocks_used, -1
     end = pos + length
     row = rows[index]
+    _clear(row)
     row["name_offset"] = names_used
-    row["name_length"] = 0
     row["blocks_offset"] = blocks_used
-    row["replication"] = -1
-    row["ec_policy"] = -1
-    row["slot"] = -1
-    row["parent"] = -1
     flags = 0
+    kind = np.int64(0)
     body = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -230,7 +241,7 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
             return names_used, blocks_used, -1
         if tag == 8:
             value, _ = read_varint(buf, pos, end)
-            row["kind"] = value
+            kind = value
         elif tag == 16:
             value, _ = read_varint(buf, pos, end)
             row["id"] = value
@@ -264,7 +275,8 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     row["block_count"] = count
     row["block_capacity"] = count
     row["flags"] = flags
-    if row["kind"] != body or row["id"] <= 0:
+    row["kind"] = body
+    if kind != body or row["id"] <= 0:
         return names_used, blocks_used, -1
     return names_used, blocks_used, flags
 

@@ -64,6 +64,29 @@ class Case:
             key=len,
         )
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What the cluster was configured with, as far as it decides how edits are replayed."""
+        notes = (note.removeprefix("conf ") for note in self.info.get("notes", []) if note.startswith("conf "))
+        return dict(note.split("=", 1) for note in notes)
+
+    def write_configuration(self, folder: Path) -> Path:
+        """The configuration as Hadoop's files; returns the directory."""
+        folder.mkdir()
+        properties = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>"
+            for key, value in self.configuration.items()
+        )
+        (folder / "core-site.xml").write_text("<configuration/>")
+        (folder / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+        return folder
+
+    @property
+    def new_layout(self) -> int | None:
+        """Layout to merge at where the case is an upgrade."""
+        after = imgcmp.Image(str(self.image("after"))).layout
+        return None if same_layout(self) else after
+
     def has_snapshots(self) -> bool:
         if _SNAPSHOT_OPS & set(self.info["ops"]):
             return True
@@ -79,5 +102,5 @@ def same_layout(case: Case) -> bool:
     return imgcmp.Image(str(case.image("before"))).layout == imgcmp.Image(str(case.image("after"))).layout
 
 
-PLAIN_CASES = [case for case in all_cases() if not case.has_snapshots() and same_layout(case)]
-SNAPSHOT_CASES = [case for case in all_cases() if case.has_snapshots()]
+ALL_CASES = all_cases()
+PLAIN_CASES = [case for case in ALL_CASES if not case.has_snapshots() and same_layout(case)]

@@ -171,7 +171,8 @@ def test_edits_are_listed_and_dumped(tmp_path: Path) -> None:
     assert {name.removeprefix("OP_"): count for name, count in info["operations"].items()} == RENAMES.info["ops"]
     target = tmp_path / "edits.jsonl"
     assert run_cli("edits", "dump", "--format", "json", "--output", target, segment).code == 0
-    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    header, *lines = [json.loads(line) for line in target.read_text().splitlines()]
+    assert header == {"layoutVersion": info["layoutVersion"]}
     assert [line["txid"] for line in lines] == list(range(info["firstTxid"], info["lastTxid"] + 1))
     code, out, _ = run_cli("edits", "dump", segment)
     assert code == 0

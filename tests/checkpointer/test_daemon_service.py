@@ -75,7 +75,7 @@ class FakeRole:
         base, self.image = self.image, self.journal
         self.merges += 1
         saved = SaveResult(self.image, (Path("/name/current/fsimage"),), "0" * 32, 1, ())
-        return MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0))
+        return MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         self.forced.append(force)

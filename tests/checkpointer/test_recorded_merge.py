@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from checkpointer.config import replay_rules
 from checkpointer.errors import UnsupportedOperationError
 from checkpointer.offline import merge_directory, plan_directory
+from hadoop_common.configuration import Configuration
 from image_format.index import ImageIndex
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
@@ -19,11 +23,12 @@ from journal import ops
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.image_builder import Saved, merge_bytes, merged, store
 from tests.checkpointer.op_makers import delete, mkdir, set_permissions, times
-from tests.checkpointer.recorded_cases import PLAIN_CASES, RECORDED, SNAPSHOT_CASES, Case, imgcmp
+from tests.checkpointer.recorded_cases import ALL_CASES, PLAIN_CASES, RECORDED, Case, imgcmp
 
 pytestmark = pytest.mark.recorded
 
 ODD = RECORDED / "hadoop-3.4.1" / "odd"
+NOT_LOADING = [Case(path) for path in sorted([*ODD.glob("namenode-own-*"), *ODD.glob("dangling-child-*")])]
 UNKNOWN = [Case(path) for path in sorted(ODD.glob("unknown-*"))]
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 CODEC = "org.apache.hadoop.io.compress."
@@ -33,12 +38,14 @@ plain_cases = pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case
 
 def merge_case(case: Case, folder: Path, codec: str | None = None) -> Path:
     case.copy_to(folder)
-    result = merge_directory(plan_directory(folder), codec=codec)
+    rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
+    plan = plan_directory(folder)
+    result = merge_directory(plan, codec=codec, layout_version=case.new_layout, rules=rules)
     assert result.txid == case.info["txid_after"]
     return result.saved.paths[0]
 
 
-@plain_cases
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
 def test_the_image_is_the_one_hadoop_made(case: Case, tmp_path: Path) -> None:
     image = merge_case(case, tmp_path)
     assert case.differences(image) == []
@@ -71,32 +78,42 @@ def parsed(record: bytes) -> pb.INode:
     return pb.INode.FromString(record[start:])
 
 
-@pytest.mark.parametrize("case", SNAPSHOT_CASES, ids=lambda case: case.id)
-def test_snapshots_are_refused_or_merged_right(case: Case, tmp_path: Path) -> None:
-    case.copy_to(tmp_path)
-    before = fingerprint(tmp_path)
-    refused = None
-    try:
-        result = merge_directory(plan_directory(tmp_path))
-    except UnsupportedOperationError as error:
-        refused = error
-    if refused is None:
-        assert case.differences(result.saved.paths[0]) == []
-        return
-    assert refused.exit_code == 5
-    assert refused.op.removeprefix("OP_") in case.info["ops"]
-    assert case.info["txid_before"] < refused.txid <= case.info["txid_after"]
-    assert fingerprint(tmp_path) == before
+@pytest.mark.parametrize("name", ["snapshots-ordered-deletion", "snapshots-capture-open-files", "upgrade-obsolete-ops"])
+def test_the_command_goes_by_the_cluster_s_configuration(name: str, tmp_path: Path) -> None:
+    case = Case(RECORDED / "hadoop-3.4.1" / name)
+    case.copy_to(tmp_path / "nn")
+    conf = case.write_configuration(tmp_path / "conf")
+    layout = [] if case.new_layout is None else ["--layout", str(case.new_layout)]
+    code, out, _ = run_cli("merge", tmp_path / "nn", "--conf", conf, "--json", *layout)
+    assert code == 0
+    assert case.differences(Path(json.loads(out)["image"])) == []
 
 
-def test_the_command_reports_a_refusal(tmp_path: Path) -> None:
-    case = Case(RECORDED / "hadoop-2.7.3" / "snapshots-basic")
+def test_a_lost_symlink_is_warned_of(tmp_path: Path) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
+    code, out, err = run_cli("merge", tmp_path, "--json")
+    assert code == 0
+    (warning,) = json.loads(out)["warnings"]
+    assert "inode 16393 first" in warning
+    assert f"warning: {warning}" in err
+
+
+@pytest.mark.parametrize("case", NOT_LOADING, ids=lambda case: case.path.name)
+def test_what_stops_a_namenode_is_refused_by_name_or_merged_so_that_it_loads(case: Case, tmp_path: Path) -> None:
+    """Hadoop wrote an image that it cannot load, or edits that it cannot replay."""
+    folder = case.copy_to(tmp_path)
+    last = max(int(path.name.rpartition("-")[2]) for path in folder.glob("edits_*"))
+    (folder / "seen_txid").write_text(f"{last}\n")
     before = fingerprint(tmp_path)
-    code, _, err = run_cli("merge", tmp_path)
-    assert code == 5
-    assert "OP_CREATE_SNAPSHOT at txid 95" in err
-    assert fingerprint(tmp_path) == before
+    code, out, err = run_cli("merge", tmp_path, "--json")
+    if code:
+        assert code in (3, 4)
+        assert re.search(r"OP_[A-Z_]+ at txid \d+|inode \d+", err)
+        assert fingerprint(tmp_path) == before
+    else:
+        code, _, err = run_cli("image", "verify", json.loads(out)["image"])
+        assert (code, err) == (0, "")
 
 
 @pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])

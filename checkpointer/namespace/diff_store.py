@@ -1,0 +1,316 @@
+"""The snapshot diffs of all inodes: read from the image where an edit touches them, the rest stays bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.namespace.diffs import DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
+from checkpointer.namespace.references import Hub, Numbering, References, WithName
+from image_format.index import BaseImage
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
+from image_format.kernels.inode import DROPPED
+from image_format.layout import LayoutVersion, supports
+from image_format.messages import MessageReader
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = ["DiffStore"]
+
+_SECTION = "SNAPSHOT_DIFF"
+_UINT64 = (1 << 64) - 1
+
+Diffs = FileDiffs | DirectoryDiffs
+CreatedNames = Callable[[int, DirectoryDiff], list[bytes]]
+
+
+class DiffStore:
+    """The SNAPSHOT_DIFF section by inode.
+
+    Args:
+        base: the image below.
+        table, load: rows of inodes, and the row of an inode id.
+        references: what deleted lists refer to.
+        snapshot: gives the root of a snapshot by its id.
+
+    Attributes:
+        lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
+    """
+
+    def __init__(
+        self,
+        base: BaseImage,
+        table: InodeTable,
+        load: Callable[[int], int],
+        references: References,
+        snapshot: Callable[[int], pb.INode],
+    ) -> None:
+        self._base = base
+        self._table = table
+        self._load_row = load
+        self._references = references
+        self._snapshot = snapshot
+        self._loaded: dict[int, Diffs | None] = {}
+        self._dirty: set[int] = set()
+        self._removed: set[int] = set()
+        self._place = base.place(_SECTION)
+        self.lost: set[int] = set()
+        self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
+        if supports(LayoutVersion.ERASURE_CODING, base.layout_version):
+            self._storage_types.append(pb.PROVIDED)
+        if supports(LayoutVersion.NVDIMM_SUPPORT, base.layout_version):
+            self._storage_types.append(pb.NVDIMM)
+
+    @property
+    def any(self) -> bool:
+        """Whether any inode may have diffs."""
+        return self._base.history.owners.size > 0 or bool(self._loaded)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._dirty or self._removed)
+
+    def get(self, row: int) -> Diffs | None:
+        """The diffs of an inode, maybe none yet; None for an inode that never had any."""
+        if row in self._loaded:
+            return self._loaded[row]
+        diffs = None
+        if self._table.slot[row] >= 0:
+            span = self._base.history.diff_span(int(self._table.id[row]))
+            if span[0] >= 0:
+                diffs = self._decode(row, span)
+        if diffs is not None or self._table.kind[row] != FILE:
+            self._loaded[row] = diffs
+        return diffs
+
+    def of_directory(self, row: int) -> DirectoryDiffs | None:
+        diffs = self.get(row)
+        assert diffs is None or isinstance(diffs, DirectoryDiffs)
+        return diffs
+
+    def of_file(self, row: int) -> FileDiffs | None:
+        diffs = self.get(row)
+        assert diffs is None or isinstance(diffs, FileDiffs)
+        return diffs
+
+    def directory(self, row: int) -> DirectoryDiffs:
+        """The diffs of a directory, to be changed."""
+        diffs = self.of_directory(row)
+        if diffs is None:
+            diffs = self._loaded[row] = DirectoryDiffs()
+        self._dirty.add(row)
+        return diffs
+
+    def file(self, row: int) -> FileDiffs:
+        """The diffs of a file, to be changed."""
+        diffs = self.of_file(row)
+        if diffs is None:
+            diffs = self._loaded[row] = FileDiffs()
+        self._dirty.add(row)
+        return diffs
+
+    def is_loaded(self, row: int) -> bool:
+        return row in self._loaded
+
+    def references(self) -> Iterator[WithName | Hub]:
+        """What the deleted lists that were read refer to."""
+        for diffs in self._loaded.values():
+            if isinstance(diffs, DirectoryDiffs):
+                for diff in diffs.items:
+                    yield from filter(None, map(self._reference, diff.deleted.values()))
+
+    def _reference(self, node: Node) -> WithName | Hub | None:
+        """The reference that a deleted entry is, None for an inode's own id."""
+        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+            return None
+        if isinstance(node, WithName):
+            return node
+        hub = self._references.hub(node)
+        return None if hub is None or hub.dst_snapshot is None else hub
+
+    def touch(self, row: int) -> None:
+        """The diffs of an inode change, or what they refer to does."""
+        self._dirty.add(row)
+
+    def remove(self, row: int) -> None:
+        """The inode has no diffs any more, or is gone itself."""
+        if self.get(row) is not None:
+            self._loaded[row] = None
+            self._dirty.discard(row)
+            if self._table.slot[row] >= 0:
+                self._removed.add(int(self._table.id[row]))
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def _decode(self, row: int, span: tuple[int, int]) -> Diffs:
+        section = self._base.section(_SECTION)
+        assert section is not None
+        reader = MessageReader(section[: span[1]], self._place, span[0])
+        entry = reader.read(pb.DiffEntry)
+        kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
+        if self._table.kind[row] != kind:
+            raise NamespaceError(
+                f"inode {entry.inodeId} ({self._place.file}, section {_SECTION}, offset {span[0]}) has diffs of "
+                f"another kind of inode"
+            )
+        self._check_known(entry, row, span[0])
+        if kind == FILE:
+            # Only a reader of the whole tree can tell whether the file is still there: nobody asked yet.
+            diffs = FileDiffs(current_deleted=None)
+            newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
+            diffs.items = newest_first[::-1]
+            return diffs
+        directory = DirectoryDiffs()
+        directory.items = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)][::-1]
+        return directory
+
+    def _check_known(self, message: pb.DiffEntry | pb.FileDiff | pb.DirectoryDiff, row: int, offset: int) -> None:
+        if has_unknown_fields(message):
+            raise UnsupportedNamespaceError(
+                f"the snapshot diffs of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
+                f"offset {offset}) have fields this version does not know"
+            )
+
+    def _file_diff(self, row: int, reader: MessageReader, offset: int) -> FileDiff:
+        message = reader.read(pb.FileDiff)
+        self._check_known(message, row, offset)
+        present = {block.block_id: block for block in self._table.file_blocks(row)}
+        blocks = [Block(to_signed(b.blockId), to_signed(b.numBytes), to_signed(b.genStamp)) for b in message.blocks]
+        diff = FileDiff(
+            snapshot_id=message.snapshotId,
+            file_size=to_signed(message.fileSize),
+            name=message.name,
+            copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
+        )
+        if blocks:
+            # A NameNode finds a diff's block among the file's, if it is there.
+            diff.set_blocks([present.get(block.block_id, block) for block in blocks])
+        return diff
+
+    def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> DirectoryDiff:
+        message = reader.read(pb.DirectoryDiff)
+        self._check_known(message, row, offset)
+        diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
+        if diff.is_root:
+            root = self._snapshot(diff.snapshot_id)
+            diff.name, diff.copy = root.name, root.directory
+        elif message.HasField("snapshotCopy"):
+            diff.name, diff.copy = message.name, message.snapshotCopy
+            self._default_type_quotas(diff.copy)
+        for _ in range(message.createdListSize):
+            diff.create(reader.read(pb.CreatedListEntry).name)
+        nodes = [self._deleted(row, inode_id, offset) for inode_id in message.deletedINode]
+        nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
+        for node in nodes:
+            name = self._table.name(node) if isinstance(node, int) else node.name
+            if name in diff.deleted:
+                raise NamespaceError(
+                    f"a snapshot diff of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
+                    f"offset {offset}) has {name!r} twice in its deleted list"
+                )
+            diff.deleted[name] = node
+        return diff
+
+    def _default_type_quotas(self, copy: pb.INodeDirectory) -> None:
+        """Hadoop's loader gives a copy with other quotas a quota of 0 for every storage type that may have one."""
+        limited = copy.nsQuota != _UINT64 or copy.dsQuota != _UINT64
+        if limited and not copy.HasField("typeQuotas"):
+            for storage_type in self._storage_types:
+                copy.typeQuotas.quotas.add(storageType=storage_type, quota=0)
+
+    def _deleted(self, row: int, inode_id: int, offset: int) -> Node:
+        found = self._load_row(inode_id)
+        if found == NO_ROW:
+            raise NamespaceError(
+                f"a snapshot diff of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
+                f"offset {offset}) has inode {inode_id} in its deleted list, which does not exist"
+            )
+        if self._table.kind[found] == SYMLINK and self._references.is_dst(found):
+            return LinkCopy(found, self._table.name(found), loaded=True)
+        self._table.parent[found] = row
+        return found
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def gone_spans(self) -> Iterator[tuple[int, int]]:
+        """(start, end) in SNAPSHOT_DIFF of the entries that are not copied."""
+        ids = self._removed | {int(self._table.id[row]) for row in self._dirty}
+        for inode_id in ids:
+            span = self._base.history.diff_span(inode_id)
+            if span[0] >= 0:
+                yield span
+
+    def encode_changed(self, numbering: Numbering, created_names: CreatedNames) -> Iterator[bytes]:
+        """The entries that are not as they were, each with its diffs.
+
+        Args:
+            created_names: gives the created names to write, in name order, for a directory's row and a diff.
+        """
+        for row in sorted(self._dirty, key=lambda row: int(self._table.id[row])):
+            diffs = self._loaded[row]
+            assert diffs is not None
+            entry = pb.DiffEntry(
+                type=pb.DiffEntry.FILEDIFF if isinstance(diffs, FileDiffs) else pb.DiffEntry.DIRECTORYDIFF,
+                inodeId=int(self._table.id[row]),
+                numOfDiff=len(diffs.items),
+            )
+            yield encode_delimited(entry)
+            if isinstance(diffs, FileDiffs):
+                yield from (encode_delimited(_file_message(diff)) for diff in reversed(diffs.items))
+            else:
+                for diff in reversed(diffs.items):
+                    created = created_names(row, diff)
+                    yield encode_delimited(self._directory_message(diff, len(created), numbering))
+                    for name in created:
+                        yield encode_delimited(pb.CreatedListEntry(name=name))
+
+    def _directory_message(self, diff: DirectoryDiff, created: int, numbering: Numbering) -> pb.DirectoryDiff:
+        message = pb.DirectoryDiff(
+            snapshotId=diff.snapshot_id,
+            childrenSize=diff.children_size,
+            isSnapshotRoot=diff.is_root,
+            createdListSize=created,
+        )
+        if diff.copy is not None and not diff.is_root:
+            message.name = diff.name
+            message.snapshotCopy.CopyFrom(diff.copy)
+        for node in sorted(diff.deleted.values(), key=self._written_name):
+            reference = self._reference(node)
+            if reference is not None:
+                message.deletedINodeRef.append(numbering.of(reference))
+            elif not isinstance(node, WithName):
+                message.deletedINode.append(int(self._table.id[_row(node)]))
+                if self._table.flags[_row(node)] & DROPPED:
+                    self.lost.add(int(self._table.id[_row(node)]))
+        return message
+
+    def _written_name(self, node: Node) -> bytes:
+        """Sort key of what a loader will take for the name."""
+        return name_key(node.name if isinstance(node, WithName) else self._table.name(_row(node)))
+
+    def load_quota_copies(self) -> None:
+        """Load the diffs that are not as Hadoop would have loaded them, so that they are rewritten.
+
+        The last step before writing: the rows have no place in the tree.
+        """
+        for inode_id in self._base.history.quota_copy_owners().tolist():
+            row = self._load_row(inode_id)
+            if row != NO_ROW and not self._table.flags[row] & DROPPED and self.get(row) is not None:
+                self._dirty.add(row)
+
+
+def _row(node: int | LinkCopy) -> int:
+    return node if isinstance(node, int) else node.row
+
+
+def _file_message(diff: FileDiff) -> pb.FileDiff:
+    message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
+    if diff.copy is not None:
+        message.name = diff.name
+        message.snapshotCopy.CopyFrom(diff.copy)
+    for block in diff.blocks or ():
+        message.blocks.add(
+            blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
+        )
+    return message

@@ -1,0 +1,427 @@
+"""Deletion with snapshots: what goes for good, and what of the rest no snapshot needs any more."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import deque
+from collections.abc import Callable
+
+from checkpointer.errors import NamespaceError
+from checkpointer.namespace.diffs import (
+    CURRENT_STATE,
+    NO_SNAPSHOT,
+    DirectoryDiff,
+    DirectoryDiffs,
+    FileDiff,
+    FileDiffs,
+    LinkCopy,
+    Node,
+)
+from checkpointer.namespace.history import History
+from checkpointer.namespace.references import Hub, WithName
+from checkpointer.namespace.tree import Tree
+from image_format.inode_table import DIRECTORY, FILE, SYMLINK
+from image_format.kernels.inode import DROPPED
+from image_format.name_order import name_key
+
+__all__ = ["Reclaim"]
+
+# A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
+_RECURSION_LIMIT = 20_000
+
+
+class Reclaim:
+    """One deletion: of a path, or of a snapshot.
+
+    The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
+    INode.destroyAndCollectBlocks ("gone, whatever refers to it"), for each kind of inode and of reference.
+
+    Args:
+        tree, history: the namespace.
+        gone: told of each inode that is gone for good.
+        closed: told of each open file that no path leads to any more, but snapshots do.
+        deleted_snapshot: the snapshot to be deleted, `CURRENT_STATE` for a path.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        history: History,
+        *,
+        gone: Callable[[int], None],
+        closed: Callable[[int], None],
+        deleted_snapshot: int = CURRENT_STATE,
+    ) -> None:
+        self._tree, self._history = tree, history
+        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
+        self._gone, self._closed = gone, closed
+        self._deleted_snapshot = deleted_snapshot
+        if sys.getrecursionlimit() < _RECURSION_LIMIT:
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+
+    # ---- what is there -------------------------------------------------------------------------------------
+
+    def _id(self, node: Node) -> int:
+        return int(self._table.id[node if isinstance(node, int) else node.row])
+
+    def _ids(self, nodes: list[Node]) -> set[int]:
+        return {self._id(node) for node in nodes}
+
+    def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
+        """What a directory held at a snapshot, in name order, as far as snapshots or edits ever touched it."""
+        names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
+        names.update(self._tree.misplaced(directory))
+        diffs = self._diffs.of_directory(directory)
+        if diffs is not None:
+            since = self._history.changes_since(directory, snapshot_id)
+            for name in since.created:
+                names.pop(name, None)
+            names.update(since.deleted)
+        return [names[name] for name in sorted(names, key=name_key)]
+
+    def _prior_of(self, hub: Hub, named: WithName | None) -> int:
+        """Newest snapshot of an inode under one of its names (INodeReference.getPriorSnapshot)."""
+        diffs = self._diffs.get(hub.row)
+        return NO_SNAPSHOT if named is None or diffs is None else diffs.prior(named.last_snapshot)
+
+    def _hub(self, row: int) -> Hub:
+        hub = self._references.hub(row)
+        assert hub is not None
+        return hub
+
+    # ---- destroy -------------------------------------------------------------------------------------------
+
+    def destroy(self, node: Node) -> None:
+        """What stands in a directory or in a deleted list goes for good."""
+        if isinstance(node, WithName):
+            self._destroy_name(node)
+        elif isinstance(node, LinkCopy):
+            self._destroy_link_copy(node)
+        elif self._references.is_dst(node):
+            self.destroy_dst(node)
+        else:
+            self.destroy_inode(node)
+
+    def _destroy_link_copy(self, copy: LinkCopy) -> None:
+        if not self._references.is_dst(copy.row) and not self._history.in_current_state(copy.row):
+            self.destroy_inode(copy.row)
+
+    def destroy_inode(self, row: int) -> None:
+        """An inode goes, with all that only it holds."""
+        if self._table.flags[row] & DROPPED:
+            return
+        if self._table.kind[row] == DIRECTORY:
+            diffs = self._diffs.of_directory(row)
+            if diffs is not None:
+                for diff in diffs.items:
+                    self._destroy_deleted(diff)
+                diffs.items.clear()
+            for node in self._children_at(row, CURRENT_STATE):
+                self.destroy(node)
+            self._tree.drop_untouched(row)
+        self._diffs.remove(row)
+        self._references.forget(row)
+        self._gone(row)
+        self._tree.drop(row)
+
+    def _destroy_deleted(self, diff: DirectoryDiff) -> None:
+        for name in sorted(diff.deleted, key=name_key):
+            self.destroy(diff.deleted[name])
+        diff.deleted.clear()
+
+    def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
+        """What came after a diff's snapshot goes (ChildrenDiff.destroyCreatedList)."""
+        for name in sorted(diff.created, key=name_key):
+            node = self._history.created_node(directory, diff, name)
+            if node is not None:
+                present = self._tree.child(directory, name)
+                self.destroy(node)
+                if present >= 0 and self._id(present) == self._id(node):
+                    self._tree.unlink(directory, name)
+        diff.created.clear()
+        self._diffs.touch(directory)
+
+    def _destroy_name(self, named: WithName) -> None:
+        hub = self._hub(named.row)
+        snapshot = self._prior_of(hub, named)
+        self._references.remove_name(hub, named)
+        if hub.count <= 0:
+            self.destroy_inode(named.row)
+            return
+        prior = self._prior_of(hub, hub.before(named))
+        if snapshot != NO_SNAPSHOT and (prior == NO_SNAPSHOT or snapshot > prior):
+            self.clean_inode(named.row, snapshot, prior)
+
+    def destroy_dst(self, row: int) -> None:
+        """The place an inode was moved to goes; snapshots may still know it under older names."""
+        hub = self._hub(row)
+        self._references.remove_dst(hub)
+        if hub.count <= 0:
+            self.destroy_inode(row)
+            return
+        prior = self._prior_of(hub, hub.with_names[-1])
+        diffs = self._diffs.get(row)
+        if diffs is None or prior == NO_SNAPSHOT:
+            if self._table.kind[row] == SYMLINK:
+                return
+            raise NamespaceError(f"inode {self._id(row)} was renamed out of a snapshot, but has no snapshot diff")
+        snapshot = diffs.last_id if diffs.last_id != prior else CURRENT_STATE
+        if isinstance(diffs, FileDiffs):
+            diffs.current_deleted = True
+            self.clean_inode(row, snapshot, prior)
+        else:
+            self._destroy_dst_subtree(row, snapshot, prior)
+
+    def _destroy_dst_subtree(self, node: Node, snapshot: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.destroyDstSubtree."""
+        if isinstance(node, WithName) and snapshot != CURRENT_STATE:
+            self.clean(node, snapshot, prior)
+            return
+        if isinstance(node, LinkCopy):
+            return
+        row = node if isinstance(node, int) else node.row
+        if self._table.kind[row] == FILE:
+            self.clean_inode(row, snapshot, prior)
+        elif self._table.kind[row] == DIRECTORY:
+            excluded: set[int] = set()
+            diffs = self._diffs.of_directory(row)
+            if diffs is not None:
+                at_prior = diffs.of(prior)
+                if at_prior is not None:
+                    excluded = self._ids(list(at_prior.deleted.values()))
+                if snapshot != CURRENT_STATE:
+                    self._take_out(row, diffs, snapshot, prior)
+                at_prior = diffs.of(prior)
+                if at_prior is not None:
+                    self._destroy_created(row, at_prior)
+            for child in self._children_at(row, prior):
+                if self._id(child) not in excluded:
+                    self._destroy_dst_subtree(child, snapshot, prior)
+
+    # ---- clean ---------------------------------------------------------------------------------------------
+
+    def clean(self, node: Node, snapshot: int, prior: int) -> None:
+        """What stands in a directory loses what only `snapshot` needs; see the class."""
+        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+            return
+        if isinstance(node, int) and not self._references.is_dst(node):
+            self.clean_inode(node, snapshot, prior)
+            return
+        hub = self._hub(node if isinstance(node, int) else node.row)
+        if isinstance(node, WithName):
+            if snapshot == CURRENT_STATE:
+                raise NamespaceError(f"inode {self._id(node)} is only in snapshots, but is deleted now")
+            named = hub.before(node)
+        else:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_dst(node)
+                return
+            named = hub.with_names[-1] if hub.with_names else None
+        if prior == NO_SNAPSHOT:
+            prior = self._prior_of(hub, named)
+        if snapshot == CURRENT_STATE or prior == NO_SNAPSHOT or snapshot > prior:
+            self.clean_inode(hub.row, snapshot, prior)
+
+    def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
+        """`clean` of an inode itself, whatever refers to it."""
+        kind = self._table.kind[row]
+        if kind == FILE:
+            self._clean_file(row, snapshot, prior)
+        elif kind == DIRECTORY:
+            self._clean_directory(row, snapshot, prior)
+        elif snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+            self.destroy_inode(row)
+
+    # ---- files ---------------------------------------------------------------------------------------------
+
+    def _clean_file(self, row: int, snapshot: int, prior: int) -> None:
+        diffs = self._diffs.of_file(row)
+        if diffs is None:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_inode(row)
+            elif snapshot == CURRENT_STATE and self._table.is_under_construction(row):
+                self._drop_empty_block(row)
+                self._closed(row)
+            return
+        if snapshot == CURRENT_STATE:
+            deletes_path = not self._tree.hadoop3 or self._deleted_snapshot == CURRENT_STATE
+            if deletes_path and not self._history.is_current_deleted(row):
+                self._history.record_in(row, prior)
+                diffs.current_deleted = True
+            self._keep_needed_blocks(row, diffs)
+        else:
+            self._take_out_of_file(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
+        if self._table.flags[row] & DROPPED:
+            return
+        if self._table.is_under_construction(row):
+            self._closed(row)
+        if self._tree.hadoop3 and not diffs.items:
+            self._diffs.remove(row)
+
+    def _drop_empty_block(self, row: int) -> None:
+        blocks = self._table.file_blocks(row)
+        if blocks and blocks[-1].num_bytes == 0:
+            self._cut_blocks(row, len(blocks) - 1)
+
+    def _cut_blocks(self, row: int, count: int) -> None:
+        if count < self._table.block_count[row]:
+            self._tree.touch(row)
+            self._table.truncate_blocks(row, count)
+
+    def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
+        """FileWithSnapshotFeature.collectBlocksAndClear."""
+        deleted = self._history.is_current_deleted(row)
+        last = diffs.last
+        if deleted and last is None:
+            self.destroy_inode(row)
+            return
+        blocks = self._table.file_blocks(row)
+        if last is not None and last.blocks is not None:
+            shared = itertools.takewhile(
+                lambda pair: pair[0].block_id == pair[1].block_id and pair[0].block_id not in last.detached,
+                zip(blocks, last.blocks, strict=False),
+            )
+            kept = len(list(shared))
+        else:
+            wanted = sum(block.num_bytes for block in blocks)
+            if deleted and last is not None:
+                wanted = last.file_size
+            kept = size = 0
+            while kept < len(blocks) and size < wanted:
+                size += blocks[kept].num_bytes
+                kept += 1
+        self._cut_blocks(row, kept)
+
+    def _take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
+        self._diffs.touch(row)
+        removed, _ = diffs.take_out(snapshot, prior)
+        if removed is None:
+            return
+        if removed.blocks is None:
+            if self._history.is_current_deleted(row):
+                self._keep_needed_blocks(row, diffs)
+            return
+        earlier = diffs.prior(removed.snapshot_id, exclusive=True)
+        adopter: FileDiff | None = None if earlier == NO_SNAPSHOT else diffs.at(earlier)
+        if adopter is not None and adopter.blocks is None:
+            adopter.set_blocks(removed.blocks)
+            adopter.detached = set(removed.detached)
+
+    # ---- directories ---------------------------------------------------------------------------------------
+
+    def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
+        self._diffs.touch(row)
+        removed, earlier = diffs.take_out(snapshot, prior)
+        if removed is None:
+            return
+        if earlier is None:
+            self._destroy_deleted(removed)
+        else:
+            earlier.combine(removed, self.destroy)
+
+    def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
+        diffs = self._diffs.of_directory(row)
+        if diffs is None and self._history.is_snapshottable(row):
+            diffs = self._diffs.directory(row)
+        if diffs is None:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_inode(row)
+            else:
+                self._clean_children(row, snapshot, prior, set())
+            return
+        if snapshot == CURRENT_STATE:
+            self._history.record_in(row, prior)
+            if diffs.last is not None:
+                self._destroy_created(row, diffs.last)
+            self._clean_children(row, snapshot, prior, set())
+        else:
+            self._clean_snapshot(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
+        if self._tree.hadoop3 and not diffs.items and not self._history.is_snapshottable(row):
+            self._diffs.remove(row)
+
+    def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
+        at = prior if snapshot != CURRENT_STATE and prior != NO_SNAPSHOT else snapshot
+        for child in self._children_at(row, at):
+            if self._id(child) not in excluded:
+                self.clean(child, snapshot, prior)
+
+    def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.cleanDirectory of a snapshot."""
+        created: set[int] = set()
+        deleted: set[int] = set()
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is not None:
+            created = self._ids(self._created_nodes(row, at_prior))
+            deleted = self._ids(list(at_prior.deleted.values()))
+        self._take_out(row, diffs, snapshot, prior)
+        self._clean_children(row, snapshot, prior, deleted)
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is None:
+            return
+        forsaken = created and self._is_forsaken(row, diffs, prior)
+        for node in self._created_nodes(row, at_prior):
+            if self._id(node) not in created:
+                continue
+            if forsaken:
+                name = self._name(node)
+                self.destroy(node)
+                if self._tree.child(row, name) >= 0:
+                    self._tree.unlink(row, name)
+                at_prior.created.pop(name, None)
+            else:
+                self.clean(node, snapshot, NO_SNAPSHOT)
+        for name in sorted(at_prior.deleted, key=name_key):
+            node = at_prior.deleted[name]
+            if self._id(node) not in deleted:
+                self._clean_deleted(node, snapshot, prior)
+
+    def _name(self, node: Node) -> bytes:
+        return self._table.name(node) if isinstance(node, int) else node.name
+
+    def _created_nodes(self, row: int, diff: DirectoryDiff) -> list[Node]:
+        nodes = (self._history.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
+        return [node for node in nodes if node is not None]
+
+    def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
+        """Hadoop 3: whether a directory is left in one snapshot only, under a name it had once."""
+        hub = self._references.hub(row)
+        return (
+            self._tree.hadoop3
+            and hub is not None
+            and hub.count == 1
+            and diffs.last_id == prior
+            and not self._history.in_current_state(row)
+        )
+
+    def _clean_deleted(self, start: Node, after: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.cleanDeletedINode."""
+        queue: deque[tuple[Node, bool]] = deque([(start, False)])
+        while queue:
+            node, as_inode = queue.popleft()
+            if isinstance(node, LinkCopy):
+                continue
+            if isinstance(node, WithName) and not as_inode:
+                if node.last_snapshot >= after:
+                    hub = self._hub(node.row)
+                    if hub.with_names and hub.with_names[-1] is node and hub.dst_snapshot is None:
+                        queue.append((node, True))
+                    else:
+                        self.clean(node, after, prior)
+                continue
+            row = node if isinstance(node, int) else node.row
+            if self._table.kind[row] == FILE:
+                diffs = self._diffs.of_file(row)
+                if diffs is not None:
+                    self._take_out_of_file(row, diffs, after, prior)
+            elif self._table.kind[row] == DIRECTORY:
+                queue.extend((child, False) for child in self._kept_children(row, prior))
+
+    def _kept_children(self, row: int, prior: int) -> list[Node]:
+        """Children of a deleted directory that `prior` still has, after what came later is gone."""
+        diffs = self._diffs.of_directory(row)
+        at_prior = None if diffs is None else diffs.of(prior)
+        if at_prior is not None:
+            self._destroy_created(row, at_prior)
+        deleted = {} if at_prior is None else at_prior.deleted
+        return [child for child in self._children_at(row, prior) if self._name(child) not in deleted]

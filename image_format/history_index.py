@@ -1,0 +1,224 @@
+"""Index over the sections that snapshots leave: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number and by inode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import Place, RecordError
+from image_format.kernels.history import (
+    collect_parents,
+    copies_with_quota,
+    deleted_by,
+    diff_holders,
+    directory_holders,
+    mark_below,
+    mark_upwards,
+    scan_diffs,
+    scan_references,
+)
+from image_format.kernels.scan import find_id, find_ids, strictly_increasing
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import parse_message, read_record
+
+__all__ = ["BaseHistory", "HistoryIndex"]
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+_NOTHING: Bytes = np.zeros(0, np.uint8)
+
+
+class BaseHistory(Protocol):
+    """What replay asks of the snapshot sections of the image below."""
+
+    @property
+    def owners(self) -> Ids:
+        """Ids of the inodes with an entry in SNAPSHOT_DIFF, ascending."""
+
+    @property
+    def reference_count(self) -> int:
+        """Records in INODE_REFERENCE; the first one has number 0."""
+
+    def diff_span(self, inode_id: int) -> tuple[int, int]:
+        """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
+
+    def reference(self, number: int) -> pb.INodeReference:
+        """A record of INODE_REFERENCE; raises RecordError where there is none of that number."""
+
+    def references_to(self, inode_id: int) -> Ids:
+        """Numbers of the references to an inode."""
+
+    def reference_bytes(self, first: int, behind: int) -> memoryview:
+        """Records `first` to `behind` - 1, delimited."""
+
+    def holders(self) -> Ids:
+        """By number: id of the directory that has the reference as a child, or minus the id of the owner of
+        the diffs that have it as deleted; 0 where nobody has it.
+        """
+
+    def chains(self, inode_ids: Ids) -> list[Ids]:
+        """For each inode, the ids from the topmost directory above it that the image tells of down to itself."""
+
+    def on_the_way_to(self, inode_ids: Ids) -> Marks:
+        """By slot: whether an inode is one of these, holds a reference, or is a directory above such a one."""
+
+    def reached_from(self, directory_id: int) -> Marks:
+        """By slot: whether an inode is this directory or lies below it."""
+
+    def deleters(self, inode_ids: Ids) -> Ids:
+        """For each inode (ascending), the id of the last one that has it in a deleted list of its diffs, 0 for none."""
+
+    def quota_copy_owners(self) -> Ids:
+        """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
+
+
+class HistoryIndex:
+    """`BaseHistory` over the sections of a mapped image.
+
+    Args:
+        diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
+        ids, slots: increasing inode ids of the image and the slot of each (empty: the same order).
+        place: makes the place of a section, for errors.
+
+    Raises:
+        RecordError: a record is damaged, an inode has two entries, or one belongs to no inode.
+    """
+
+    def __init__(
+        self,
+        diffs: Bytes | None,
+        references: Bytes | None,
+        directories: Bytes | None,
+        ids: Ids,
+        slots: Ids,
+        place: Callable[[str], Place],
+    ) -> None:
+        self._diffs = _NOTHING if diffs is None else diffs
+        self._references = _NOTHING if references is None else references
+        self._directories = _NOTHING if directories is None else directories
+        self._ids, self._slots, self._place = ids, slots, place
+        owners, offsets = self._scan(scan_diffs, self._diffs, "SNAPSHOT_DIFF", "snapshot diff")
+        self._ends = np.append(offsets[1:], self._diffs.size)
+        order = np.argsort(owners, kind="stable")
+        self.owners: Ids = owners[order]
+        self._offsets, self._ends = offsets[order], self._ends[order]
+        if not strictly_increasing(self.owners):
+            raise self._damaged("SNAPSHOT_DIFF", 0, "an inode has two entries")
+        self._referred, self._reference_offsets = self._scan(
+            scan_references, self._references, "INODE_REFERENCE", "inode reference"
+        )
+        self._by_inode: Ids = np.argsort(self._referred, kind="stable")
+        self._sorted_referred: Ids = self._referred[self._by_inode]
+        self._check_known(self.owners, "SNAPSHOT_DIFF")
+        self._check_known(self._referred, "INODE_REFERENCE")
+
+    @property
+    def reference_count(self) -> int:
+        return self._referred.size
+
+    def _damaged(self, section: str, offset: int, what: str) -> RecordError:
+        return self._place(section).error(RecordError, what, offset)
+
+    def _scan(self, scan: Any, buffer: Bytes, section: str, what: str) -> tuple[Ids, Ids]:
+        ids, offsets = np.empty(256, np.int64), np.empty(256, np.int64)
+        count = pos = 0
+        while True:
+            count, pos, damaged = scan(buffer, pos, ids, offsets, count)
+            if damaged:
+                raise self._damaged(section, pos, f"damaged {what}")
+            if pos == buffer.size:
+                return ids[:count].copy(), offsets[:count].copy()
+            ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
+
+    def _check_known(self, inode_ids: Ids, section: str) -> None:
+        unknown = inode_ids[find_ids(self._ids, inode_ids) < 0]
+        if unknown.size:
+            raise self._damaged(section, 0, f"a record of inode {int(unknown[0])}, which the image does not have")
+
+    def diff_span(self, inode_id: int) -> tuple[int, int]:
+        at = int(find_id(self.owners, inode_id))
+        return (-1, -1) if at < 0 else (int(self._offsets[at]), int(self._ends[at]))
+
+    def reference(self, number: int) -> pb.INodeReference:
+        if not 0 <= number < self.reference_count:
+            raise self._damaged("INODE_REFERENCE", 0, f"there is no reference {number}")
+        place = self._place("INODE_REFERENCE")
+        record = read_record(self._references.data, int(self._reference_offsets[number]), place)
+        return parse_message(pb.INodeReference, record, place)
+
+    def references_to(self, inode_id: int) -> Ids:
+        first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])
+        return self._by_inode[first:behind]
+
+    def reference_bytes(self, first: int, behind: int) -> memoryview:
+        bounds = self._reference_offsets
+        start = int(bounds[first]) if first < bounds.size else self._references.size
+        end = int(bounds[behind]) if behind < bounds.size else self._references.size
+        return self._references.data[start:end]
+
+    def holders(self) -> Ids:
+        held = np.zeros(self.reference_count, np.int64)
+        if not directory_holders(self._directories, held):
+            raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a reference that does not exist")
+        order = np.argsort(self._offsets)
+        if not diff_holders(self._diffs, self.owners[order], self._offsets[order], held):
+            raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff, or a reference that does not exist")
+        return held
+
+    def _parents(self) -> Ids:
+        """By slot: slot of the directory an inode is in, -1 where none is."""
+        parents = np.full(self._ids.size, -1, np.int64)
+        if not collect_parents(self._directories, self._ids, self._slots, self._referred, parents):
+            raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is no inode")
+        return parents
+
+    def chains(self, inode_ids: Ids) -> list[Ids]:
+        if not inode_ids.size:
+            return []
+        parents = self._parents()
+        ids_by_slot = self._ids
+        if self._slots.size:
+            ids_by_slot = np.empty_like(self._ids)
+            ids_by_slot[self._slots] = self._ids
+        found = []
+        for at in find_ids(self._ids, inode_ids).tolist():
+            chain: list[int] = []
+            slot = -1 if at < 0 else int(self._slots[at] if self._slots.size else at)
+            # A damaged image may have a ring of directories.
+            while slot >= 0 and len(chain) <= self._ids.size:
+                chain.append(int(ids_by_slot[slot]))
+                slot = int(parents[slot])
+            found.append(np.array(chain[::-1], np.int64))
+        return found
+
+    def on_the_way_to(self, inode_ids: Ids) -> Marks:
+        parents = self._parents()
+        holders = self.holders()
+        wanted = np.concatenate([inode_ids, holders[holders > 0]])
+        at = find_ids(self._ids, wanted)
+        at = at[at >= 0]
+        marks = np.zeros(self._ids.size, np.bool_)
+        mark_upwards(parents, self._slots[at] if self._slots.size else at, marks)
+        return marks
+
+    def reached_from(self, directory_id: int) -> Marks:
+        at = int(find_id(self._ids, directory_id))
+        top = int(self._slots[at]) if self._slots.size else at
+        reached: Marks = mark_below(self._parents(), top)
+        return reached
+
+    def deleters(self, inode_ids: Ids) -> Ids:
+        found = np.zeros(inode_ids.size, np.int64)
+        order = np.argsort(self._offsets)
+        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], inode_ids, found):
+            raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
+        return found
+
+    def quota_copy_owners(self) -> Ids:
+        found: Marks = copies_with_quota(self._diffs, self._offsets)
+        return self.owners[found]

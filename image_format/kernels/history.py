@@ -1,0 +1,387 @@
+"""Kernels over SNAPSHOT_DIFF and INODE_REFERENCE, and the way from an inode up to the root."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.scan import find_id
+from image_format.kernels.wire import read_varint, skip_field
+
+__all__ = [
+    "collect_parents",
+    "copies_with_quota",
+    "deleted_by",
+    "diff_holders",
+    "directory_holders",
+    "mark_below",
+    "mark_upwards",
+    "open_files",
+    "scan_diffs",
+    "scan_references",
+]
+
+_FILE_DIFF = 1
+
+
+@inlined
+def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(first byte, end) of the delimited message at `pos`; the end is negative where the bytes are damaged."""
+    length, start = read_varint(buf, pos, buf.size)
+    if start < 0 or length < 0 or length > buf.size - start:
+        return 0, -1
+    return start, start + length
+
+
+@inlined
+def _number(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(value of the varint field with tag `wanted`, 0 without it; whether the message is whole)."""
+    value = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos >= 0:
+            if tag == wanted:
+                value, pos = read_varint(buf, pos, end)
+            else:
+                pos = skip_field(buf, pos, end, tag & 7)
+        if pos < 0:
+            return 0, False
+    return value, True
+
+
+@kernel
+def scan_diffs(buf, pos, owners, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Walk the DiffEntry records of SNAPSHOT_DIFF, each with the diffs behind it; as `scan_directories`.
+
+    Returns (rows filled, position, damaged).
+    """
+    while pos < buf.size:
+        if count == owners.size:
+            return count, pos, False
+        start = pos
+        body, end = _frame(buf, pos)
+        if end < 0:
+            return count, start, True
+        kind, whole = _number(buf, body, end, 8)
+        owner, whole2 = _number(buf, body, end, 16)
+        diffs, whole3 = _number(buf, body, end, 24)
+        if not (whole and whole2 and whole3) or owner <= 0 or diffs < 0:
+            return count, start, True
+        pos = end
+        for _ in range(diffs):
+            body, end = _frame(buf, pos)
+            if end < 0:
+                return count, start, True
+            pos = end
+            created, whole = _number(buf, body, end, 48)
+            if not whole:
+                return count, start, True
+            if kind != _FILE_DIFF:
+                for _ in range(created):
+                    _, pos = _frame(buf, pos)
+                    if pos < 0:
+                        return count, start, True
+        owners[count] = owner
+        offsets[count] = start
+        count += 1
+    return count, pos, False
+
+
+@kernel
+def scan_references(buf, pos, referred, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """`scan_diffs` for the records of INODE_REFERENCE; the ids are those of the inodes referred to."""
+    while pos < buf.size:
+        if count == referred.size:
+            return count, pos, False
+        start = pos
+        body, end = _frame(buf, pos)
+        if end < 0:
+            return count, start, True
+        inode_id, whole = _number(buf, body, end, 8)
+        if not whole:
+            return count, start, True
+        pos = end
+        referred[count] = inode_id
+        offsets[count] = start
+        count += 1
+    return count, pos, False
+
+
+@inlined
+def _field(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(field number, first byte of its varints, end of the field); packed or not, other fields give number 0."""
+    tag, pos = read_varint(buf, pos, end)
+    if pos < 0:
+        return -1, 0, 0
+    stop = skip_field(buf, pos, end, tag & 7)
+    if stop < 0:
+        return -1, 0, 0
+    if tag & 7 == 2:
+        _, pos = read_varint(buf, pos, end)
+    elif tag & 7 != 0:
+        return 0, pos, stop
+    return tag >> 3, pos, stop
+
+
+@kernel
+def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `parents[slot]` with the slot of the directory that holds an inode now, plainly or by reference.
+
+    Args:
+        buf: INODE_DIR; ids, slots: increasing inode ids and the file slot of each (empty: the same order).
+        referred: inode id by reference number.
+        parents: -1 everywhere; stays so for inodes that no directory holds.
+
+    Returns:
+        Whether every entry was whole, and every id and number known.
+    """
+    pos = 0
+    while pos < buf.size:
+        body, end = _frame(buf, pos)
+        if end < 0:
+            return False
+        parent, _ = _number(buf, body, end, 8)
+        at = find_id(ids, parent)
+        if at < 0:
+            return False
+        parent_slot = slots[at] if slots.size else at
+        pos = body
+        while pos < end:
+            number, value_pos, stop = _field(buf, pos, end)
+            if number < 0:
+                return False
+            if number == 2 or number == 3:
+                while value_pos < stop:
+                    child, value_pos = read_varint(buf, value_pos, stop)
+                    if value_pos < 0:
+                        return False
+                    if number == 3:
+                        if child < 0 or child >= referred.size:
+                            return False
+                        child = referred[child]
+                    at = find_id(ids, child)
+                    if at < 0:
+                        return False
+                    parents[slots[at] if slots.size else at] = parent_slot
+            pos = stop
+        pos = end
+    return True
+
+
+@kernel
+def mark_upwards(parents, starts, marks):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Mark the slots `starts` and every directory above them, as far as `parents` leads."""
+    for i in range(starts.size):
+        slot = starts[i]
+        while slot >= 0 and not marks[slot]:
+            marks[slot] = True
+            slot = parents[slot]
+
+
+@kernel
+def mark_below(parents, top):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Which slots are `top` or lie below it, as `parents` says."""
+    unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
+    known = np.zeros(parents.size, np.int8)
+    known[top] = inside
+    for start in range(parents.size):
+        slot = start
+        # A way that leads back to itself is outside.
+        while slot >= 0 and known[slot] == unknown:
+            known[slot] = outside
+            slot = parents[slot]
+        if slot >= 0 and known[slot] == inside:
+            slot = start
+            while known[slot] != inside:
+                known[slot] = inside
+                slot = parents[slot]
+    return known == inside
+
+
+@inlined
+def _has_quota_only(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether the DirectoryDiff has a copy with a namespace or space quota, but without storage type quotas."""
+    found = False
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return False
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return False
+        if tag == 42:
+            _, pos = read_varint(buf, pos, end)
+            types = False
+            limited = False
+            while 0 <= pos < stop:
+                tag, pos = read_varint(buf, pos, stop)
+                if pos < 0:
+                    return False
+                if tag == 16 or tag == 24:
+                    quota, _ = read_varint(buf, pos, stop)
+                    limited = limited or quota != -1
+                types = types or tag == 58
+                pos = skip_field(buf, pos, stop, tag & 7)
+            found = limited and not types
+        pos = stop
+    return found
+
+
+@kernel
+def copies_with_quota(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether each entry of SNAPSHOT_DIFF at `offsets` has a directory diff as `_has_quota_only` says."""
+    found = np.zeros(offsets.size, np.bool_)
+    for i in range(offsets.size):
+        body, end = _frame(buf, offsets[i])
+        kind, _ = _number(buf, body, end, 8)
+        diffs, _ = _number(buf, body, end, 24)
+        pos = end
+        if kind == _FILE_DIFF:
+            continue
+        for _ in range(diffs):
+            body, end = _frame(buf, pos)
+            if end < 0:
+                break
+            created, _ = _number(buf, body, end, 48)
+            root, _ = _number(buf, body, end, 24)
+            if root == 0 and _has_quota_only(buf, body, end):
+                found[i] = True
+            pos = end
+            for _ in range(created):
+                _, pos = _frame(buf, pos)
+                if pos < 0:
+                    break
+            if pos < 0:
+                break
+    return found
+
+
+@kernel
+def directory_holders(buf, holders):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `holders[number]` with the id of the directory that has this reference among its children."""
+    pos = 0
+    while pos < buf.size:
+        body, end = _frame(buf, pos)
+        if end < 0:
+            return False
+        parent, _ = _number(buf, body, end, 8)
+        pos = body
+        while pos < end:
+            number, value_pos, stop = _field(buf, pos, end)
+            if number < 0:
+                return False
+            while number == 3 and value_pos < stop:
+                reference, value_pos = read_varint(buf, value_pos, stop)
+                if value_pos < 0 or reference < 0 or reference >= holders.size:
+                    return False
+                holders[reference] = parent
+            pos = stop
+        pos = end
+    return True
+
+
+@kernel
+def diff_holders(buf, owners, offsets, holders):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `holders[number]` with the negative id of the inode in whose diffs this reference is deleted.
+
+    `owners` and `offsets` are what `scan_diffs` filled.
+    """
+    for i in range(owners.size):
+        pos = offsets[i]
+        body, end = _frame(buf, pos)
+        kind, _ = _number(buf, body, end, 8)
+        diffs, _ = _number(buf, body, end, 24)
+        pos = end
+        if kind == _FILE_DIFF:
+            continue
+        for _ in range(diffs):
+            body, end = _frame(buf, pos)
+            if end < 0:
+                return False
+            created, _ = _number(buf, body, end, 48)
+            pos = body
+            while pos < end:
+                number, value_pos, stop = _field(buf, pos, end)
+                if number < 0:
+                    return False
+                while number == 8 and value_pos < stop:
+                    reference, value_pos = read_varint(buf, value_pos, stop)
+                    if value_pos < 0 or reference < 0 or reference >= holders.size:
+                        return False
+                    holders[reference] = -owners[i]
+                pos = stop
+            pos = end
+            for _ in range(created):
+                _, pos = _frame(buf, pos)
+                if pos < 0:
+                    return False
+    return True
+
+
+@kernel
+def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `found[i]` with the id of an inode that has `wanted[i]` (ascending) in a deleted list of its diffs."""
+    for i in range(owners.size):
+        body, end = _frame(buf, offsets[i])
+        kind, _ = _number(buf, body, end, 8)
+        diffs, _ = _number(buf, body, end, 24)
+        pos = end
+        if kind == _FILE_DIFF:
+            continue
+        for _ in range(diffs):
+            body, end = _frame(buf, pos)
+            if end < 0:
+                return False
+            created, _ = _number(buf, body, end, 48)
+            pos = body
+            while pos < end:
+                number, value_pos, stop = _field(buf, pos, end)
+                if number < 0:
+                    return False
+                while number == 7 and value_pos < stop:
+                    inode_id, value_pos = read_varint(buf, value_pos, stop)
+                    if value_pos < 0:
+                        return False
+                    at = find_id(wanted, inode_id)
+                    if at >= 0:
+                        found[at] = owners[i]
+                pos = stop
+            pos = end
+            for _ in range(created):
+                _, pos = _frame(buf, pos)
+                if pos < 0:
+                    return False
+    return True
+
+
+@inlined
+def _has_uc(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether the INodeFile has fileUC."""
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0 or tag == 58:
+            return pos >= 0
+        pos = skip_field(buf, pos, end, tag & 7)
+        if pos < 0:
+            return False
+    return False
+
+
+@kernel
+def open_files(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether the INode record at each of `offsets` is a file under construction."""
+    found = np.zeros(offsets.size, np.bool_)
+    for i in range(offsets.size):
+        pos, end = _frame(buf, offsets[i])
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if pos < 0:
+                break
+            stop = skip_field(buf, pos, end, tag & 7)
+            if stop < 0:
+                break
+            if tag == 34:
+                _, pos = read_varint(buf, pos, end)
+                found[i] = _has_uc(buf, pos, stop)
+            pos = stop
+    return found
