@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
 
-__all__ = ["TEMPORARY_SUFFIX", "fsync_directory", "rename_durably", "write_atomically"]
+__all__ = ["TEMPORARY_SUFFIX", "fsync_directory", "rename_durably", "write_atomically", "written_atomically"]
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -33,19 +36,28 @@ def rename_durably(source: Path, target: Path) -> None:
     fsync_directory(target.parent)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path` through `<name>.tmp` beside it; readers see the old or the new content.
+@contextmanager
+def written_atomically(path: Path) -> Iterator[BufferedWriter]:
+    """A file to write through `<name>.tmp` beside it; readers see the old or the new content of `path`.
+
+    An exception inside leaves `path` as it was, and the temporary file is removed.
 
     Raises:
-        OSError: the file could not be written; `path` is as it was and the temporary file is removed.
+        OSError: the file could not be written.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as out:
-            out.write(data)
+            yield out
             out.flush()
             os.fsync(out.fileno())
         rename_durably(temporary, path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """`written_atomically` of bytes that are at hand."""
+    with written_atomically(path) as out:
+        out.write(data)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably
+from hadoop_common.durable import written_atomically
 from image_format.errors import ImageStorageError
 
 __all__ = ["check_output", "emit"]
@@ -40,18 +39,12 @@ def emit(pieces: Iterable[str], output: Path | None) -> None:
         for chunk in _chunks(pieces):
             click.echo(chunk, nl=False)
         return
-    temporary = output.with_name(output.name + TEMPORARY_SUFFIX)
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as out:
-            out.writelines(_chunks(pieces))
-            out.flush()
-            os.fsync(out.fileno())
-        rename_durably(temporary, output)
+        with written_atomically(output) as out:
+            out.writelines(chunk.encode() for chunk in _chunks(pieces))
     except OSError as error:
         hint = "Free space, or name another --output."
         raise ImageStorageError(f"cannot write {output}: {error}", hint=hint) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _chunks(pieces: Iterable[str]) -> Iterator[str]:
