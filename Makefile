@@ -1,14 +1,18 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= codecs edits image merge
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+FUZZ := .fuzz/venv
+FUZZ_STAMP := $(FUZZ)/.ready
 PROTOS := $(wildcard image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit lint types layers check bench format lock clean
+.PHONY: help setup demo test unit interop interop-setup fuzz lint types layers check bench format lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
 
 setup: $(STAMP) ## make .venv with pinned requirements and compile the .proto files
 
@@ -23,10 +27,25 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 demo: setup ## start an active NameNode stub and the daemon, checkpoint twice, restart, compare
 	$(BIN)/python -m namenode_stub.demo
 
-test: setup lint types layers unit ## everything CI runs
-
-unit: setup
+test: check interop-setup ## everything CI runs
 	$(BIN)/python -m pytest -n 2
+
+unit: setup ## the tests that need no Hadoop
+	$(BIN)/python -m pytest -n 2 -m "not interop"
+
+interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
+	$(BIN)/python -m pytest -n 2 -m interop tests/interop
+
+interop-setup: setup ## fetch a JDK (with apt) and Hadoop's jars (with pip, 220 MB), once
+	$(BIN)/python -m tests.interop
+
+fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS
+	set -e; for target in $(FUZZ_TARGETS); do $(FUZZ)/bin/python -m tests.fuzz $$target --seconds $(FUZZ_SECONDS); done
+
+$(FUZZ_STAMP): requirements/runtime.txt requirements/fuzz.txt
+	test -x $(FUZZ)/bin/python || $(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt -r requirements/fuzz.txt
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -50,7 +69,8 @@ bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5
 lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/runtime.in -o requirements/runtime.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 
 clean: ## remove what setup and the tests made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} + ; find . -name '*_pb2.py*' -delete

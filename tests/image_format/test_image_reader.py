@@ -157,6 +157,12 @@ def test_txid_in_the_name(tmp_path: Path, name: str) -> None:
         ImageFile.open(store(tmp_path, MINIMAL, name))
 
 
+def test_a_transaction_id_beyond_a_java_long_is_refused(tmp_path: Path) -> None:
+    path = store(tmp_path, build_image(minimal_sections(1 << 63)), "fsimage")
+    with pytest.raises(TransactionIdError, match="9223372036854775808, which no edit log reaches"):
+        ImageFile.open(path)
+
+
 @pytest.mark.parametrize("name", ["fsimage_rollback_0000000000000000007", "fsimage.ckpt_0000000000000000009", "x"])
 def test_other_names(tmp_path: Path, name: str) -> None:
     with ImageFile.open(store(tmp_path, MINIMAL, name)) as image:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,41 @@ def test_unknown_fields_are_noticed(message: pb.INode) -> None:
     table = InodeTable(-63)
     row = table.load(readonly(data), 0, 0)
     assert table.flags[row] & 4
+
+
+@pytest.mark.parametrize("kind", [0, 2, 3, 4, 256 + 1, (1 << 64) - 255])
+def test_a_type_that_is_not_the_body_s_is_damage(kind: int) -> None:
+    """Also where the type's lowest byte alone would fit."""
+    body = pb.INode(type=pb.INode.FILE, id=5, file=pb.INodeFile(permission=1)).SerializeToString()
+    body = b"\x08" + encode_varint(kind) + body[2:]
+    with pytest.raises(RecordError):
+        InodeTable(-63).load(readonly(encode_varint(len(body)) + body), 0, 0)
+
+
+@given(inodes(), st.sampled_from([{"file": pb.INodeFile()}, {"directory": pb.INodeDirectory()}]))
+def test_a_damaged_record_leaves_nothing_in_the_next_one(damaged: pb.INode, bare: dict[str, Any]) -> None:
+    body = damaged.SerializeToString() + b"\x1a\x7f"
+    data = encode_varint(len(body)) + body
+    following = encode_delimited(pb.INode(type=pb.INode.FILE if "file" in bare else pb.INode.DIRECTORY, id=7, **bare))
+    table, untouched = InodeTable(-63), InodeTable(-63)
+    with pytest.raises(RecordError):
+        table.load(readonly(data), 0, 0)
+    row = table.load(readonly(data + following), len(data), 1)
+    assert table.message(row) == untouched.message(untouched.load(readonly(following), 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("field", "largest"),
+    [("replication", 0x7FFFFFFF), ("storagePolicyID", 0xFF), ("blockType", 1), ("erasureCodingPolicyID", 0xFF)],
+)
+def test_numbers_that_a_row_cannot_hold_count_as_unknown(field: str, largest: int) -> None:
+    tag = encode_varint(pb.INodeFile.DESCRIPTOR.fields_by_name[field].number << 3)
+    for value in (largest, largest + 1, (1 << 32) - 1, (1 << 64) - 1):
+        inode = pb.INode(type=pb.INode.FILE, id=5)
+        inode.file.MergeFromString(tag + encode_varint(value))
+        table = InodeTable(-67)
+        row = table.load(readonly(encode_delimited(inode)), 0, 0)
+        assert bool(table.flags[row] & 4) == (value > largest)
 
 
 @given(st.binary(max_size=60))

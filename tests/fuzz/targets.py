@@ -1,0 +1,58 @@
+"""The targets by name: what to check, what to start from and how to change it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.fuzz.codecs_target import check_codecs
+from tests.fuzz.edits_target import check_edits
+from tests.fuzz.image_target import check_image
+from tests.fuzz.merge_target import check_merge
+from tests.fuzz.mutate_edits import mutate_edits
+from tests.fuzz.mutate_image import mutate_image
+from tests.fuzz.scratch import Scratch
+from tests.fuzz.seeds import codec_seeds, edits_seeds, image_seeds
+from tests.fuzz.wire import Mutate
+
+__all__ = ["TARGETS", "Target"]
+
+Check = Callable[[bytes], bool]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One thing to fuzz.
+
+    Attributes:
+        check: False for input that was refused as it should be; raises where something is wrong.
+        seeds: inputs to start from.
+        mutate: changes an input.
+        corpus: folder in tests/fuzz/corpus with further inputs.
+    """
+
+    check: Callable[[bytes, Scratch], bool]
+    seeds: Callable[[], Iterator[bytes]]
+    mutate: Callable[[bytes, random.Random, Mutate], bytes]
+    corpus: str
+
+    @contextmanager
+    def opened(self) -> Iterator[Check]:
+        """`check` with a folder for its files."""
+        with Scratch() as scratch:
+            yield lambda data: self.check(data, scratch)
+
+
+def _mutate_stream(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
+    """Any change behind the byte that chooses the decoder, and seldom of that."""
+    return mutate(data) if rng.random() < 0.05 else data[:1] + mutate(data[1:])
+
+
+TARGETS = {
+    "codecs": Target(lambda data, _: check_codecs(data), codec_seeds, _mutate_stream, "codecs"),
+    "edits": Target(check_edits, edits_seeds, mutate_edits, "edits"),
+    "image": Target(check_image, image_seeds, mutate_image, "image"),
+    "merge": Target(check_merge, image_seeds, mutate_image, "image"),
+}

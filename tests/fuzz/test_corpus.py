@@ -1,0 +1,31 @@
+"""Inputs that fuzzing kept, and those it broke something with, through the same checks, with compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import TARGETS
+
+CORPUS = Path(__file__).parent / "corpus"
+SMALL = 300 * 1024
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_the_corpus_gives_typed_errors_or_right_results(name: str) -> None:
+    files = sorted((CORPUS / TARGETS[name].corpus).iterdir())
+    with TARGETS[name].opened() as check:
+        verdicts = {path.name: check(path.read_bytes()) for path in files}
+    assert set(verdicts.values()) == {True, False}
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_the_seeds_do(name: str) -> None:
+    with TARGETS[name].opened() as check:
+        verdicts = [check(seed) for seed in TARGETS[name].seeds()]
+    assert any(verdicts)
+
+
+def test_the_corpus_is_small() -> None:
+    assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) < SMALL

@@ -1,0 +1,74 @@
+"""`python -m tests.interop`: set up what the interop tests need, a JDK and Hadoop's jars."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from tests.interop.hadoop_home import (
+    HADOOP,
+    MissingHadoopError,
+    compile_tools,
+    fetch_jars,
+    jars_are_whole,
+    java_program,
+    required,
+)
+
+_JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
+
+
+def main() -> int:
+    """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
+    try:
+        _ensure_jdk()
+        if not jars_are_whole():
+            print(f"interop: downloading Hadoop 2.7.3 (220 MB, once) to {HADOOP}", flush=True)
+            fetch_jars()
+        compile_tools()
+    except MissingHadoopError as error:
+        print(f"interop: {error}", file=sys.stderr)
+        if required():
+            return 1
+        print("interop: the tests against a real Hadoop will be skipped", file=sys.stderr)
+        return 0
+    print(f"interop: ready, Hadoop 2.7.3 in {HADOOP}")
+    return 0
+
+
+def _ensure_jdk() -> None:
+    """Install a JDK with apt where there is none, this is allowed without a question and apt exists."""
+    try:
+        java_program("javac")
+        return
+    except MissingHadoopError:
+        apt = _apt_command()
+        if apt is None:
+            raise
+    print(f"interop: no JDK here, installing {_JDK[0]} with apt", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run([*apt, "-q", "update"], env=environment, stdout=subprocess.DEVNULL, check=False)
+    for package in _JDK:
+        install = [*apt, "-qq", "-y", "--no-install-recommends", "install", package]
+        if subprocess.run(install, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0:
+            break
+    java_program("javac")
+
+
+def _apt_command() -> list[str] | None:
+    """apt-get with the rights to install, None where there are none."""
+    apt = shutil.which("apt-get")
+    if apt is None:
+        return None
+    if os.geteuid() == 0:
+        return [apt]
+    sudo = shutil.which("sudo")
+    if sudo is None or subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
+        return None
+    return [sudo, "-n", apt]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""A running Hadoop for tests: one JVM that loads, saves and views files on demand, without a network."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.interop.hadoop_home import class_path, java_program
+
+__all__ = ["Hadoop", "HadoopRefusedError"]
+
+_MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopTools"
+_LOGGED = 8000
+
+
+class HadoopRefusedError(Exception):
+    """What Hadoop said of a file that it does not take."""
+
+
+class Hadoop:
+    """The JVM behind a pipe; see tests/interop/java/HadoopTools.java for the commands.
+
+    Args:
+        folder: for the JVM's log and the files it writes.
+
+    Raises:
+        MissingHadoopError: Java, the jars or the compiled program are missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "hadoop.log"
+        self._files = 0
+        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", class_path(), _MAIN]
+        with self._log.open("wb") as log:
+            self._jvm = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=folder
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()
+        self._jvm.wait()
+        self._jvm.stdout.close()
+
+    def load_and_save(self, image: Path, version_file: Path) -> Path:
+        """The image that a NameNode saves after it has loaded `image`, which its digest file must lie beside.
+
+        Args:
+            version_file: VERSION of the storage directory that the image is for.
+
+        Raises:
+            HadoopRefusedError: the NameNode does not load it.
+        """
+        txid = int(image.name.rpartition("_")[2])
+        name, out = self._fresh(), self._fresh()
+        current = name / "current"
+        current.mkdir(parents=True)
+        for path in (image, image.with_name(image.name + ".md5"), version_file):
+            shutil.copyfile(path, current / path.name)
+        (current / "seen_txid").write_text(f"{txid}\n")
+        assert int(self._ask("reload", name, out)) == txid
+        return out / "current" / f"fsimage.ckpt_{txid:019d}"
+
+    def view_image(self, image: Path) -> str:
+        """What OfflineImageViewerPB -p XML prints of an image."""
+        out = self._fresh()
+        self._ask("oiv", image, out)
+        return out.read_text(encoding="utf-8", errors="surrogateescape")
+
+    def view_edits(self, edits: Path, output_format: str = "xml") -> bytes:
+        """What OfflineEditsViewer makes of a segment: XML, or with the format "binary" a segment again."""
+        out = self._fresh()
+        self._ask("oev", edits, out, output_format)
+        return out.read_bytes()
+
+    def _fresh(self) -> Path:
+        """A path that is not taken."""
+        self._files += 1
+        return self._folder / f"{self._files}"
+
+    def _ask(self, command: str, *words: str | Path) -> str:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        before = self._log.stat().st_size
+        self._jvm.stdin.write("\t".join([command, *map(str, words)]) + "\n")
+        self._jvm.stdin.flush()
+        verdict, _, text = self._jvm.stdout.readline().rstrip("\n").partition("\t")
+        if verdict == "ok" and (command == "reload" or text == "0"):
+            return text
+        log = self._log.read_bytes()[before:][:_LOGGED].decode("utf-8", "replace")
+        raise HadoopRefusedError(f"{command} {words[0]}: {verdict} {text}\n{log}")

@@ -1,0 +1,102 @@
+package org.apache.hadoop.hdfs.server.namenode;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.HdfsConfiguration;
+import org.apache.hadoop.hdfs.server.common.Storage.StorageDirectory;
+import org.apache.hadoop.hdfs.server.namenode.NNStorage.NameNodeFile;
+import org.apache.hadoop.hdfs.tools.offlineEditsViewer.OfflineEditsViewer;
+import org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB;
+import org.apache.hadoop.hdfs.util.Canceler;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+
+/**
+ * Hadoop's own loader and viewers behind a pipe: reads commands from standard input, one a line with tabs between
+ * its words, and answers each with one line, "ok" and a result or "error" and a chain of exceptions.
+ *
+ * <pre>
+ * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace anew: its txid
+ * oiv IMAGE OUT                    OfflineImageViewerPB -p XML
+ * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
+ * </pre>
+ *
+ * It lies in Hadoop's package because a NameNode's way to load and save is not public.
+ */
+public final class HadoopTools {
+  private final Configuration base;
+
+  private HadoopTools() {
+    // a stock NameNode of this release refuses symlinks, which some of the recorded namespaces hold
+    FileSystem.enableSymlinks();
+    // several name systems in one JVM
+    DefaultMetricsSystem.setMiniClusterMode(true);
+    base = new HdfsConfiguration();
+    base.set("fs.defaultFS", "hdfs://127.0.0.1:1");
+    base.set("dfs.namenode.acls.enabled", "true");
+  }
+
+  public static void main(String[] arguments) throws IOException {
+    PrintStream answers = new PrintStream(System.out, true, "UTF-8");
+    System.setOut(System.err);
+    HadoopTools tools = new HadoopTools();
+    BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+      answers.println(tools.answer(line.split("\t")));
+    }
+    // Hadoop leaves threads behind
+    Runtime.getRuntime().halt(0);
+  }
+
+  private String answer(String[] words) {
+    try {
+      return "ok\t" + run(words);
+    } catch (Throwable error) {
+      error.printStackTrace();
+      return "error\t" + chain(error);
+    }
+  }
+
+  private long run(String[] words) throws Exception {
+    switch (words[0]) {
+      case "reload":
+        return reload(new File(words[1]), new File(words[2]));
+      case "oiv":
+        return OfflineImageViewerPB.run(new String[] {"-p", "XML", "-i", words[1], "-o", words[2]});
+      case "oev":
+        return new OfflineEditsViewer().run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
+      default:
+        throw new IllegalArgumentException("unknown command " + words[0]);
+    }
+  }
+
+  private long reload(File name, File out) throws IOException {
+    Configuration conf = new Configuration(base);
+    conf.set("dfs.namenode.name.dir", name.toURI().toString());
+    FSNamesystem namesystem = FSNamesystem.loadFromDisk(conf);
+    FSImage image = namesystem.getFSImage();
+    try {
+      long txid = image.getLastAppliedTxId();
+      StorageDirectory directory = new StorageDirectory(out);
+      directory.getCurrentDir().mkdirs();
+      image.saveFSImage(new SaveNamespaceContext(namesystem, txid, new Canceler()), directory, NameNodeFile.IMAGE);
+      return txid;
+    } finally {
+      namesystem.close();
+      image.close();
+    }
+  }
+
+  private static String chain(Throwable error) {
+    StringBuilder text = new StringBuilder();
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      text.append(text.length() == 0 ? "" : " <- ").append(cause);
+    }
+    return text.toString().replaceAll("\\s+", " ");
+  }
+}

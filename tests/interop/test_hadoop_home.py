@@ -1,0 +1,76 @@
+"""Fetching Hadoop's jars: what is damaged or missing is noticed, and said in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.interop import hadoop_home
+from tests.interop.hadoop_home import MissingHadoopError, fetch_jars, jars_are_whole, java_program, required
+
+CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder that is to hold two small jars."""
+    home = tmp_path / "cache" / "hadoop"
+    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
+    monkeypatch.setattr(hadoop_home, "HADOOP", home)
+    monkeypatch.setattr(hadoop_home, "_wanted", lambda: wanted)
+    return home
+
+
+def archive(folder: Path, content: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "source.tar.gz"
+    with tarfile.open(path, "w:gz") as out:
+        for name, data in content.items():
+            member = tarfile.TarInfo(f"source/deps/jars/{name}")
+            member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+    return path
+
+
+def test_only_the_wanted_jars_are_unpacked(home: Path) -> None:
+    assert not jars_are_whole()
+    hadoop_home._unpack(archive(home, {**CONTENT, "other.jar": b"x"}), home / "jars")
+    assert {path.name: path.read_bytes() for path in (home / "jars").iterdir()} == CONTENT
+    assert jars_are_whole()
+    (home / "jars" / "a-1.jar").write_bytes(b"firsT")
+    assert not jars_are_whole()
+
+
+def test_another_jar_of_the_name_is_refused(home: Path) -> None:
+    with pytest.raises(MissingHadoopError, match="are not the ones"):
+        hadoop_home._unpack(archive(home, {**CONTENT, "a-1.jar": b"other"}), home / "jars")
+
+
+def test_a_failed_download_gives_the_reason_and_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(home))
+    with pytest.raises(MissingHadoopError, match=r"pip could not download .* \(ERROR: No matching distribution"):
+        fetch_jars()
+    assert list(home.iterdir()) == []
+
+
+def test_a_missing_jdk_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingHadoopError, match=r"javac of a JDK .* is not installed"):
+        java_program("javac")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [({}, False), ({"CI": "true"}, True), ({"HDFS_CHECKPOINTER_REQUIRE_INTEROP": "1"}, True)],
+)
+def test_ci_requires_hadoop(variables: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI", "HDFS_CHECKPOINTER_REQUIRE_INTEROP"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert required() == expected

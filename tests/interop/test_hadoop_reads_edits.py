@@ -1,0 +1,77 @@
+"""Every recorded transaction of Hadoop 2.7.3, written anew by us: Hadoop's own viewer reads what was recorded."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from journal.binary_codec import encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.segment import encode_header
+from journal.segment_file import list_segments, read_ops
+from tests.checkpointer.recorded_cases import Case, all_cases
+from tests.interop.hadoop import Hadoop, HadoopRefusedError
+
+pytestmark = [pytest.mark.interop, pytest.mark.recorded]
+
+CASES = [case for case in all_cases() if case.path.parent.name == "hadoop-2.7.3"]
+# This release reads SET_NS_QUOTA and CLEAR_NS_QUOTA and does not write them any more.
+REWRITABLE = [case for case in CASES if case.path.name != "obsolete-ops"]
+LAYOUT = -63
+HEAD, TAIL = "  <RECORD>", "</EDITS>"
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
+
+
+def segments_of(case: Case) -> list[list[EditOp]]:
+    return [list(read_ops(segment)) for segment in list_segments(case.path / "before")]
+
+
+def records(text: str) -> list[str]:
+    """The lines of the operations."""
+    body = text[text.index(HEAD) : text.rindex(TAIL)] if HEAD in text else ""
+    return body.splitlines()
+
+
+def recorded(case: Case) -> list[str]:
+    return records(gzip.decompress((case.path / "edits.xml.gz").read_bytes()).decode(errors="surrogateescape"))
+
+
+def viewed(hadoop: Hadoop, paths: list[Path]) -> list[str]:
+    return [line for path in paths for line in records(hadoop.view_edits(path).decode(errors="surrogateescape"))]
+
+
+@every_case
+def test_what_our_writer_wrote(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+    segments = segments_of(case)
+    with EditLogWriter([tmp_path], LAYOUT, segments[0][0].txid) as writer:
+        for number, ops in enumerate(segments):
+            if number:
+                writer.roll()
+            for op in ops:
+                if not isinstance(op, StartLogSegmentOp | EndLogSegmentOp):
+                    writer.write(op)
+    assert viewed(hadoop, [segment.path for segment in list_segments(tmp_path)]) == recorded(case)
+
+
+@pytest.mark.parametrize("case", REWRITABLE, ids=lambda case: case.path.name)
+def test_hadoop_decodes_our_bytes_and_encodes_them_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+    for number, ops in enumerate(segments_of(case)):
+        path = tmp_path / f"edits-{number}"
+        path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))
+        assert hadoop.view_edits(path, "binary") == path.read_bytes()
+
+
+def test_a_damaged_segment_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
+    """The oracle has to be able to say no."""
+    (ops,) = segments_of(next(case for case in CASES if case.path.name == "renames"))
+    content = bytearray(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))
+    content[-1] ^= 0xFF
+    path = tmp_path / "edits"
+    path.write_bytes(content)
+    with pytest.raises(HadoopRefusedError):
+        hadoop.view_edits(path)
