@@ -78,13 +78,15 @@ class Compaction:
             "INODE": self._inodes,
             "INODE_DIR": self._directories,
         }
-        references, diffs = namespace.tree.references, namespace.history.diffs
-        diffs.load_quota_copies()
+        tree, references, diffs = namespace.tree, namespace.tree.references, namespace.history.diffs
         self._numbering = references.number(self._held(), self._knows)
-        self._held_by = self._moved_holders()
+        holders = self._moved_holders()
+        # entries that nobody changed, and that are not copied all the same
+        self._patched_directories = [i for i in holders if i > 0 and namespace.table.row_of.get(i) not in tree.changes]
+        self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
         if references.changed:
             self._producers["INODE_REFERENCE"] = lambda: iter([self._numbering.data])
-        if diffs.changed:
+        if diffs.changed or self._patched_diffs:
             self._producers["SNAPSHOT_DIFF"] = self._diffs
         for name, changed, encode in (
             ("FILES_UNDERCONSTRUCTION", namespace.leases.changed, namespace.leases.encode),
@@ -115,11 +117,8 @@ class Compaction:
     # ---- INODE ---------------------------------------------------------------------------------------------
 
     def _inodes(self) -> Iterator[Chunk]:
-        namespace, index, table = self._namespace, self._index, self._namespace.table
-        namespace.tree.load_type_quotas()
-        rows = table.dirty_rows()
-        records = table.encode(rows)
-        slots = table.slot[rows]
+        namespace, index = self._namespace, self._index
+        slots, records = self._changed_inodes()
         header = pb.INodeSection()
         header.CopyFrom(index.header)
         header.lastInodeId = namespace.last_inode_id
@@ -128,6 +127,18 @@ class Compaction:
         old = np.flatnonzero((slots >= 0) & ~namespace.tree.dropped[slots])
         yield from spliced(index.inode_buffer, index.records_start, self._inode_cuts(slots[old], records, old))
         yield from _appended(records.data, records.spans[slots < 0])
+
+    def _changed_inodes(self) -> tuple[Ids, EncodedRecords]:
+        """(slot or -1, record) of every inode that is not as it was."""
+        table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
+        rows, more = table.dirty_rows(), unread.dirty_rows()
+        records = table.encode(rows)
+        if not more.size:
+            return table.slot[rows], records
+        added = unread.encode(more)
+        data = np.concatenate([records.data, added.data])
+        spans = np.concatenate([records.spans, added.spans + records.data.size])
+        return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
 
     def _inode_cuts(self, slots: Ids, records: EncodedRecords, numbers: Ids) -> Cuts:
         """Cuts for replaced and dropped slots; neighbouring dropped ones make one cut."""
@@ -159,42 +170,31 @@ class Compaction:
             return False
         return row in tree.entries if holder > 0 else self._namespace.history.diffs.is_loaded(row)
 
-    def _moved_holders(self) -> set[int]:
-        """Ids of the directories that have a reference as a child which got another number.
-
-        Snapshot diffs that have such a one as deleted are marked as changed.
-        """
+    def _moved_holders(self) -> list[int]:
+        """Who has the references that got other numbers, as `BaseHistory.holders` tells it."""
         moved = list(self._numbering.moved)
         if not moved:
-            return set()
-        tree, diffs = self._namespace.tree, self._namespace.history.diffs
-        holders = self._index.history.holders()[moved].tolist()
-        for owner in {-holder for holder in holders if holder < 0}:
-            row = tree.load(owner)
-            if row != NO_ROW and not tree.is_gone(owner) and diffs.get(row) is not None:
-                diffs.touch(row)
-        return {holder for holder in holders if holder > 0 and not tree.is_gone(holder)}
+            return []
+        holders = np.unique(self._index.history.holders()[moved]).tolist()
+        return [holder for holder in holders if not self._namespace.tree.is_gone(abs(holder))]
 
     def _diffs(self) -> Iterator[Chunk]:
         diffs = self._namespace.history.diffs
-        places = np.array(sorted(diffs.gone_spans()), np.int64).reshape(-1, 2)
+        places = np.array(sorted(diffs.gone_spans(self._patched_diffs)), np.int64).reshape(-1, 2)
         section = self._index.section("SNAPSHOT_DIFF")
         if section is not None:
             yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
+        yield from diffs.encode_patched(self._patched_diffs, self._numbering)
         yield from diffs.encode_changed(self._numbering, self._namespace.history.created_names)
 
     def _directories(self) -> Iterator[Chunk]:
         index, table, tree = self._index, self._namespace.table, self._namespace.tree
         rows = list(tree.changes)
-        for holder in sorted(self._held_by):
-            row = tree.load(holder)
-            if row not in tree.changes:
-                tree.changes[row] = {}
-                rows.append(row)
         data, starts = index.merge_directories(self._changes(rows))
         spans = np.stack([starts[:-1], starts[1:]], axis=1)
         data, spans = self._with_references(rows, data, spans)
-        places = index.directory_spans(table.id[rows])
+        places = index.directory_spans(np.append(table.id[rows], np.array(self._patched_directories, np.int64)))
+        data, spans = self._with_patched(places[len(rows) :], data, spans)
         in_image = places[:, 0] >= 0
         gone = index.directory_spans(index.dropped_directories(self._namespace.tree.dropped))
         all_places = np.concatenate([places[in_image], gone])
@@ -222,6 +222,19 @@ class Compaction:
                 spans[position] = size, size + len(more[-1])
                 size += len(more[-1])
         return np.concatenate([data, np.frombuffer(b"".join(more), np.uint8)]), spans
+
+    def _with_patched(self, places: Ids, data: Bytes, spans: Ids) -> tuple[Bytes, Ids]:
+        """What `_patched_directories` add: entries that differ only in the numbers of references."""
+        if not places.size:
+            return data, spans
+        moved, more = self._numbering.moved, [data.tobytes()]
+        for start, _ in places.tolist():
+            entry = MessageReader(self._index.directory_buffer, self._index.place("INODE_DIR"), start).read(pb.DirEntry)
+            entry.refChildren[:] = [moved.get(number, number) for number in entry.refChildren]
+            more.append(encode_delimited(entry))
+        ends = np.cumsum([len(piece) for piece in more])
+        added = np.stack([ends[:-1], ends[1:]], axis=1)
+        return np.frombuffer(b"".join(more), np.uint8), np.concatenate([spans, added])
 
     def _changes(self, rows: list[int]) -> DirectoryChanges:
         """The names that changed in each directory, and who has them now."""

@@ -17,6 +17,7 @@ __all__ = [
     "CheckpointCancelledError",
     "CheckpointError",
     "CheckpointInProgressError",
+    "InconsistentNamespaceError",
     "NamespaceError",
     "ReplayError",
     "StorageError",
@@ -40,6 +41,12 @@ class StorageError(CheckpointError):
 
 class NamespaceError(CheckpointError):
     """A change does not fit the namespace as it is; `replay.apply` adds which edit asked for it."""
+
+    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+
+
+class InconsistentNamespaceError(CheckpointError):
+    """Snapshots and references do not fit together; unlike `NamespaceError` it may come after a change began."""
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ Ids = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
+_INT32_MAX = (1 << 31) - 1
 
 
 class BaseHistory(Protocol):
@@ -71,7 +73,7 @@ class BaseHistory(Protocol):
         """By slot: whether an inode is this directory or lies below it."""
 
     def deleters(self, inode_ids: Ids) -> Ids:
-        """For each inode (ascending), the id of the last one that has it in a deleted list of its diffs, 0 for none."""
+        """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
 
     def quota_copy_owners(self) -> Ids:
         """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
@@ -170,53 +172,66 @@ class HistoryIndex:
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff, or a reference that does not exist")
         return held
 
-    def _parents(self) -> Ids:
+    @functools.cached_property
+    def _parents(self) -> npt.NDArray[Any]:
         """By slot: slot of the directory an inode is in, -1 where none is."""
-        parents = np.full(self._ids.size, -1, np.int64)
+        parents = np.full(self._ids.size, -1, np.int32 if self._ids.size <= _INT32_MAX else np.int64)
         if not collect_parents(self._directories, self._ids, self._slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is no inode")
+        # They are asked for again with each inode that only snapshots have.
         return parents
+
+    def _ids_by_slot(self) -> Ids:
+        if not self._slots.size:
+            return self._ids
+        ids = np.empty_like(self._ids)
+        ids[self._slots] = self._ids
+        return ids
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
         if not inode_ids.size:
             return []
-        parents = self._parents()
-        ids_by_slot = self._ids
-        if self._slots.size:
-            ids_by_slot = np.empty_like(self._ids)
-            ids_by_slot[self._slots] = self._ids
+        parents, ids_by_slot = self._parents, self._ids_by_slot()
         found = []
         for at in find_ids(self._ids, inode_ids).tolist():
-            chain: list[int] = []
+            chain: dict[int, None] = {}
             slot = -1 if at < 0 else int(self._slots[at] if self._slots.size else at)
             # A damaged image may have a ring of directories.
-            while slot >= 0 and len(chain) <= self._ids.size:
-                chain.append(int(ids_by_slot[slot]))
+            while slot >= 0 and slot not in chain:
+                chain[slot] = None
                 slot = int(parents[slot])
-            found.append(np.array(chain[::-1], np.int64))
+            found.append(ids_by_slot[list(chain)[::-1]])
         return found
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        parents = self._parents()
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         at = find_ids(self._ids, wanted)
         at = at[at >= 0]
         marks = np.zeros(self._ids.size, np.bool_)
-        mark_upwards(parents, self._slots[at] if self._slots.size else at, marks)
+        mark_upwards(self._parents, self._slots[at] if self._slots.size else at, marks)
         return marks
 
     def reached_from(self, directory_id: int) -> Marks:
         at = int(find_id(self._ids, directory_id))
         top = int(self._slots[at]) if self._slots.size else at
-        reached: Marks = mark_below(self._parents(), top)
+        reached: Marks = mark_below(self._parents, top)
         return reached
 
-    def deleters(self, inode_ids: Ids) -> Ids:
-        found = np.zeros(inode_ids.size, np.int64)
+    @functools.cached_property
+    def _deleters(self) -> tuple[Ids, Ids]:
+        """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
+        found = np.zeros(self._ids.size, np.int64)
         order = np.argsort(self._offsets)
-        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], inode_ids, found):
+        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], self._ids, found):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
+        return self._ids[found != 0], found[found != 0]
+
+    def deleters(self, inode_ids: Ids) -> Ids:
+        deleted, owners = self._deleters
+        at = find_ids(deleted, inode_ids)
+        found: Ids = np.zeros(inode_ids.size, np.int64)
+        found[at >= 0] = owners[at[at >= 0]]
         return found
 
     def quota_copy_owners(self) -> Ids:

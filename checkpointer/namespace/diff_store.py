@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from google.protobuf.message import Message
+
+from checkpointer.errors import UnsupportedNamespaceError
 from checkpointer.namespace.diffs import DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
 from checkpointer.namespace.references import Hub, Numbering, References, WithName
+from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
 from image_format.kernels.inode import DROPPED
@@ -22,7 +25,7 @@ _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 
 Diffs = FileDiffs | DirectoryDiffs
-CreatedNames = Callable[[int, DirectoryDiff], list[bytes]]
+CreatedNames = Callable[[int, int], list[bytes]]
 
 
 class DiffStore:
@@ -30,7 +33,7 @@ class DiffStore:
 
     Args:
         base: the image below.
-        table, load: rows of inodes, and the row of an inode id.
+        table, load, place: rows of inodes, the row of an inode id, and where it is.
         references: what deleted lists refer to.
         snapshot: gives the root of a snapshot by its id.
 
@@ -43,12 +46,14 @@ class DiffStore:
         base: BaseImage,
         table: InodeTable,
         load: Callable[[int], int],
+        place: Callable[[int, int], None],
         references: References,
         snapshot: Callable[[int], pb.INode],
     ) -> None:
         self._base = base
         self._table = table
         self._load_row = load
+        self._place_row = place
         self._references = references
         self._snapshot = snapshot
         self._loaded: dict[int, Diffs | None] = {}
@@ -130,8 +135,9 @@ class DiffStore:
         return None if hub is None or hub.dst_snapshot is None else hub
 
     def touch(self, row: int) -> None:
-        """The diffs of an inode change, or what they refer to does."""
-        self._dirty.add(row)
+        """The diffs of an inode change, if it still has any."""
+        if self._loaded.get(row) is not None:
+            self._dirty.add(row)
 
     def remove(self, row: int) -> None:
         """The inode has no diffs any more, or is gone itself."""
@@ -143,6 +149,9 @@ class DiffStore:
 
     # ---- reading -------------------------------------------------------------------------------------------
 
+    def _damaged(self, what: str, offset: int) -> RecordError:
+        return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may mend it.")
+
     def _decode(self, row: int, span: tuple[int, int]) -> Diffs:
         section = self._base.section(_SECTION)
         assert section is not None
@@ -150,10 +159,7 @@ class DiffStore:
         entry = reader.read(pb.DiffEntry)
         kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
         if self._table.kind[row] != kind:
-            raise NamespaceError(
-                f"inode {entry.inodeId} ({self._place.file}, section {_SECTION}, offset {span[0]}) has diffs of "
-                f"another kind of inode"
-            )
+            raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
         self._check_known(entry, row, span[0])
         if kind == FILE:
             # Only a reader of the whole tree can tell whether the file is still there: nobody asked yet.
@@ -165,7 +171,7 @@ class DiffStore:
         directory.items = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)][::-1]
         return directory
 
-    def _check_known(self, message: pb.DiffEntry | pb.FileDiff | pb.DirectoryDiff, row: int, offset: int) -> None:
+    def _check_known(self, message: Message, row: int, offset: int) -> None:
         if has_unknown_fields(message):
             raise UnsupportedNamespaceError(
                 f"the snapshot diffs of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
@@ -199,16 +205,16 @@ class DiffStore:
             diff.name, diff.copy = message.name, message.snapshotCopy
             self._default_type_quotas(diff.copy)
         for _ in range(message.createdListSize):
-            diff.create(reader.read(pb.CreatedListEntry).name)
+            entry = reader.read(pb.CreatedListEntry)
+            self._check_known(entry, row, offset)
+            diff.create(entry.name)
         nodes = [self._deleted(row, inode_id, offset) for inode_id in message.deletedINode]
         nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
         for node in nodes:
             name = self._table.name(node) if isinstance(node, int) else node.name
             if name in diff.deleted:
-                raise NamespaceError(
-                    f"a snapshot diff of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
-                    f"offset {offset}) has {name!r} twice in its deleted list"
-                )
+                owner = int(self._table.id[row])
+                raise self._damaged(f"a diff of inode {owner} has {name!r} twice in its deleted list", offset)
             diff.deleted[name] = node
         return diff
 
@@ -222,30 +228,56 @@ class DiffStore:
     def _deleted(self, row: int, inode_id: int, offset: int) -> Node:
         found = self._load_row(inode_id)
         if found == NO_ROW:
-            raise NamespaceError(
-                f"a snapshot diff of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
-                f"offset {offset}) has inode {inode_id} in its deleted list, which does not exist"
-            )
+            owner = int(self._table.id[row])
+            what = f"a diff of inode {owner} has inode {inode_id} in its deleted list, which does not exist"
+            raise self._damaged(what, offset)
         if self._table.kind[found] == SYMLINK and self._references.is_dst(found):
             return LinkCopy(found, self._table.name(found), loaded=True)
-        self._table.parent[found] = row
+        if self._table.kind[found] == DIRECTORY:
+            self._place_row(found, row)
+        else:
+            # A symlink that was changed may be elsewhere by now.
+            self._table.parent[found] = row
         return found
 
     # ---- writing -------------------------------------------------------------------------------------------
 
-    def gone_spans(self) -> Iterator[tuple[int, int]]:
-        """(start, end) in SNAPSHOT_DIFF of the entries that are not copied."""
-        ids = self._removed | {int(self._table.id[row]) for row in self._dirty}
-        for inode_id in ids:
+    def _changed_ids(self) -> set[int]:
+        return self._removed | {int(self._table.id[row]) for row in self._dirty}
+
+    def unchanged(self, owners: Iterable[int]) -> list[int]:
+        """`owners` and those whose diffs Hadoop would have loaded with other quotas, less those that are changed."""
+        return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
+
+    def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """(start, end) in SNAPSHOT_DIFF of the entries that are not copied, `patched` ones among them."""
+        for inode_id in self._changed_ids().union(patched):
             span = self._base.history.diff_span(inode_id)
             if span[0] >= 0:
                 yield span
+
+    def encode_patched(self, owners: Iterable[int], numbering: Numbering) -> Iterator[bytes]:
+        """Entries of directories that nobody changed, as Hadoop would have loaded them, with references renumbered."""
+        section = self._base.section(_SECTION)
+        for inode_id in owners:
+            start, _ = self._base.history.diff_span(inode_id)
+            reader = MessageReader(section, self._place, start)
+            entry = reader.read(pb.DiffEntry)
+            yield encode_delimited(entry)
+            for _ in range(entry.numOfDiff):
+                diff = reader.read(pb.DirectoryDiff)
+                if diff.HasField("snapshotCopy") and not diff.isSnapshotRoot:
+                    self._default_type_quotas(diff.snapshotCopy)
+                diff.deletedINodeRef[:] = [numbering.moved.get(number, number) for number in diff.deletedINodeRef]
+                yield encode_delimited(diff)
+                for _ in range(diff.createdListSize):
+                    yield encode_delimited(reader.read(pb.CreatedListEntry))
 
     def encode_changed(self, numbering: Numbering, created_names: CreatedNames) -> Iterator[bytes]:
         """The entries that are not as they were, each with its diffs.
 
         Args:
-            created_names: gives the created names to write, in name order, for a directory's row and a diff.
+            created_names: gives the created names to write, in name order, for a directory's row and a diff's index.
         """
         for row in sorted(self._dirty, key=lambda row: int(self._table.id[row])):
             diffs = self._loaded[row]
@@ -259,8 +291,8 @@ class DiffStore:
             if isinstance(diffs, FileDiffs):
                 yield from (encode_delimited(_file_message(diff)) for diff in reversed(diffs.items))
             else:
-                for diff in reversed(diffs.items):
-                    created = created_names(row, diff)
+                for index, diff in reversed(list(enumerate(diffs.items))):
+                    created = created_names(row, index)
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
                     for name in created:
                         yield encode_delimited(pb.CreatedListEntry(name=name))
@@ -288,16 +320,6 @@ class DiffStore:
     def _written_name(self, node: Node) -> bytes:
         """Sort key of what a loader will take for the name."""
         return name_key(node.name if isinstance(node, WithName) else self._table.name(_row(node)))
-
-    def load_quota_copies(self) -> None:
-        """Load the diffs that are not as Hadoop would have loaded them, so that they are rewritten.
-
-        The last step before writing: the rows have no place in the tree.
-        """
-        for inode_id in self._base.history.quota_copy_owners().tolist():
-            row = self._load_row(inode_id)
-            if row != NO_ROW and not self._table.flags[row] & DROPPED and self.get(row) is not None:
-                self._dirty.add(row)
 
 
 def _row(node: int | LinkCopy) -> int:

@@ -143,9 +143,8 @@ class DiffList(Generic[D]):
 
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
         """(index of the first diff with at least this id, whether it is that very id)."""
-        ids = [diff.snapshot_id for diff in self.items]
-        at = bisect_left(ids, snapshot_id)
-        return at, at < len(ids) and ids[at] == snapshot_id
+        at = bisect_left(self.items, snapshot_id, key=lambda diff: diff.snapshot_id)
+        return at, at < len(self.items) and self.items[at].snapshot_id == snapshot_id
 
     @property
     def last(self) -> D | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
-from checkpointer.errors import NamespaceError
+from checkpointer.errors import InconsistentNamespaceError
 from checkpointer.namespace.diff_store import DiffStore
 from checkpointer.namespace.diffs import (
     CURRENT_STATE,
@@ -52,7 +50,7 @@ class History:
         self._complete_last: set[int] = set()
         # diffs with an inode as a created one that left the directory past them, by the inode's row
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
-        self.diffs = DiffStore(tree.base, tree.table, tree.load, tree.references, snapshots.root)
+        self.diffs = DiffStore(tree.base, tree.table, tree.load, tree.place, tree.references, snapshots.root)
 
     @property
     def active(self) -> bool:
@@ -151,14 +149,17 @@ class History:
         """Whether the latest snapshot has this inode (INode.isInLatestSnapshot of the inode itself)."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
-        if self._references.hub(row) is None:
-            return self.node_in_latest(row, latest)
-        holder = self._link_holder(row)
-        if holder == NO_ROW:
-            return True
-        found = self.child_at(holder, self._table.name(row), latest)
-        here = found == row or (isinstance(found, LinkCopy) and found.loaded and found.row == row)
-        return here and self.in_latest(holder, latest)
+        while row != ROOT_ROW:
+            moved = self._references.hub(row) is not None
+            directory = self._link_holder(row) if moved else int(self._table.parent[row])
+            if directory == NO_ROW:
+                return True
+            found = self.child_at(directory, self._table.name(row), latest)
+            is_link = moved and isinstance(found, LinkCopy) and found.loaded and found.row == row
+            if found != row and not is_link:
+                return False
+            row = directory
+        return True
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
         """The same of what stands in a directory: a plain inode, or a reference to one."""
@@ -168,11 +169,9 @@ class History:
             directory, name = node.parent, node.name
         else:
             directory, name = int(self._table.parent[node]), self._table.name(node)
-            if node == ROOT_ROW:
-                return True
-        if directory == NO_ROW:
+        if node == ROOT_ROW or directory == NO_ROW:
             return True
-        return self.in_latest(directory, latest) and self._same(self.child_at(directory, name, latest), node)
+        return self._same(self.child_at(directory, name, latest), node) and self.in_latest(directory, latest)
 
     @staticmethod
     def _same(found: Node | None, node: Node) -> bool:
@@ -231,8 +230,8 @@ class History:
         """All that came and left since a snapshot, as one diff.
 
         Raises:
-            NamespaceError: it cannot be undone, since what came is not there, or what left is; a NameNode stops at
-                such a directory as well.
+            InconsistentNamespaceError: it cannot be undone, since what came is not there, or what left is; a
+                NameNode stops at such a directory as well.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self.diffs.of_directory(directory)
@@ -247,8 +246,8 @@ class History:
                 raise self._inconsistent(directory, name)
         return since
 
-    def _inconsistent(self, directory: int, name: bytes) -> NamespaceError:
-        return NamespaceError(
+    def _inconsistent(self, directory: int, name: bytes) -> InconsistentNamespaceError:
+        return InconsistentNamespaceError(
             f"the snapshot diffs of {self.full_path(directory)} do not fit its children at {name!r}",
             hint="A NameNode stops here as well; start it from an older image, or ask for help with its log.",
         )
@@ -257,25 +256,37 @@ class History:
         """Look at directories with strays as a NameNode does that counts what quotas are used after replay.
 
         Raises:
-            NamespaceError: as `changes_since`.
+            InconsistentNamespaceError: as `changes_since`.
         """
+        known: dict[int, set[int]] = {}
         for directory in {directory for places in self._strays.values() for directory, _ in places}:
             if self.diffs.get(directory) is None:
                 continue
-            chain = self._chain(directory)
-            for depth, above in enumerate(chain):
-                hub = self._references.hub(above)
-                for named in [] if hub is None else hub.with_names:
-                    if self._led_to(chain[depth:], named.last_snapshot):
-                        self.changes_since(directory, named.last_snapshot)
+            for snapshot_id in self._counted_at(directory, known):
+                if snapshot_id != CURRENT_STATE:
+                    self.changes_since(directory, snapshot_id)
 
-    def _led_to(self, chain: list[int], snapshot_id: int) -> bool:
-        """Whether each of these inodes held the next one at a snapshot."""
-        for above, below in itertools.pairwise(chain):
-            found = self.child_at(above, self._table.name(below), snapshot_id)
-            if found is None or (found if isinstance(found, int) else found.row) != below:
-                return False
-        return True
+    def _counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
+        """At which snapshots, and whether as it is now, an inode's quota usage is counted.
+
+        Args:
+            known: what was found out before.
+        """
+        if row not in known:
+            known[row] = {CURRENT_STATE} if row == ROOT_ROW else set()
+            directory, hub = self.parent(row), self._references.hub(row)
+            if directory != NO_ROW:
+                name = self._table.name(row)
+                for snapshot_id in self._counted_at(directory, known):
+                    if snapshot_id == CURRENT_STATE or self._same(self.child_at(directory, name, snapshot_id), row):
+                        known[row].add(snapshot_id)
+            for named in [] if hub is None else hub.with_names:
+                for snapshot_id in self._counted_at(named.parent, known) if named.parent != NO_ROW else ():
+                    if snapshot_id == CURRENT_STATE:
+                        known[row].add(named.last_snapshot)
+                    elif self.child_at(named.parent, named.name, snapshot_id) is named:
+                        known[row].add(snapshot_id)
+        return known[row]
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
         """Who has a created name of a diff; None where nobody does."""
@@ -303,6 +314,7 @@ class History:
         moved_into = None if hub is None else hub.dst_snapshot
         if moved_into is not None and moved_into != CURRENT_STATE and moved_into >= latest:
             return
+        self._tree.check_known(row)
         if self._table.kind[row] == DIRECTORY:
             diff = self.directory_diff(row, latest)
             if diff.copy is None:
@@ -394,7 +406,7 @@ class History:
         """Before an inode leaves its name to snapshots, look for the diff that has it as created.
 
         Raises:
-            NamespaceError: what the diff has is an older reference to it; a NameNode stops here as well.
+            InconsistentNamespaceError: what the diff has is an older reference to it; a NameNode stops here as well.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         diffs = self.diffs.of_directory(directory)
@@ -441,18 +453,17 @@ class History:
             if self.diffs.get(directory) is not None:
                 self.diffs.touch(directory)
 
-    def created_names(self, directory: int, diff: DirectoryDiff) -> list[bytes]:
+    def created_names(self, directory: int, index: int) -> list[bytes]:
         """Created names of a diff as an image has them: no NameNode loads one that nobody in the directory has."""
         diffs = self.diffs.of_directory(directory)
         assert diffs is not None
-        after = diffs.items[diffs.items.index(diff) + 1 :]
         return sorted(
             (
                 name
-                for name, stray in diff.created.items()
+                for name, stray in diffs.items[index].created.items()
                 if stray is None
                 or self.current_child(directory, name) is not None
-                or any(self._leaves(later, name) for later in after)
+                or any(self._leaves(later, name) for later in diffs.items[index + 1 :])
             ),
             key=name_key,
         )

@@ -8,7 +8,7 @@ from checkpointer.errors import NamespaceError
 from checkpointer.namespace.history import History
 from checkpointer.namespace.tree import Tree
 from image_format.index import BaseImage
-from image_format.inode_table import NO_ROW
+from image_format.inode_table import FILE, NO_ROW
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
@@ -68,6 +68,10 @@ class Leases:
 
     def rows_below(self, row: int) -> Iterator[int]:
         """Rows of the leased files that are `row` or lie below it."""
+        if self._tree.table.kind[row] == FILE:
+            if int(self._tree.table.id[row]) in self._ids:
+                yield row
+            return
         for inode_id in list(self._ids):
             leased = self._tree.row(inode_id)
             if leased != NO_ROW and self._tree.is_ancestor(row, leased):

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
-from checkpointer.errors import NamespaceError
+from checkpointer.errors import InconsistentNamespaceError
 from checkpointer.namespace.diffs import (
     CURRENT_STATE,
     NO_SNAPSHOT,
@@ -165,7 +165,9 @@ class Reclaim:
         if diffs is None or prior == NO_SNAPSHOT:
             if self._table.kind[row] == SYMLINK:
                 return
-            raise NamespaceError(f"inode {self._id(row)} was renamed out of a snapshot, but has no snapshot diff")
+            raise InconsistentNamespaceError(
+                f"inode {self._id(row)} was renamed out of a snapshot, but has no snapshot diff"
+            )
         snapshot = diffs.last_id if diffs.last_id != prior else CURRENT_STATE
         if isinstance(diffs, FileDiffs):
             diffs.current_deleted = True
@@ -211,7 +213,7 @@ class Reclaim:
         hub = self._hub(node if isinstance(node, int) else node.row)
         if isinstance(node, WithName):
             if snapshot == CURRENT_STATE:
-                raise NamespaceError(f"inode {self._id(node)} is only in snapshots, but is deleted now")
+                raise InconsistentNamespaceError(f"inode {self._id(node)} is only in snapshots, but is deleted now")
             named = hub.before(node)
         else:
             if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from checkpointer.errors import NamespaceError
+from checkpointer.errors import InconsistentNamespaceError
 from image_format.history_index import BaseHistory
-from image_format.inode_table import InodeTable
+from image_format.inode_table import NO_ROW, InodeTable
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
@@ -102,15 +102,19 @@ class References:
         base: index over INODE_REFERENCE.
         table: rows of inodes.
         load: gives the row of an inode id.
+        place: takes the row of an inode and that of the directory that has it.
 
     Attributes:
         changed: whether any came or went.
     """
 
-    def __init__(self, base: BaseHistory, table: InodeTable, load: Callable[[int], int]) -> None:
+    def __init__(
+        self, base: BaseHistory, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
+    ) -> None:
         self._base = base
         self._table = table
         self._load = load
+        self._place = place
         self._hubs: dict[int, Hub | None] = {}
         self._named: dict[int, WithName] = {}
         self.changed = False
@@ -145,22 +149,36 @@ class References:
         return hub is not None and hub.dst_snapshot is not None
 
     def resolve(self, number: int, parent: int) -> int | WithName:
-        """What a record number of the base image stands for in a directory: the row, or a name in snapshots."""
+        """What a record number of the base image stands for in a directory: the row, or a name in snapshots.
+
+        Raises:
+            RecordError: there is no such record, or its inode is in two places.
+            InconsistentNamespaceError: its inode is gone.
+        """
         row = self._load(self._base.reference(number).referredId)
-        hub = self.hub(row)
-        assert hub is not None
+        if row == NO_ROW or self.hub(row) is None:
+            raise InconsistentNamespaceError(f"reference {number} leads to an inode that is gone")
         named = self._named.get(number)
         if named is None:
-            self._table.parent[row] = parent
+            self._place(row, parent)
             return row
         named.parent = parent
         return named
 
     def add_name(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName:
-        """The inode leaves this name to snapshots; its present place is forgotten."""
+        """The inode leaves this name to snapshots; its present place is forgotten.
+
+        Raises:
+            InconsistentNamespaceError: it has another name in the same snapshot.
+        """
         hub = self.hub(row)
         if hub is None:
             hub = self._hubs[row] = Hub(row)
+        if any(other.last_snapshot == last_snapshot for other in hub.with_names):
+            raise InconsistentNamespaceError(
+                f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",
+                hint="A NameNode stops here as well; start it from an older image.",
+            )
         self.remove_dst(hub)
         named = WithName(row, name, last_snapshot, parent)
         insort(hub.with_names, named, key=lambda other: other.last_snapshot)
@@ -204,7 +222,7 @@ class References:
             knows: whether `held` has all that is left of a holder in the base image: see `BaseHistory.holders`.
 
         Raises:
-            NamespaceError: a reference is in two places.
+            InconsistentNamespaceError: a reference is in two places.
         """
         if not self.changed:
             return Numbering(b"", {}, {}, self._base.reference_count)
@@ -214,7 +232,7 @@ class References:
         seen: set[WithName | Hub] = set()
         for reference in held:
             if reference in seen:
-                raise NamespaceError(
+                raise InconsistentNamespaceError(
                     f"a reference to inode {int(self._table.id[reference.row])} is in two places, so the edits do not "
                     "fit the image",
                     hint="A NameNode stops at these edits as well; start it from an older image.",

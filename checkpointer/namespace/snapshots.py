@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkpointer.errors import NamespaceError
+from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from checkpointer.namespace.tree import LARGEST_QUOTA
+from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import has_unknown_fields
 from image_format.messages import MessageReader
@@ -23,17 +24,24 @@ class Snapshots:
 
     Attributes:
         changed: whether the section is not as it was.
+
+    Raises:
+        RecordError: the section is damaged.
     """
 
     def __init__(self, base: BaseImage) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
+        self._file = base.file
         self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
         self.changed = False
         self._by_id: dict[int, pb.Snapshot] = {}
         self._of: dict[int, dict[bytes, pb.Snapshot]] = {}
         for _ in range(self._header.numSnapshots):
+            start = reader.position
             snapshot = reader.read(pb.Snapshot)
+            if snapshot.snapshotId in self._by_id or snapshot.root.name in self._of.get(snapshot.root.id, {}):
+                raise base.place(_SECTION).error(RecordError, "two snapshots have one id or name", start)
             self._default_namespace_quota(snapshot.root.directory)
             self._by_id[snapshot.snapshotId] = snapshot
             self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
@@ -132,9 +140,12 @@ class Snapshots:
         self.changed = True
 
     def check_writable(self, snapshot: pb.Snapshot) -> None:
-        """Raises NamespaceError where the record has fields that this version does not know."""
+        """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
         if has_unknown_fields(snapshot):
-            raise NamespaceError(f"snapshot {snapshot.snapshotId} has fields this version does not know")
+            raise UnsupportedNamespaceError(
+                f"snapshot {snapshot.snapshotId} ({self._file}, section {_SECTION}) "
+                "has fields this version does not know"
+            )
 
     def encode(self) -> bytes:
         """The SNAPSHOT section."""

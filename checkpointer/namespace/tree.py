@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from checkpointer.namespace.references import Hub, References, WithName
-from image_format.errors import ImageFormatError
+from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, UNKNOWN_FIELDS
@@ -62,15 +62,15 @@ class Tree:
         self.base = base
         self.table = table
         self.hadoop3 = hadoop3
-        self.references = References(base.history, table, self.load)
+        self.references = References(base.history, table, self.load, self.place)
         self.entries: dict[int, dict[bytes, int]] = {}
         self.changes: dict[int, dict[bytes, int]] = {}
         self.dropped: npt.NDArray[np.bool_] = np.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
         # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
         self._misplaced: dict[int, dict[bytes, WithName]] = {}
-        # names that directories have by reference in the base image
-        self._base_references: dict[int, frozenset[bytes]] = {}
+        # how many children more than in the base image a directory has
+        self._growth: dict[int, int] = {}
         self._watched: list[int] = []
         self._base_current: npt.NDArray[np.bool_] | None = None
         self._marks: npt.NDArray[np.bool_] | None = None
@@ -94,16 +94,8 @@ class Tree:
         if slot < 0 or self.dropped[slot]:
             return NO_ROW
         row = self.table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
-        self._default_namespace_quota(row)
+        _default_namespace_quota(self.table, row)
         return row
-
-    def _default_namespace_quota(self, row: int) -> None:
-        """Hadoop's loader gives a directory that has only storage type quotas the largest namespace quota."""
-        table = self.table
-        limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
-        if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
-            table.ns_quota[row] = LARGEST_QUOTA
-            table.flags[row] |= DIRTY
 
     def watch(self, inode_ids: Iterable[int]) -> None:
         """These inodes of the base are not to be passed over unread where a directory above them is dropped."""
@@ -118,13 +110,17 @@ class Tree:
             self._base_current = self.base.history.reached_from(ROOT_ID)
         return bool(self._base_current[slot])
 
-    def load_type_quotas(self) -> None:
-        """Load the directories whose records are not as Hadoop would have loaded them, so that they are rewritten.
-
-        The last step before writing: the rows have no place in the tree.
+    def unread_quota_directories(self) -> InodeTable:
+        """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
+        of their own: here they would have no place.
         """
+        table = InodeTable(self.base.layout_version, self.base.place("INODE"))
         for inode_id in self.base.type_quota_ids.tolist():
-            self.load(inode_id)
+            slot = self.base.slot(inode_id)
+            if inode_id not in self.table.row_of and not self.dropped[slot]:
+                row = table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
+                _default_namespace_quota(table, row)
+        return table
 
     def row(self, inode_id: int) -> int:
         """Row of a live inode that a path has led to before, `NO_ROW` otherwise."""
@@ -152,9 +148,22 @@ class Tree:
                 inode_id = self.base.child(int(self.table.id[directory]), name)
                 if inode_id:
                     row = self.load(inode_id)
-                    self.table.parent[row] = directory
+                    self.place(row, directory)
             names[name] = row
         return row
+
+    def place(self, row: int, directory: int) -> None:
+        """Note where the image has an inode.
+
+        Raises:
+            RecordError: it has it elsewhere too, or a directory below itself.
+        """
+        held = NO_ROW if row == NO_ROW else int(self.table.parent[row])
+        loops = self.table.kind[row] == DIRECTORY and self.is_ancestor(row, directory)
+        if row == NO_ROW or held not in (NO_ROW, directory) or loops:
+            what = f"directory {int(self.table.id[directory])} has an inode that is in two places"
+            raise self.base.place("INODE_DIR").error(RecordError, what, 0, "Use another copy of the image.")
+        self.table.parent[row] = directory
 
     def _open_directory(self, directory: int) -> dict[bytes, int]:
         names: dict[bytes, int] = {}
@@ -166,8 +175,6 @@ class Tree:
                     names[self.table.name(node)] = node
                 else:
                     self._misplaced.setdefault(directory, {})[node.name] = node
-            if names:
-                self._base_references[directory] = frozenset(names)
         return names
 
     def find(self, path: str) -> int:
@@ -307,34 +314,30 @@ class Tree:
 
     def child_count(self, directory: int) -> int:
         """How many children a directory has."""
-        count = 0
-        inode_id = int(self.table.id[directory])
-        in_base = self.table.slot[directory] >= 0
-        if in_base:
-            count = int(self.base.children(inode_id).size + self.base.reference_children(inode_id).size)
-        for name, row in self.changes.get(directory, {}).items():
-            had = in_base and (self.base.child(inode_id, name) != 0 or self._had_reference(directory, name))
-            count += int(row != NO_ROW) - int(had)
+        count = self._growth.get(directory, 0)
+        if self.table.slot[directory] >= 0:
+            inode_id = int(self.table.id[directory])
+            count += int(self.base.children(inode_id).size + self.base.reference_children(inode_id).size)
         return count
-
-    def _had_reference(self, directory: int, name: bytes) -> bool:
-        return name in self._base_references.get(directory, ())
 
     # ---- change --------------------------------------------------------------------------------------------
 
-    def touch(self, row: int) -> None:
-        """Mark a row as changed.
+    def check_known(self, row: int) -> None:
+        """Before a row is written or copied.
 
         Raises:
-            UnsupportedNamespaceError: its record has fields this version does not know, which a rewrite would lose.
+            UnsupportedNamespaceError: its record has fields this version does not know, which would be lost.
         """
-        inode_id = int(self.table.id[row])
         if self.table.flags[row] & UNKNOWN_FIELDS:
             offset = self.base.inode_offset(int(self.table.slot[row]))
             raise UnsupportedNamespaceError(
-                f"inode {inode_id} ({self.path(row)}; {self.base.file}, section INODE, offset {offset}) "
+                f"inode {int(self.table.id[row])} ({self.path(row)}; {self.base.file}, section INODE, offset {offset}) "
                 "has fields this version does not know"
             )
+
+    def touch(self, row: int) -> None:
+        """Mark a row as changed; raises as `check_known`."""
+        self.check_known(row)
         self.table.flags[row] |= DIRTY
 
     def _set_entry(self, directory: int, name: bytes, row: int) -> None:
@@ -350,6 +353,8 @@ class Tree:
         names = self.entries.get(directory)
         if names is None:
             names = self._open_directory(directory)
+        growth = int(row != NO_ROW) - int(names.get(name, NO_ROW) != NO_ROW)
+        self._growth[directory] = self._growth.get(directory, 0) + growth
         names[name] = changed[name] = row
 
     def insert(self, directory: int, name: bytes, row: int) -> None:
@@ -418,3 +423,11 @@ class Tree:
         self.inode_count -= inode_ids.size
         directories: list[int] = self.base.drop_inodes(inode_ids, self.dropped).tolist()
         return directories
+
+
+def _default_namespace_quota(table: InodeTable, row: int) -> None:
+    """Hadoop's loader gives a directory that has only storage type quotas the largest namespace quota."""
+    limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
+    if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
+        table.ns_quota[row] = LARGEST_QUOTA
+        table.flags[row] |= DIRTY

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from checkpointer.errors import (
+    InconsistentNamespaceError,
     NamespaceError,
     ReplayError,
     UnsupportedNamespaceError,
@@ -53,10 +54,12 @@ def apply(namespace: Namespace, op: EditOp) -> None:
         raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
     try:
         handler(namespace, op)
-    except NamespaceError as error:
+    except (NamespaceError, InconsistentNamespaceError) as error:
         raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
     except UnsupportedNamespaceError as error:
         raise UnsupportedOperationError(op.name, op.txid, error.message, hint=error.hint or _HINT) from error
+    except RecursionError as error:
+        raise UnsupportedOperationError(op.name, op.txid, "the tree is too deep", hint=_HINT) from error
     except (OverflowError, ValueError) as error:
         raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
     namespace.last_txid = op.txid
@@ -70,5 +73,5 @@ def check_end(namespace: Namespace, op: EditOp) -> None:
     """
     try:
         namespace.history.check_strays()
-    except NamespaceError as error:
+    except InconsistentNamespaceError as error:
         raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error

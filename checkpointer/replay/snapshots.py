@@ -57,6 +57,7 @@ def _disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
 def _create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     table, history = namespace.table, namespace.history
     row = _directory(namespace, op.snapshot_root)
+    namespace.tree.check_known(row)
     root = table.message(row)
     # Hadoop 2.7 takes the clock of the replay, and leaves quotas out.
     mtime = op.mtime if namespace.hadoop3 else _now()

@@ -14,6 +14,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from checkpointer.merge import load_image
+from checkpointer.namespace.rules import ReplayRules
 from checkpointer.replay import replay
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path
@@ -205,11 +206,11 @@ def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
     return ops
 
 
-def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None) -> bytes:
+def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
     """The image that `ops`, which get their txids here, make of the one at `path`."""
     out = bytearray()
     with ImageFile.open(path) as image:
-        loaded = load_image(image)
+        loaded = load_image(image, rules)
         replay(loaded.namespace, numbered(ops, loaded.namespace.last_txid))
         loaded.write(out.extend, codec=codec)
     return bytes(out)
@@ -298,7 +299,10 @@ class Saved:
         assert len(self.strings) == table.numEntry  # type: ignore[attr-defined]
         self.unsorted: set[int] = set()
         self.paths = dict(self._walk("", ROOT))
-        assert len(self.paths) == len(self.inodes) or self.sections["INODE_REFERENCE"]
+        snapshots = next(messages(self.sections.get("SNAPSHOT", b""), [pb.SnapshotSection]), pb.SnapshotSection())
+        # Snapshots and references hold inodes that no plain path leads to.
+        only_plain = not snapshots.numSnapshots and not self.sections.get("INODE_REFERENCE")
+        assert len(self.paths) == len(self.inodes) or not only_plain
 
     def _walk(self, prefix: str, inode_id: int) -> Iterator[tuple[str, pb.INode]]:
         yield prefix or "/", self.inodes[inode_id]

@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
+import kernel_cases
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -15,7 +16,7 @@ from numba.core.dispatcher import Dispatcher
 import image_format.kernels
 from image_format.errors import RecordError
 from image_format.inode_table import InodeTable
-from image_format.kernels import inode, jit, merge, scan, wire
+from image_format.kernels import attributes, compare, convert, history, inode, jit, merge, records, scan, wire
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 
@@ -111,8 +112,29 @@ def decoding(buffer: np.ndarray, offset: int) -> Arguments:
     return (buffer, offset, new_rows(1), 0, np.zeros(300, np.uint8), 0, new_blocks(60), 0)
 
 
+def owned(user: int, *features: str) -> list[bytes]:
+    """A file, a directory and a symlink of a user, with the given features."""
+    inodes = [a_file(2, b"f"), a_directory(3, b"d"), pb.INode(type=pb.INode.SYMLINK, id=4, name=b"l")]
+    inodes[2].symlink.target = b"/f"
+    for message, body in zip(inodes, (inodes[0].file, inodes[1].directory, inodes[2].symlink), strict=True):
+        body.permission = user << 40 | 2 << 16 | 0o755
+        for feature in features if message.id < 4 else ():
+            getattr(body, feature).SetInParent()
+    return [*map(encode_delimited, inodes), encode_delimited(pb.INode(type=pb.INode.FILE, id=5))]
+
+
+OWNED_RECORDS = [*owned(69000), *owned(69000, "acl"), *owned(69000, "xAttrs")]
+OWNED = octets(*OWNED_RECORDS)
+RENUMBERED = octets(*owned(69001), *owned(69001, "acl"), *owned(69001, "xAttrs"))
+_ENDS = np.cumsum([0, *map(len, OWNED_RECORDS)], dtype=np.int64)
+OWNED_BOUNDS = np.column_stack([_ENDS[:-1], _ENDS[1:]])
+OWNED_BODY = INODES[1].file.SerializeToString() + b"\x42\x00"
+PERMISSION_TAGS = [(41, 66, 74), (41, 74, 74), (9, 0, 0), (33, 74, 74)]
+
+
 # Each entry makes the arguments afresh, because kernels write into them; damaged bytes are among them.
 CASES: dict[str, list[Callable[[], Arguments]]] = {
+    **kernel_cases.CASES,
     "wire.read_varint": [
         lambda: (octets(encode_varint((1 << 64) - 2)), 0, 10),
         lambda: (octets(b"\x96\x01"), 0, 2),
@@ -226,6 +248,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for children in ((2, 3, 4, 6), (), (77,))
     ],
     "inode._fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
+    "inode._clear": [lambda: (TABLE.rows[1:2].copy()[0],)],
     "inode._decode_block": [
         lambda b=b: (octets(b), 0, len(b), new_blocks(1)[0])
         for b in (BLOCK, BLOCK + b"\x78\x01", BLOCK[:-1], b"", b"\x08\x01", b"\x08\x01\x10\x01")
@@ -249,6 +272,21 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "inode.encoded_size": [
         lambda: (TABLE.rows, PLAIN, TABLE.blocks, True, True),
         lambda: (TABLE.rows, PLAIN[:0], TABLE.blocks, False, False),
+    ],
+    "compare._permission_in": [lambda t=t: (octets(OWNED_BODY), 0, len(OWNED_BODY), *t) for t in PERMISSION_TAGS],
+    "compare._permission_offset": [lambda p=p: (OWNED, p) for p in (*OWNED_BOUNDS[:, 0].tolist(), 1)],
+    "compare._serial": [lambda: (octets(b"\x00\x01\x02\xff"), 1)],
+    "compare._same_string": [
+        lambda a=a, b=b: (numbers(0, 1, -1), a, numbers(0, 2, 1, -1), b) for a in range(4) for b in range(5)
+    ],
+    "compare._same_bytes": [lambda n=n: (octets(b"abc"), 0, octets(b"zabd"), 1, n) for n in range(4)],
+    "compare.same_records": [
+        lambda renumbered=renumbered, groups=groups: (
+            *(OWNED, OWNED_BOUNDS, np.arange(70000), np.arange(70000)),
+            *(RENUMBERED, OWNED_BOUNDS, np.arange(70000) - 1, groups, renumbered, np.ones(len(OWNED_BOUNDS), np.bool_)),
+        )
+        for renumbered in (False, True)
+        for groups in (np.arange(70000), np.arange(2))
     ],
     "inode._put_fixed64": [lambda: (np.zeros(9, np.uint8), 1, np.uint64((1 << 63) + 77))],
     "inode._put_file": [
@@ -319,5 +357,5 @@ def test_inode_ids_are_positive(value: int) -> None:
 
 def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` compiles the others' kernels and has none of its own.
-    tested = (inode, jit, merge, scan, wire)
+    tested = (attributes, compare, convert, history, inode, jit, merge, records, scan, wire)
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from checkpointer.storage.inspector import list_images
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
 from hadoop_common.names import parse_image
 from image_format.md5_file import read_md5_file
+from journal import ops
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -74,6 +76,50 @@ def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_pa
             stub.loaded.write(out.write)
             stub.loaded.namespace.last_txid = first
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+
+
+def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
+    """Every image is the checkpoint of that moment: what one write numbers anew does not show in the next."""
+    with NameNodeStub(config) as stub:
+        namespace = stub.namespace
+        for path in ("/s/d/e", "/z"):
+            namespace.mkdirs(path)
+        for path in ("/s/f", "/s/g", "/s/d/h"):
+            namespace.create(path)
+            namespace.complete(path)
+
+        def perform(op: ops.EditOp) -> None:
+            namespace._commit(namespace._perform(op))
+
+        rounds: list[list[Callable[[], object]]] = [
+            [
+                lambda: perform(ops.AllowSnapshotOp(snapshot_root="/s")),
+                lambda: perform(ops.CreateSnapshotOp(snapshot_root="/s", snapshot_name="s0", mtime=7)),
+                lambda: namespace.rename("/s/f", "/z/f"),
+                lambda: namespace.rename("/s/g", "/z/g"),
+                lambda: namespace.set_permission("/s/d/h", 0o600),
+            ],
+            [lambda: namespace.delete("/z/f"), lambda: namespace.rename("/s/d", "/z/d")],
+            [
+                lambda: perform(ops.CreateSnapshotOp(snapshot_root="/s", snapshot_name="s1", mtime=8)),
+                lambda: namespace.rename("/z/g", "/s/g"),
+                lambda: namespace.delete("/z/d/e", recursive=True),
+            ],
+            [lambda: perform(ops.DeleteSnapshotOp(snapshot_root="/s", snapshot_name="s0", mtime=9))],
+        ]
+        for number, changes in enumerate(rounds):
+            for change in changes:
+                change()
+            write_edits(stub, f"z/{number}")
+            first = stub.roll()
+            image = checkpoint_of(config, tmp_path / f"scratch{number}")
+            own = tmp_path / f"own{number}"
+            with own.open("wb") as out:
+                stub.loaded.namespace.last_txid = first - 1
+                stub.loaded.write(out.write)
+                stub.loaded.namespace.last_txid = first
+            assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+            assert offer(stub, image) is UploadResult.SUCCESS
 
 
 def test_damage_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -> None:

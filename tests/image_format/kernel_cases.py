@@ -1,0 +1,389 @@
+"""Arguments for the kernels over snapshot sections, delimited records and attributes; see test_kernel_twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from image_format.kernels import attributes, records
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited, encode_varint
+
+Arguments = tuple[Any, ...]
+
+
+def octets(*parts: bytes) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def writable(*parts: bytes) -> np.ndarray:
+    return octets(*parts).copy()
+
+
+def numbers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def zeros(size: int) -> np.ndarray:
+    return np.zeros(size, np.int64)
+
+
+# ---- SNAPSHOT_DIFF and INODE_REFERENCE ---------------------------------------------------------------------
+
+
+def directory_copy(**quotas: int) -> pb.INodeDirectory:
+    """`types`: a quota for SSD."""
+    copied = pb.INodeDirectory(modificationTime=5, nsQuota=quotas.get("ns", (1 << 64) - 1), dsQuota=(1 << 64) - 1)
+    if "types" in quotas:
+        copied.typeQuotas.quotas.add(storageType=pb.SSD, quota=quotas["types"])
+    return copied
+
+
+def entry(inode_id: int, *messages: pb.FileDiff | pb.DirectoryDiff | pb.CreatedListEntry) -> bytes:
+    """A DiffEntry with what belongs behind it."""
+    diffs = [each for each in messages if not isinstance(each, pb.CreatedListEntry)]
+    kind = (
+        pb.DiffEntry.FILEDIFF if any(isinstance(each, pb.FileDiff) for each in messages) else pb.DiffEntry.DIRECTORYDIFF
+    )
+    head = pb.DiffEntry(type=kind, inodeId=inode_id, numOfDiff=len(diffs))
+    return b"".join(map(encode_delimited, [head, *messages]))
+
+
+FILE_DIFF = pb.FileDiff(snapshotId=4, fileSize=300, name=b"f", snapshotCopy=pb.INodeFile(replication=3))
+DIFFS_BY_ENTRY = [
+    entry(
+        6,
+        pb.DirectoryDiff(snapshotId=7, createdListSize=2, deletedINode=[3, 300], deletedINodeRef=[1, 0]),
+        pb.CreatedListEntry(name=b"new"),
+        pb.CreatedListEntry(name="ü".encode()),
+        pb.DirectoryDiff(snapshotId=4, snapshotCopy=directory_copy(ns=9), deletedINodeRef=[2]),
+    ),
+    entry(2, FILE_DIFF, pb.FileDiff(snapshotId=1, fileSize=0)),
+    entry(1, pb.DirectoryDiff(snapshotId=4, isSnapshotRoot=True, snapshotCopy=directory_copy(ns=9))),
+    entry(4, pb.DirectoryDiff(snapshotId=4, snapshotCopy=directory_copy(ns=9, types=1))),
+    entry(9),
+]
+DIFFS = octets(*DIFFS_BY_ENTRY)
+OWNERS = numbers(6, 2, 1, 4, 9)
+OFFSETS = np.cumsum([0, *map(len, DIFFS_BY_ENTRY)], dtype=np.int64)[:-1]
+DIFFS_WITHOUT_END = [DIFFS[:size] for size in range(1, DIFFS.size)]
+HUGE = encode_varint((1 << 64) - 1)
+BROKEN = [
+    octets(HUGE),
+    octets(b"\x0a\x08"),
+    octets(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=0, numOfDiff=0))),
+    octets(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=5, numOfDiff=2)), b"\x02\x08"),
+    octets(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=5, numOfDiff=1))),
+    octets(b"\x04\x08\x02\x10\x80"),
+    octets(entry(5, pb.DirectoryDiff(snapshotId=1, createdListSize=3)), b"\x00\x00"),
+]
+REFERENCE_RECORDS = [
+    pb.INodeReference(referredId=3, dstSnapshotId=2147483646),
+    pb.INodeReference(referredId=3, name=b"old", lastSnapshotId=4),
+    pb.INodeReference(referredId=300, name=b"x", lastSnapshotId=7),
+]
+REFERENCES = octets(*map(encode_delimited, REFERENCE_RECORDS))
+ENTRIES = octets(
+    encode_delimited(pb.DirEntry(parent=1, children=[2, 6, 300], refChildren=[0])),
+    encode_delimited(pb.DirEntry(parent=6, children=[4])),
+    # not packed, as an old writer may have it
+    b"\x04\x08\x06\x10\x09",
+)
+BROKEN_ENTRIES = [
+    ENTRIES[:-1],
+    octets(encode_delimited(pb.DirEntry(parent=77, children=[2]))),
+    octets(encode_delimited(pb.DirEntry(parent=1, children=[77]))),
+    octets(encode_delimited(pb.DirEntry(parent=1, refChildren=[3]))),
+    octets(b"\x03\x08\x01\x12"),
+    octets(b"\x05\x08\x01\x12\x01\x80"),
+    octets(HUGE),
+]
+IDS = numbers(1, 2, 3, 4, 6, 9, 300)
+REFERRED = numbers(3, 3, 300)
+SLOTS = numbers(6, 5, 4, 3, 2, 1, 0)
+PARENTS = numbers(-1, 0, 1, 0, 5, 4, 3)
+
+
+def open_records() -> list[bytes]:
+    plain, written = (pb.INode(type=pb.INode.FILE, id=number, name=b"f") for number in (7, 8))
+    plain.file.replication = 3
+    plain.file.acl.entries.append(7)
+    written.file.CopyFrom(plain.file)
+    written.file.fileUC.clientName = "c"
+    other = pb.INode(type=pb.INode.DIRECTORY, id=9, directory=directory_copy())
+    return [*map(encode_delimited, (plain, written, other)), b"\x02\x22\x09", b"\x02\x22\x80", b"\x04\x22\x02\x3a\x09"]
+
+
+OPEN_RECORDS = open_records()
+OPEN_OFFSETS = np.cumsum([0, *map(len, OPEN_RECORDS)], dtype=np.int64)[:-1]
+WRITTEN = octets(b"\x08\x03\x3a\x00")
+
+HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "history._frame": [lambda b=b: (octets(b), 0) for b in (b"\x01a", b"\x02a", HUGE, b"\x80", b"")],
+    "history._number": [
+        lambda b=b, tag=tag: (octets(b), 0, len(b), tag)
+        for b in (b"\x08\x07\x10\x90\x01\x08\x09", b"\x08", b"\x80", b"\x12\x05", b"")
+        for tag in (8, 16, 24)
+    ],
+    "history._field": [
+        lambda b=b: (octets(b), 0, len(b))
+        for b in (b"\x12\x01\x07", b"\x10\x07", b"\x10", b"\x80", b"\x19abcdefgh", b"\x12\x05", b"\x1d1234")
+    ],
+    "history.scan_diffs": [
+        lambda: (DIFFS, 0, zeros(9), zeros(9), 0),
+        lambda: (DIFFS, 0, zeros(2), zeros(2), 0),
+        lambda: (DIFFS, int(OFFSETS[2]), zeros(9), zeros(9), 2),
+        *(lambda b=b: (b, 0, zeros(9), zeros(9), 0) for b in (*DIFFS_WITHOUT_END, *BROKEN)),
+    ],
+    "history.scan_references": [
+        lambda: (REFERENCES, 0, zeros(9), zeros(9), 0),
+        lambda: (REFERENCES, 0, zeros(1), zeros(1), 0),
+        lambda: (REFERENCES[:-1], 0, zeros(9), zeros(9), 0),
+        lambda: (octets(b"\x02\x08\x80"), 0, zeros(9), zeros(9), 0),
+    ],
+    "history.collect_parents": [
+        lambda b=b, slots=slots: (b, IDS, slots, REFERRED, np.full(IDS.size, -1, np.int64))
+        for b in (ENTRIES, *BROKEN_ENTRIES)
+        for slots in (zeros(0), SLOTS)
+    ],
+    "history.mark_upwards": [
+        lambda starts=starts: (PARENTS, numbers(*starts), np.zeros(PARENTS.size, np.bool_))
+        for starts in ((), (2,), (6, 1), (4,), (0,))
+    ],
+    "history.mark_below": [lambda top=top: (PARENTS, top) for top in range(PARENTS.size)],
+    "history._has_quota_only": [
+        lambda b=b: (octets(b), 0, len(b))
+        for b in (
+            pb.DirectoryDiff(snapshotId=4, snapshotCopy=directory_copy(ns=9)).SerializeToString(),
+            pb.DirectoryDiff(snapshotId=4, snapshotCopy=directory_copy()).SerializeToString(),
+            pb.DirectoryDiff(snapshotId=4, snapshotCopy=directory_copy(ns=9, types=1)).SerializeToString(),
+            b"\x08\x04",
+            b"\x2a\x09",
+            b"\x2a\x01\x80",
+            b"\x80",
+            b"",
+        )
+    ],
+    "history.copies_with_quota": [
+        lambda: (DIFFS, OFFSETS),
+        lambda: (DIFFS, zeros(0)),
+        *(lambda b=b: (b, numbers(0)) for b in BROKEN[3:]),
+    ],
+    "history.directory_holders": [lambda b=b: (b, zeros(3)) for b in (ENTRIES, *BROKEN_ENTRIES)],
+    "history.diff_holders": [
+        lambda: (DIFFS, OWNERS, OFFSETS, zeros(3)),
+        lambda: (DIFFS, OWNERS, OFFSETS, zeros(1)),
+        *(lambda b=b: (b, numbers(5), numbers(0), zeros(3)) for b in BROKEN[3:]),
+    ],
+    "history.deleted_by": [
+        lambda: (DIFFS, OWNERS, OFFSETS, numbers(1, 3, 300), zeros(3)),
+        lambda: (DIFFS, OWNERS, OFFSETS, zeros(0), zeros(0)),
+        *(lambda b=b: (b, numbers(5), numbers(0), numbers(3), zeros(1)) for b in BROKEN[3:]),
+    ],
+    "history._has_uc": [
+        lambda b=b: (b, 0, b.size) for b in (WRITTEN, WRITTEN[:2], WRITTEN[:3], octets(b"\x80"), octets(b"\x0a\x05"))
+    ],
+    "history.open_files": [lambda: (octets(*OPEN_RECORDS), OPEN_OFFSETS), lambda: (octets(), zeros(0))],
+}
+
+# ---- records and where sections can be cut -----------------------------------------------------------------
+
+INODES = octets(*(encode_delimited(pb.INode(type=pb.INode.FILE, id=number, name=b"f" * number)) for number in range(9)))
+
+
+def cut(data: np.ndarray, mode: int, step: int, room: int = 9) -> Arguments:
+    return (data, 0, mode, step, zeros(2), zeros(records.DIFF_STATE), zeros(room))
+
+
+RECORD_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "records.last_boundary": [
+        *(lambda limit=limit: (INODES, 0, limit) for limit in range(INODES.size + 1)),
+        lambda: (octets(HUGE), 0, 9),
+        lambda: (octets(b"\x05a"), 0, 9),
+    ],
+    "records._varint_field": [
+        lambda b=b: (octets(b), 0, len(b), 8, 77) for b in (b"\x08\x07\x10\x01", b"\x10\x01", b"\x08", b"\x12\x05", b"")
+    ],
+    "records.next_in_diffs": [
+        lambda b=b, state=state: (octets(b), 0, len(b), numbers(*state))
+        for b in (
+            pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=5, numOfDiff=2).SerializeToString(),
+            pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=5, numOfDiff=1).SerializeToString(),
+            pb.DirectoryDiff(snapshotId=1, createdListSize=3).SerializeToString(),
+            b"\x08\x03\x18\x01",
+            b"\x80",
+        )
+        for state in ((0, 0, 0, 0), (1, 1, 0, 5), (2, 1, 0, 5), (2, 1, 2, 5))
+    ],
+    "records._children": [
+        lambda b=b: (octets(b), 0, len(b))
+        for b in (
+            pb.DirEntry(parent=1, children=[2, 300], refChildren=[0]).SerializeToString(),
+            b"\x10\x09\x18\x01",
+            b"\x12\x05",
+            b"\x80",
+            b"",
+        )
+    ],
+    "records.cut_records": [
+        *(lambda step=step: cut(INODES, records.BY_RECORD, step) for step in (1, 3, 100)),
+        *(lambda step=step: cut(ENTRIES, records.BY_CHILDREN, step) for step in (1, 2, 5)),
+        *(lambda step=step: cut(DIFFS, records.BY_DIFF_LIST, step) for step in (1, 2, 5)),
+        lambda: cut(INODES, records.BY_RECORD, 1, room=2),
+        *(lambda b=b: cut(b, records.BY_DIFF_LIST, 1) for b in (DIFFS[:-3], *BROKEN)),
+        *(lambda b=b: cut(b, records.BY_CHILDREN, 1) for b in BROKEN_ENTRIES),
+        lambda: cut(octets(b"\x80" * 12), records.BY_RECORD, 1),
+    ],
+}
+
+# ---- attributes that another layout numbers anew -----------------------------------------------------------
+
+USERS, GROUPS, XATTRS = numbers(0, 5, 6), numbers(0, 0, 70000), numbers(0, 9)
+NO_MAP = zeros(0)
+MAPS = [(USERS, GROUPS), (NO_MAP, NO_MAP), (USERS[:1], GROUPS)]
+XATTR_NAME = 1 << 6 | 2 << 30
+SPECIAL = [numbers(XATTR_NAME, -1, -1), numbers(-1, XATTR_NAME, -1), numbers(-1, -1, XATTR_NAME), numbers(-1, -1, -1)]
+ACL = pb.AclFeatureProto(entries=[1 << 6 | 7, 2 << 6 | 1 << 3 | 5, 3 << 3, 1 << 6 | 2 << 3])
+XATTR = pb.XAttrCompactProto(name=XATTR_NAME, value=b"\x0e")
+XATTR_LIST = pb.XAttrFeatureProto(xAttrs=[XATTR, pb.XAttrCompactProto(name=7 << 6, value=b"long")])
+QUOTAS = pb.QuotaByStorageTypeFeatureProto()
+for _kind in (pb.SSD, pb.PROVIDED, pb.NVDIMM):
+    QUOTAS.quotas.add(storageType=_kind, quota=1)
+FILE = pb.INodeFile(
+    replication=3000,
+    permission=1 << 40 | 2 << 16 | 0o644,
+    acl=ACL,
+    xAttrs=XATTR_LIST,
+    storagePolicyID=1,
+    blockType=pb.STRIPED,
+    erasureCodingPolicyID=1,
+)
+DIRECTORY = pb.INodeDirectory(permission=1 << 40 | 2 << 16, acl=ACL, xAttrs=XATTR_LIST, typeQuotas=QUOTAS)
+SYMLINK = pb.INodeSymlink(permission=2 << 40 | 2 << 16, target=b"t")
+OWNED = [
+    pb.INode(type=pb.INode.FILE, id=7, file=FILE),
+    pb.INode(type=pb.INode.DIRECTORY, id=8, directory=DIRECTORY),
+    pb.INode(type=pb.INode.SYMLINK, id=9, symlink=SYMLINK),
+]
+SNAPSHOTS = [pb.Snapshot(snapshotId=3, root=OWNED[1])]
+COPIES = b"".join(
+    (
+        entry(7, pb.FileDiff(snapshotId=1, snapshotCopy=FILE, blocks=[pb.BlockProto(blockId=1, genStamp=1)])),
+        entry(
+            8,
+            pb.DirectoryDiff(snapshotId=2, createdListSize=1, snapshotCopy=DIRECTORY),
+            pb.CreatedListEntry(name=b"n"),
+            pb.DirectoryDiff(snapshotId=1, isSnapshotRoot=True),
+        ),
+    )
+)
+
+
+def findings() -> np.ndarray:
+    return np.zeros((attributes.FINDINGS, 2), np.int64)
+
+
+def bodies(*messages: Any) -> list[bytes]:
+    """Each message as it is, short of a byte, and with what is damaged."""
+    whole = [message.SerializeToString() for message in messages]
+    return [*whole, *(body[:-1] for body in whole), b"\x80", b"\x12\x09", b""]
+
+
+def with_maps(body: bytes) -> list[Callable[[], Arguments]]:
+    """(buffer, start, end, users, groups)."""
+    return [lambda maps=maps: (writable(body), 0, len(body), *maps) for maps in MAPS]
+
+
+def surveyed(body: bytes, *more: int) -> list[Callable[[], Arguments]]:
+    """(buffer, start, end, users, groups, xattrs, special, ..., found)."""
+    return [
+        lambda maps=maps, special=special: (writable(body), 0, len(body), *maps, XATTRS, special, *more, findings())
+        for maps in MAPS
+        for special in SPECIAL
+    ]
+
+
+def walked(body: bytes, *more: Callable[[], np.ndarray]) -> list[Callable[[], Arguments]]:
+    """(buffer, start, users, groups, xattrs, special, found, ...)."""
+    return [
+        lambda maps=maps, special=special: (
+            *(writable(body), 0, *maps, XATTRS, special, findings()),
+            *(make() for make in more),
+        )
+        for maps in MAPS
+        for special in SPECIAL
+    ]
+
+
+def state() -> np.ndarray:
+    return zeros(records.DIFF_STATE)
+
+
+def framed(*messages: Any) -> list[bytes]:
+    whole = b"".join(map(encode_delimited, messages))
+    return [whole, whole[:-1], HUGE, b"\x01\x80"]
+
+
+ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "attributes.note": [lambda row=row: (np.array([[0, 0], [2, 5]]), row, 77) for row in (0, 1)],
+    "attributes._renumber_bytes": [
+        lambda serial=serial, serials=serials: (writable(bytes([0, serial, 0, 0])), 1, serials)
+        for serial in range(4)
+        for serials in (GROUPS, NO_MAP)
+    ],
+    "attributes._renumber_bits": [
+        lambda serial=serial, serials=serials: (
+            writable(b"\x00", ((serial << 6) + 31).to_bytes(4, "little")),
+            1,
+            serials,
+        )
+        for serial in range(4)
+        for serials in (GROUPS, NO_MAP)
+    ],
+    "attributes.length_delimited": [
+        lambda b=b: (octets(b), 0, len(b)) for b in (b"\x01a", b"\x02a", HUGE, b"\x80", b"")
+    ],
+    "attributes._permission": [
+        lambda size=size, maps=maps: (writable(b"\xed\x01\x02\x00\x00\x01\x00\x00"[:size]), 0, size, *maps)
+        for size in (7, 8)
+        for maps in MAPS
+    ],
+    "attributes._acl_entry": [
+        lambda e=e, maps=maps: (writable(e.to_bytes(4, "little")), 0, *maps) for e in ACL.entries for maps in MAPS
+    ],
+    "attributes._acl": [
+        case
+        for body in (*bodies(ACL), b"\x15\x47\x00\x00\x00", b"\x15\x47", b"\x12\x03abc")
+        for case in with_maps(body)
+    ],
+    "attributes._note_policy": [lambda policy=policy: (policy, 77, findings()) for policy in (0, 1, 14)],
+    "attributes._xattr": [
+        lambda body=body, special=special: (writable(body), 0, len(body), XATTRS, special, 77, findings())
+        for body in bodies(XATTR)
+        for special in SPECIAL
+    ],
+    "attributes._xattr_list": [
+        lambda body=body, special=special: (writable(body), 0, len(body), XATTRS, special, 77, findings())
+        for body in (*bodies(XATTR_LIST), b"\x0a\x09", b"\x10\x07")
+        for special in SPECIAL
+    ],
+    "attributes._type_quotas": [
+        lambda body=body: (octets(body), 0, len(body), 77, findings())
+        for body in (*bodies(QUOTAS), b"\x0a\x01\x80", b"\x0a\x09", b"\x10\x07")
+    ],
+    "attributes.convert_file": [case for body in bodies(FILE) for case in surveyed(body, 77)],
+    "attributes.convert_directory": [case for body in bodies(DIRECTORY) for case in surveyed(body, 77)],
+    "attributes._symlink": [case for body in bodies(SYMLINK) for case in with_maps(body)],
+    "attributes.convert_inode": [case for body in bodies(*OWNED) for case in surveyed(body)],
+    "convert.convert_inodes": [case for body in framed(*OWNED) for case in walked(body)],
+    "convert.convert_snapshots": [case for body in framed(*SNAPSHOTS) for case in walked(body)],
+    "convert.convert_diffs": [
+        case
+        for body in (COPIES, COPIES[:-1], HUGE, b"\x01\x80", b"\x04\x08\x03\x18\x01")
+        for case in walked(body, state)
+    ],
+}
+
+CASES = {**HISTORY_CASES, **RECORD_CASES, **ATTRIBUTE_CASES}
