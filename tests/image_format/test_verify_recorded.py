@@ -22,7 +22,11 @@ CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 LOST_IN_DIFFS = {"diff-deleted", "diff-created", "diff-created-order"}
 OF_HADOOP: dict[str, set[str]] = {
     "hadoop-2.7.3/random-mixed-1/after": LOST_IN_DIFFS,
+    "hadoop-2.7.3/random-mixed-12040/after": {"diff-deleted-twice"},
+    "hadoop-2.7.3/random-mixed-12040/before": {"diff-deleted-twice"},
     "hadoop-2.7.3/random-snapshot-1/after": LOST_IN_DIFFS,
+    "hadoop-2.7.3/random-snapshot-11048/after": LOST_IN_DIFFS,
+    "hadoop-2.7.3/random-snapshot-11090/after": LOST_IN_DIFFS,
     "hadoop-2.7.3/random-snapshot-2/after": LOST_IN_DIFFS,
     "hadoop-2.7.3/symlinks/after": LOST_IN_DIFFS,
     "hadoop-2.7.3/truncate-append-concat/after": LOST_IN_DIFFS,
