@@ -230,15 +230,19 @@ class ImageIndex:
             return _EMPTY_IDS, _EMPTY_IDS
         capacity = 1024
         ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        count = pos = 0
+        count = pos = children = 0
         while True:
-            count, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+            count, more, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+            children += more
             if damaged:
                 raise self._damaged("INODE_DIR", pos, "damaged directory entry")
             if pos == buffer.size:
                 break
             ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
         ordered, order = self._sort(ids[:count].copy(), "INODE_DIR")
+        if children >= self.slot_count > 0:
+            what = f"{children} children of directories, but only {self.slot_count} inodes: one is in two places"
+            raise self._damaged("INODE_DIR", 0, what)
         orphans = np.setdiff1d(ordered, self._ids, assume_unique=True)
         if orphans.size:
             raise self._damaged("INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
 from collections import deque
-from collections.abc import Callable
 
 from checkpointer.errors import InconsistentNamespaceError
 from checkpointer.namespace.diffs import (
@@ -13,52 +10,25 @@ from checkpointer.namespace.diffs import (
     NO_SNAPSHOT,
     DirectoryDiff,
     DirectoryDiffs,
-    FileDiff,
     FileDiffs,
     LinkCopy,
     Node,
 )
-from checkpointer.namespace.history import History
+from checkpointer.namespace.reclaim_files import FileReclaim
 from checkpointer.namespace.references import Hub, WithName
-from checkpointer.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
 
 __all__ = ["Reclaim"]
 
-# A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
-_RECURSION_LIMIT = 20_000
 
-
-class Reclaim:
+class Reclaim(FileReclaim):
     """One deletion: of a path, or of a snapshot.
 
     The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
     INode.destroyAndCollectBlocks ("gone, whatever refers to it"), for each kind of inode and of reference.
-
-    Args:
-        tree, history: the namespace.
-        gone: told of each inode that is gone for good.
-        closed: told of each open file that no path leads to any more, but snapshots do.
-        deleted_snapshot: the snapshot to be deleted, `CURRENT_STATE` for a path.
     """
-
-    def __init__(
-        self,
-        tree: Tree,
-        history: History,
-        *,
-        gone: Callable[[int], None],
-        closed: Callable[[int], None],
-        deleted_snapshot: int = CURRENT_STATE,
-    ) -> None:
-        self._tree, self._history = tree, history
-        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
-        self._gone, self._closed = gone, closed
-        self._deleted_snapshot = deleted_snapshot
-        if sys.getrecursionlimit() < _RECURSION_LIMIT:
-            sys.setrecursionlimit(_RECURSION_LIMIT)
 
     # ---- what is there -------------------------------------------------------------------------------------
 
@@ -229,86 +199,11 @@ class Reclaim:
         """`clean` of an inode itself, whatever refers to it."""
         kind = self._table.kind[row]
         if kind == FILE:
-            self._clean_file(row, snapshot, prior)
+            self.clean_file(row, snapshot, prior)
         elif kind == DIRECTORY:
             self._clean_directory(row, snapshot, prior)
         elif snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
             self.destroy_inode(row)
-
-    # ---- files ---------------------------------------------------------------------------------------------
-
-    def _clean_file(self, row: int, snapshot: int, prior: int) -> None:
-        diffs = self._diffs.of_file(row)
-        if diffs is None:
-            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
-                self.destroy_inode(row)
-            elif snapshot == CURRENT_STATE and self._table.is_under_construction(row):
-                self._drop_empty_block(row)
-                self._closed(row)
-            return
-        if snapshot == CURRENT_STATE:
-            deletes_path = not self._tree.hadoop3 or self._deleted_snapshot == CURRENT_STATE
-            if deletes_path and not self._history.is_current_deleted(row):
-                self._history.record_in(row, prior)
-                diffs.current_deleted = True
-            self._keep_needed_blocks(row, diffs)
-        else:
-            self._take_out_of_file(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._table.flags[row] & DROPPED:
-            return
-        if self._table.is_under_construction(row):
-            self._closed(row)
-        if self._tree.hadoop3 and not diffs.items:
-            self._diffs.remove(row)
-
-    def _drop_empty_block(self, row: int) -> None:
-        blocks = self._table.file_blocks(row)
-        if blocks and blocks[-1].num_bytes == 0:
-            self._cut_blocks(row, len(blocks) - 1)
-
-    def _cut_blocks(self, row: int, count: int) -> None:
-        if count < self._table.block_count[row]:
-            self._tree.touch(row)
-            self._table.truncate_blocks(row, count)
-
-    def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
-        """FileWithSnapshotFeature.collectBlocksAndClear."""
-        deleted = self._history.is_current_deleted(row)
-        last = diffs.last
-        if deleted and last is None:
-            self.destroy_inode(row)
-            return
-        blocks = self._table.file_blocks(row)
-        if last is not None and last.blocks is not None:
-            shared = itertools.takewhile(
-                lambda pair: pair[0].block_id == pair[1].block_id and pair[0].block_id not in last.detached,
-                zip(blocks, last.blocks, strict=False),
-            )
-            kept = len(list(shared))
-        else:
-            wanted = sum(block.num_bytes for block in blocks)
-            if deleted and last is not None:
-                wanted = last.file_size
-            kept = size = 0
-            while kept < len(blocks) and size < wanted:
-                size += blocks[kept].num_bytes
-                kept += 1
-        self._cut_blocks(row, kept)
-
-    def _take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
-        self._diffs.touch(row)
-        removed, _ = diffs.take_out(snapshot, prior)
-        if removed is None:
-            return
-        if removed.blocks is None:
-            if self._history.is_current_deleted(row):
-                self._keep_needed_blocks(row, diffs)
-            return
-        earlier = diffs.prior(removed.snapshot_id, exclusive=True)
-        adopter: FileDiff | None = None if earlier == NO_SNAPSHOT else diffs.at(earlier)
-        if adopter is not None and adopter.blocks is None:
-            adopter.set_blocks(removed.blocks)
-            adopter.detached = set(removed.detached)
 
     # ---- directories ---------------------------------------------------------------------------------------
 
@@ -415,7 +310,7 @@ class Reclaim:
             if self._table.kind[row] == FILE:
                 diffs = self._diffs.of_file(row)
                 if diffs is not None:
-                    self._take_out_of_file(row, diffs, after, prior)
+                    self.take_out_of_file(row, diffs, after, prior)
             elif self._table.kind[row] == DIRECTORY:
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 

@@ -154,7 +154,7 @@ class ImageTree:
         ids, offsets = np.empty(1024, np.int64), np.empty(1024, np.int64)
         count = pos = 0
         while True:
-            count, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+            count, _, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
             if damaged:
                 raise self._image.place("INODE_DIR").error(RecordError, "damaged directory entry", pos)
             if pos == buffer.size:

@@ -91,33 +91,44 @@ def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # typ
 
 @kernel
 def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'."""
+    """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'.
+
+    Returns (rows filled, plain children in these entries, position, damaged).
+    """
     size = buf.size
+    children = 0
     while pos < size:
         if count == ids.size:
-            return count, pos, False
+            return count, children, pos, False
         start = pos
         length, pos = read_varint(buf, pos, size)
         if pos < 0 or length <= 0 or length > size - pos:
-            return count, start, True
+            return count, children, start, True
         end = pos + length
         parent = 0
         while pos < end:
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
-                return count, start, True
+                return count, children, start, True
             if tag == 8:
                 parent, pos = read_varint(buf, pos, end)
             else:
+                body = pos
                 pos = skip_field(buf, pos, end, tag & 7)
+                if tag == 16:
+                    children += 1
+                elif tag == 18 and pos >= 0:
+                    _, body = read_varint(buf, body, end)
+                    for i in range(body, pos):
+                        children += buf[i] < 0x80
             if pos < 0:
-                return count, start, True
+                return count, children, start, True
         if parent <= 0:
-            return count, start, True
+            return count, children, start, True
         ids[count] = parent
         offsets[count] = start
         count += 1
-    return count, pos, False
+    return count, children, pos, False
 
 
 @kernel

@@ -8,8 +8,20 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import ReplayError
+from image_format.errors import RecordError
+from image_format.proto import fsimage_pb2 as pb
 from journal import ops
-from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, OWNER, ROOT, ImageBuilder, merged
+from tests.checkpointer.image_builder import (
+    HADOOP2,
+    HADOOP3,
+    LAYOUTS,
+    OWNER,
+    ROOT,
+    ImageBuilder,
+    delimited,
+    merge_bytes,
+    merged,
+)
 from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, rename_old, set_permissions, times
 
 NEW = 20000
@@ -307,3 +319,15 @@ def test_surrogates_in_names_become_question_marks(tmp_path: Path) -> None:
     image = merged(tree().save(tmp_path), mkdir("/z/\ud800x", NEW), add("/z/😀", NEW + 1, client_name="c\udfff"))
     assert {"/z/?x", "/z/😀"} <= set(image.paths)
     assert image["/z/😀"].file.fileUC.clientName == "c?"
+
+
+def test_an_inode_in_two_directories_is_refused(tmp_path: Path) -> None:
+    """A deletion of one of them would leave the other with a child that is no inode."""
+    builder = ImageBuilder(HADOOP2)
+    builder.directory("/a")
+    other = builder.directory("/z")
+    file = builder.file("/a/f")
+    entry = delimited([pb.DirEntry(parent=other.id, children=[file.id])])
+    builder.sections["INODE_DIR"] = builder.all_sections()["INODE_DIR"] + entry
+    with pytest.raises(RecordError, match="one is in two places"):
+        merge_bytes(builder.save(tmp_path), [delete("/a")])

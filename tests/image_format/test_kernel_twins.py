@@ -352,7 +352,7 @@ def test_inode_ids_are_positive(value: int) -> None:
     with pytest.raises(RecordError):
         InodeTable(-63).load(data, 0, 0)
     entry = octets(encode_delimited(pb.DirEntry(parent=value)))
-    assert scan.scan_directories(entry, 0, zeros(4), zeros(4), 0)[2]
+    assert scan.scan_directories(entry, 0, zeros(4), zeros(4), 0)[3]
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
