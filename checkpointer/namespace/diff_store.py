@@ -175,7 +175,8 @@ class DiffStore:
         if has_unknown_fields(message):
             raise UnsupportedNamespaceError(
                 f"the snapshot diffs of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
-                f"offset {offset}) have fields this version does not know"
+                f"offset {offset}) have fields this version does not know",
+                hint="Let a NameNode of the cluster's own release make this checkpoint.",
             )
 
     def _file_diff(self, row: int, reader: MessageReader, offset: int) -> FileDiff:

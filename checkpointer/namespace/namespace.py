@@ -13,6 +13,7 @@ from checkpointer.namespace.rules import ReplayRules
 from checkpointer.namespace.secrets import SecretManager
 from checkpointer.namespace.snapshots import Snapshots
 from checkpointer.namespace.tree import Tree, encodable
+from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, InodeTable
 from image_format.layout import LayoutVersion, supports
@@ -39,6 +40,9 @@ class Namespace:
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
         last_txid: the newest transaction in it.
+
+    Raises:
+        RecordError: a record of a small section is damaged, or a snapshottable directory does not exist.
     """
 
     def __init__(self, base: BaseImage, strings: StringTable, rules: ReplayRules | None = None) -> None:
@@ -53,6 +57,10 @@ class Namespace:
         self.history = History(self.tree, self.snapshots)
         self.leases = Leases(base, self.tree, self.history)
         self.tree.watch(self.snapshots.snapshottable_ids)
+        for directory_id in self.snapshots.snapshottable_ids:
+            if base.slot(directory_id) < 0:
+                what = f"directory {directory_id} is snapshottable, but no inode"
+                raise base.place("SNAPSHOT").error(RecordError, what, 0)
         self.tree.watch(self.leases.unresolved())
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from checkpointer.errors import InconsistentNamespaceError
+from checkpointer.errors import InconsistentNamespaceError, UnsupportedNamespaceError
 from image_format.history_index import BaseHistory
-from image_format.inode_table import NO_ROW, InodeTable
+from image_format.inode_table import NO_ROW, InodeTable, has_unknown_fields
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
@@ -51,12 +51,14 @@ class Hub:
         with_names: by `last_snapshot`.
         dst_snapshot: newest snapshot of the place it was moved to, at that time; None where it has no place now.
         dst_number: as `WithName.number`.
+        dst_unknown: the record of its present place has fields that this version does not know.
     """
 
     row: int
     with_names: list[WithName] = field(default_factory=list)
     dst_snapshot: int | None = None
     dst_number: int = NEW
+    dst_unknown: bool = False
 
     @property
     def count(self) -> int:
@@ -136,6 +138,7 @@ class References:
             record = self._base.reference(number)
             if record.HasField("dstSnapshotId"):
                 hub.dst_snapshot, hub.dst_number = record.dstSnapshotId, number
+                hub.dst_unknown = has_unknown_fields(record)
             else:
                 known = WithName(row, record.name, record.lastSnapshotId, -1, number)
                 insort(hub.with_names, known, key=lambda name: name.last_snapshot)
@@ -147,6 +150,19 @@ class References:
         """Whether the inode stands in its directory by a DstReference."""
         hub = self.hub(row)
         return hub is not None and hub.dst_snapshot is not None
+
+    def check_known(self, row: int) -> None:
+        """Before an inode is moved, look whether the record of its place can be made anew.
+
+        Raises:
+            UnsupportedNamespaceError: it has fields that this version does not know.
+        """
+        hub = self.hub(row)
+        if hub is not None and hub.dst_number != NEW and hub.dst_unknown:
+            raise UnsupportedNamespaceError(
+                f"reference {hub.dst_number} to inode {int(self._table.id[row])} (section INODE_REFERENCE) has fields "
+                "this version does not know"
+            )
 
     def resolve(self, number: int, parent: int) -> int | WithName:
         """What a record number of the base image stands for in a directory: the row, or a name in snapshots.

@@ -73,6 +73,7 @@ def _delete(namespace: Namespace, op: DeleteOp) -> None:
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
     """Move an inode, both of whose ends have been checked (FSDirRenameOp.RenameOperation)."""
     table, tree, history = namespace.table, namespace.tree, namespace.history
+    tree.references.check_known(source)
     old_parent, old_name = int(table.parent[source]), table.name(source)
     old_path = tree.path(source) if namespace.leases.keeps_paths else ""
     existing = tree.child(parent, name)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import ReplayError, UnsupportedOperationError
+from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_varint
 from journal import ops
@@ -378,6 +379,16 @@ def test_unknown_fields_of_references_survive(tmp_path: Path, layout: int) -> No
     source = builder.save(tmp_path)
     given = [set_permissions("/top/r/c", 0o700), rename("/top/s/sub/f", "/z/g"), delete("/z/f")]
     assert merged(source, *given).sections["INODE_REFERENCE"].count(UNKNOWN) == 2
+    with pytest.raises(UnsupportedOperationError, match=r"OP_RENAME at txid \d+.*reference 0 to inode .* has fields"):
+        merged(source, rename("/top/r/c", "/z/c"))
+
+
+@layouts
+def test_a_snapshottable_directory_that_is_no_inode_is_refused(tmp_path: Path, layout: int) -> None:
+    builder = snapshots(layout)
+    builder.sections["SNAPSHOT"] = delimited([pb.SnapshotSection(snapshotCounter=3, snapshottableDir=[77777])])
+    with pytest.raises(RecordError, match="directory 77777 is snapshottable, but no inode"):
+        merge_bytes(builder.save(tmp_path), [mkdir("/new", NEW)])
 
 
 @pytest.mark.parametrize(("field", "value"), [(10, 300), (11, 2), (12, 700), (1, 1 << 31)])
