@@ -50,7 +50,6 @@ class Namespace:
         self.rules = rules or ReplayRules()
         self.strings = strings
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
-        self._impending_stamps = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, base.layout_version)
         self.snapshots = Snapshots(base)
         self.table = InodeTable(base.layout_version, base.place("INODE"))
         self.tree = Tree(base, self.table, hadoop3=self.hadoop3)
@@ -111,13 +110,13 @@ class Namespace:
         self.last_inode_id = max(self.last_inode_id, inode_id)
 
     def set_generation_stamp(self, genstamp: int) -> None:
-        """SET_GENSTAMP_V2: Hadoop 3.3 keeps it aside until a block uses it or the NameNode becomes active."""
-        if not self._impending_stamps:
+        """SET_GENSTAMP_V2: Hadoop 3.4 keeps it aside until a block uses it or the NameNode becomes active."""
+        if not self.hadoop3:
             self.info.genstampV2 = genstamp
 
     def see_generation_stamp(self, genstamp: int) -> None:
-        """A block of an op has this stamp; only Hadoop 3.3 moves its counter for that."""
-        if self._impending_stamps and genstamp > self.info.genstampV2:
+        """A block of an op has this stamp; only Hadoop 3.4 moves its counter for that."""
+        if self.hadoop3 and genstamp > self.info.genstampV2:
             self.info.genstampV2 = genstamp
 
     def allocate_block_id(self, block_id: int) -> None:
