@@ -19,7 +19,7 @@ __all__ = ["DigestingFileSet", "FileFailure", "Written"]
 _SLICE = 4 * 1024 * 1024
 _QUEUED_SLICES = 16
 _FLUSH_STEP = 32 * 1024 * 1024
-_HINT = "Free space on, or replace, the failing directories and run the checkpoint again."
+_HINT = "Free space on, or replace, the failing directories and try again."
 
 
 @dataclass(frozen=True, slots=True)
