@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-PROTOS := $(wildcard image_format/proto/*.proto journal/proto/*.proto)
+PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
 .PHONY: help setup demo test unit interop interop-setup fuzz lint types layers check bench format lock clean
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROTO_PACKAGES = ("image_format/proto", "journal/proto")
+PROTO_PACKAGES = ("hadoop_rpc/proto", "image_format/proto", "journal/proto")
 
 
 def compile_protos(root: Path) -> None:

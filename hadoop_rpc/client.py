@@ -1,0 +1,146 @@
+"""A client of Hadoop RPC: calls from any thread over one connection that is made, and made again, when needed."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from hadoop_rpc.client_link import ClientLink
+from hadoop_rpc.errors import RpcConnectionError, RpcError, RpcProtocolError
+from hadoop_rpc.retry import RetryPolicy
+from hadoop_rpc.wire import AuthProtocol
+
+__all__ = ["DEFAULT_CONNECT_TIMEOUT", "DEFAULT_TIMEOUT", "RpcClient"]
+
+_LOG = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT = 120.0
+DEFAULT_CONNECT_TIMEOUT = 20.0
+
+M = TypeVar("M", bound=Message)
+
+
+class RpcClient:
+    """Calls the methods of one protocol at one server; any thread may call, a context manager closes it.
+
+    A call that is repeated keeps its client and call id, so that the server's retry cache can answer it.
+
+    Args:
+        host, port: of the server.
+        protocol: full Java name of the protocol.
+        user: whom the server takes the caller for.
+        timeout: seconds to wait for each answer.
+        connect_timeout: seconds to wait for the connection, the negotiation included.
+        ping_interval: seconds of silence after which a waiting client sends a sign of life, which shows a dead peer.
+        retry: when a call is tried again.
+        sleep: waits between attempts, seconds.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        protocol: str,
+        *,
+        user: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        ping_interval: float = 60.0,
+        auth: AuthProtocol = AuthProtocol.NONE,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._protocol = protocol
+        self._user = user
+        self._timeout = timeout
+        self._connect_timeout = connect_timeout
+        self._ping_interval = ping_interval
+        self._auth = auth
+        self._retry = retry or RetryPolicy()
+        self._sleep = sleep
+        self._client_id = uuid.uuid4().bytes
+        self._call_ids = itertools.count()
+        self._lock = threading.Lock()
+        self._link: ClientLink | None = None
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the server."""
+        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+
+    def call(self, method: str, request: Message, response: type[M], *, idempotent: bool = True) -> M:
+        """Call `method` and return its answer.
+
+        Raises:
+            RemoteError: the server answered with an exception.
+            RpcConnectionError: it cannot be reached, or the connection broke; `RpcTimeoutError`: no answer in time.
+            RpcProtocolError: it does not speak Hadoop RPC, or the answer is not the message that it should be.
+            AuthenticationRequiredError: it wants more than SIMPLE authentication.
+        """
+        call_id = next(self._call_ids) & 0x7FFFFFFF
+        for attempt in itertools.count(1):
+            try:
+                body = self._connected().call(call_id, method, request, self._timeout, retry=attempt - 1)
+                return self._parse(method, body, response)
+            except RpcError as error:
+                wait = None if self._closed else self._retry.wait_before(attempt, error, idempotent=idempotent)
+                if wait is None:
+                    raise
+                _LOG.info("%s at %s is tried again in %.1f s: %s", method, self.address, wait, error)
+                self._sleep(wait)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Close the connection; calls that wait end with RpcConnectionError. A second call does nothing."""
+        with self._lock:
+            self._closed = True
+            link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _connected(self) -> ClientLink:
+        with self._lock:
+            if self._closed:
+                raise RpcConnectionError(f"the client of {self.address} is closed")
+            if self._link is None or self._link.broken:
+                self._link = ClientLink.open(
+                    self._host,
+                    self._port,
+                    self._protocol,
+                    user=self._user,
+                    client_id=self._client_id,
+                    auth=self._auth,
+                    timeout=self._connect_timeout,
+                    ping_interval=self._ping_interval,
+                )
+            return self._link
+
+    def _parse(self, method: str, body: bytes, response: type[M]) -> M:
+        message = response()
+        try:
+            message.ParseFromString(body)
+        except DecodeError as fault:
+            raise RpcProtocolError(
+                f"{self.address} answered {method} with what is no {response.DESCRIPTOR.name}: {fault}",
+                hint="Check that both sides are of releases that fit each other.",
+            ) from fault
+        return message

@@ -1,0 +1,213 @@
+"""One open connection of a client: a socket, its state, and a thread that hands answers to whoever waits."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.client_state import ClientConnection, ConnectionReady, Failure, Response
+from hadoop_rpc.errors import (
+    RpcConnectionError,
+    RpcError,
+    RpcProtocolError,
+    RpcTimeoutError,
+)
+from hadoop_rpc.wire import AuthProtocol
+
+__all__ = ["ClientLink"]
+
+_LOG = logging.getLogger(__name__)
+_RECEIVE_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A call without an answer yet."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    body: bytes = b""
+    error: RpcError | None = None
+
+    def end(self, body: bytes, error: RpcError | None) -> None:
+        self.body, self.error = body, error
+        self.done.set()
+
+
+class ClientLink:
+    """A connection that calls are made over from any thread until it is `broken`; see `open`."""
+
+    def __init__(self, peer: socket.socket, address: str, state: ClientConnection, ping_interval: float) -> None:
+        self._socket = peer
+        self._address = address
+        self._state = state
+        self._ping_interval = ping_interval
+        self._lock = threading.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._broken = False
+        self._reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
+
+    @classmethod
+    def open(
+        cls,
+        host: str,
+        port: int,
+        protocol: str,
+        *,
+        user: str,
+        client_id: bytes,
+        auth: AuthProtocol,
+        timeout: float,
+        ping_interval: float,
+    ) -> Self:
+        """Connect, authenticate, and begin to read.
+
+        Raises:
+            RpcConnectionError: nobody answers there within `timeout` seconds.
+            RpcProtocolError, AuthenticationRequiredError: who answers is not who we can speak to.
+        """
+        address = f"{host}:{port}"
+        try:
+            peer = socket.create_connection((host, port), timeout)
+        except OSError as fault:
+            raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
+        state = ClientConnection(protocol, user, client_id, auth=auth)
+        try:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            _open(peer, state, address)
+            # From here on a silent peer is pinged, and a send that does not get on is a fault.
+            peer.settimeout(None)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(ping_interval))
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
+        except OSError as fault:
+            peer.close()
+            raise RpcConnectionError(f"the connection to {address} broke while it was opened: {fault}") from fault
+        except BaseException:
+            peer.close()
+            raise
+        link = cls(peer, address, state, ping_interval)
+        link._reader.start()
+        return link
+
+    @property
+    def broken(self) -> bool:
+        """Whether no more calls can be made over it."""
+        with self._lock:
+            return self._broken
+
+    def call(self, call_id: int, method: str, request: Message, timeout: float, *, retry: int) -> bytes:
+        """Make one call and wait for the body of its answer; see `RpcClient.call` for what it raises."""
+        waiting = _Waiting()
+        with self._lock:
+            if self._broken:
+                raise RpcConnectionError(f"the connection to {self._address} is closed")
+            data = self._state.call(call_id, method, request, retry=retry)
+            self._waiting[call_id] = waiting
+            try:
+                self._socket.sendall(data)
+            except OSError as fault:
+                del self._waiting[call_id]
+                error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
+                self._fail(error)
+                raise error from fault
+        if not waiting.done.wait(timeout):
+            error = RpcTimeoutError(f"{self._address} did not answer {method} within {timeout:g} s", sent=True)
+            # What hangs once would let every later call wait as long.
+            self.close(error)
+            waiting.done.wait()
+        if waiting.error is not None:
+            raise waiting.error
+        return waiting.body
+
+    def close(self, reason: RpcError | None = None) -> None:
+        """Close; whoever waits gets `reason`."""
+        with self._lock:
+            self._fail(reason or RpcConnectionError(f"the connection to {self._address} was closed here", sent=True))
+        if threading.current_thread() is not self._reader:
+            self._reader.join()
+
+    def _fail(self, error: RpcError) -> None:
+        """With the lock held: the connection is of no use any more."""
+        if not self._broken:
+            self._broken = True
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError as fault:
+                _LOG.debug("connection to %s was closed already: %s", self._address, fault)
+        for waiting in self._waiting.values():
+            waiting.end(b"", error)
+        self._waiting.clear()
+
+    def _read(self) -> None:
+        try:
+            while (data := self._receive()) is not None:
+                if not data:
+                    raise RpcConnectionError(f"{self._address} closed the connection", sent=True)
+                for event in self._state.receive(data):
+                    self._settle(event)
+        except RpcError as error:
+            reason = error
+        except OSError as fault:
+            reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
+        else:
+            reason = RpcConnectionError(f"the connection to {self._address} was closed", sent=True)
+        with self._lock:
+            self._fail(reason)
+        self._socket.close()
+
+    def _receive(self) -> bytes | None:
+        """What came, after a ping for each interval of silence; None once the link is broken."""
+        while not self.broken:
+            try:
+                return self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                self._ping()
+        return None
+
+    def _ping(self) -> None:
+        with self._lock:
+            if self._waiting and not self._broken:
+                self._socket.sendall(self._state.ping())
+
+    def _settle(self, event: ConnectionReady | Response | Failure) -> None:
+        if isinstance(event, ConnectionReady):
+            raise RpcProtocolError(f"{self._address} goes on with a negotiation that is over")
+        with self._lock:
+            if isinstance(event, Failure) and event.call_id is None:
+                self._fail(event.error)
+                return
+            call_id = event.call_id if event.call_id is not None else -1
+            waiting = self._waiting.pop(call_id, None)
+        if waiting is None:
+            _LOG.debug("%s answered call %d, for which nobody waits", self._address, call_id)
+        elif isinstance(event, Response):
+            waiting.end(event.body, None)
+        else:
+            waiting.end(b"", event.error)
+
+
+def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
+    """Send what a connection begins with, and negotiate where it does so."""
+    deadline = time.monotonic() + (peer.gettimeout() or 0.0)
+    peer.sendall(state.open())
+    while state.state.value == "negotiating":
+        peer.settimeout(max(0.001, deadline - time.monotonic()))
+        data = peer.recv(_RECEIVE_BYTES)
+        if not data:
+            raise RpcConnectionError(f"{address} closed the connection during the negotiation")
+        for event in state.receive(data):
+            if isinstance(event, ConnectionReady):
+                peer.sendall(event.data)
+            elif isinstance(event, Failure):
+                raise event.error
+
+
+def _timeval(seconds: float) -> bytes:
+    return struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))

@@ -1,0 +1,179 @@
+"""The client's side of one connection as a state machine: bytes in, events out; no socket, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.errors import AuthenticationRequiredError, RemoteError, RpcProtocolError, remote_error
+from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.sasl import after_server_step, negotiate
+from hadoop_rpc.wire import (
+    CONTEXT_CALL_ID,
+    PING_CALL_ID,
+    SASL_CALL_ID,
+    AuthProtocol,
+    connection_header,
+    request_frame,
+    sasl_request_frame,
+    signed_call_id,
+)
+
+__all__ = ["ClientConnection", "ClientState", "ConnectionReady", "Failure", "Response"]
+
+_SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
+
+
+class ClientState(Enum):
+    """Where a connection stands.
+
+    NEW → NEGOTIATING (SASL) → OPEN → CLOSED, or NEW → OPEN → CLOSED. Calls are sent when OPEN only.
+    """
+
+    NEW = "new"
+    NEGOTIATING = "negotiating"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionReady:
+    """The negotiation is over: `data` is to be sent, calls may follow."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A call succeeded; `body` is the response message."""
+
+    call_id: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The server answered a call with an exception; `call_id` None: it ends the connection and all its calls."""
+
+    call_id: int | None
+    error: RemoteError | AuthenticationRequiredError
+
+
+class ClientConnection:
+    """One connection to a server for one protocol.
+
+    Args:
+        protocol: full Java name of the protocol the connection is opened for.
+        user: effective user.
+        client_id: 16 bytes that identify this client to the server's retry cache, across connections.
+        real_user: who acts as `user`, "" for nobody else.
+        auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL asks first.
+        max_frame: largest response that is taken, in bytes.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        user: str,
+        client_id: bytes,
+        *,
+        real_user: str = "",
+        auth: AuthProtocol = AuthProtocol.NONE,
+        max_frame: int = MAX_FRAME,
+    ) -> None:
+        self._protocol = protocol
+        self._user = user
+        self._real_user = real_user
+        self._client_id = client_id
+        self._auth = auth
+        self._frames = FrameBuffer(max_frame)
+        self.state = ClientState.NEW
+
+    # ---- what to send --------------------------------------------------------------------------------------
+
+    def open(self) -> bytes:
+        """The first bytes of the connection."""
+        self._require(ClientState.NEW)
+        header = connection_header(self._auth)
+        if self._auth is AuthProtocol.SASL:
+            self.state = ClientState.NEGOTIATING
+            return header + sasl_request_frame(negotiate())
+        self.state = ClientState.OPEN
+        return header + self._context()
+
+    def call(self, call_id: int, method: str, request: Message, *, version: int = 1, retry: int = 0) -> bytes:
+        """One call; `retry` counts the attempts before this one."""
+        self._require(ClientState.OPEN)
+        header = pb.RequestHeaderProto(
+            methodName=method, declaringClassProtocolName=self._protocol, clientProtocolVersion=version
+        )
+        return request_frame(call_id, self._client_id, delimited(header), delimited(request), retry=retry)
+
+    def ping(self) -> bytes:
+        """A sign of life, which is not answered."""
+        self._require(ClientState.OPEN)
+        return request_frame(PING_CALL_ID, b"")
+
+    def _context(self) -> bytes:
+        user = pb.UserInformationProto(effectiveUser=self._user)
+        if self._real_user:
+            user.realUser = self._real_user
+        context = pb.IpcConnectionContextProto(userInfo=user, protocol=self._protocol)
+        return request_frame(CONTEXT_CALL_ID, b"", delimited(context))
+
+    def _require(self, state: ClientState) -> None:
+        if self.state is not state:
+            raise RuntimeError(f"the connection is {self.state.value}, not {state.value}")
+
+    # ---- what came -----------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> list[ConnectionReady | Response | Failure]:
+        """What `data` completes, in order.
+
+        Raises:
+            RpcProtocolError: these are no responses of Hadoop RPC; the connection is of no use any more.
+            AuthenticationRequiredError: the server accepts no authentication that we have.
+        """
+        self._frames.feed(data)
+        events: list[ConnectionReady | Response | Failure] = []
+        try:
+            while self.state is not ClientState.CLOSED and (body := self._frames.next_frame()) is not None:
+                event = self._understand(body)
+                if event is not None:
+                    events.append(event)
+        except (RpcProtocolError, AuthenticationRequiredError):
+            self.state = ClientState.CLOSED
+            raise
+        return events
+
+    def _understand(self, body: bytes) -> ConnectionReady | Response | Failure | None:
+        reader = DelimitedReader(body)
+        header = reader.read(pb.RpcResponseHeaderProto)
+        call_id = signed_call_id(header.callId)
+        if header.status == pb.RpcResponseHeaderProto.SUCCESS:
+            if call_id == SASL_CALL_ID:
+                return self._negotiated(reader.read(pb.RpcSaslProto))
+            return Response(call_id, reader.read_bytes())
+        error = _error(header)
+        if header.status == pb.RpcResponseHeaderProto.FATAL or call_id < 0:
+            self.state = ClientState.CLOSED
+            return Failure(None, error)
+        return Failure(call_id, error)
+
+    def _negotiated(self, step: pb.RpcSaslProto) -> ConnectionReady | None:
+        if self.state is not ClientState.NEGOTIATING:
+            raise RpcProtocolError(f"a SASL message of state {step.state} came to a connection that is open")
+        answer = after_server_step(step)
+        self.state = ClientState.OPEN
+        first = sasl_request_frame(answer) if answer is not None else b""
+        return ConnectionReady(first + self._context())
+
+
+def _error(header: pb.RpcResponseHeaderProto) -> RemoteError | AuthenticationRequiredError:
+    error = remote_error(header.exceptionClassName, header.errorMsg)
+    if _SIMPLE_REFUSED in error.text:
+        return AuthenticationRequiredError(f"the server refuses: {error.text}")
+    return error

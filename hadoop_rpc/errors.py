@@ -1,0 +1,239 @@
+"""Errors of Hadoop RPC, and which Java exception each stands for, in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, HdfsError
+
+__all__ = [
+    "AccessControlError",
+    "AlreadyBeingCreatedError",
+    "AuthenticationRequiredError",
+    "FileAlreadyExistsError",
+    "InvalidPathError",
+    "JavaIOError",
+    "LeaseExpiredError",
+    "NoSuchProtocolError",
+    "NoSuchRpcMethodError",
+    "NotEmptyDirectoryError",
+    "ParentNotDirectoryError",
+    "PathNotFoundError",
+    "QuotaExceededError",
+    "RemoteError",
+    "RetriableError",
+    "RpcConnectionError",
+    "RpcError",
+    "RpcProtocolError",
+    "RpcServerError",
+    "RpcTimeoutError",
+    "SafeModeError",
+    "SnapshotError",
+    "StandbyError",
+    "UnregisteredNodeError",
+    "UnsupportedOperationRemoteError",
+    "VersionMismatchError",
+    "remote_error",
+]
+
+_STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
+
+
+class RpcError(HdfsError):
+    """Root of the package's errors; `exit_code` is that of a failed transfer."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER
+
+
+class RpcConnectionError(RpcError):
+    """There is no connection, or it was cut; `sent` tells whether the call may have reached the server."""
+
+    def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
+        super().__init__(
+            message, hint=hint or "Check that the NameNode is up, its RPC address, and the network between."
+        )
+        self.sent = sent
+
+
+class RpcTimeoutError(RpcConnectionError):
+    """No answer came in time; the server may still perform the call."""
+
+
+class RpcProtocolError(RpcError):
+    """What came over the connection is no Hadoop RPC of version 9."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "Check that the address is a NameNode's RPC address, not its HTTP one.")
+
+
+class AuthenticationRequiredError(RpcError):
+    """The server wants an authentication that this side does not offer."""
+
+    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="This version authenticates with SIMPLE only; a cluster with Kerberos cannot be called yet.",
+        )
+
+
+class RemoteError(RpcError):
+    """An exception that the server answered a call with.
+
+    `class_name` is its Java class, `text` what it says, without the class and the stack trace.
+    """
+
+    java_class: ClassVar[str] = "java.io.IOException"
+    default_hint: ClassVar[str] = "Look into the log of the other side for the cause."
+
+    def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
+        self.class_name = class_name or self.java_class
+        self.text = text
+        super().__init__(f"{self.class_name.rpartition('.')[2]}: {text}", hint=hint or self.default_hint)
+
+
+E = TypeVar("E", bound=type[RemoteError])
+_BY_JAVA_CLASS: dict[str, type[RemoteError]] = {}
+
+
+def _java_exception(name: str) -> Callable[[E], E]:
+    """Register the class that stands for a Java exception."""
+
+    def register(cls: E) -> E:
+        cls.java_class = name
+        _BY_JAVA_CLASS[name] = cls
+        return cls
+
+    return register
+
+
+def remote_error(class_name: str, message: str) -> RemoteError:
+    """The error for a Java exception; one of an unknown class is a plain `RemoteError`."""
+    text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
+    text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
+    kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
+    return kind(text, class_name=class_name)
+
+
+@_java_exception("java.io.IOException")
+class JavaIOError(RemoteError):
+    """What Hadoop has no better word for."""
+
+
+# ---- state of the server ----
+
+
+@_java_exception("org.apache.hadoop.ipc.StandbyException")
+class StandbyError(RemoteError):
+    """The NameNode is not active; another one may be."""
+
+    default_hint = "Ask the active NameNode."
+
+
+@_java_exception("org.apache.hadoop.ipc.RetriableException")
+class RetriableError(RemoteError):
+    """The server cannot answer now, but soon."""
+
+    default_hint = "Try again later."
+
+
+@_java_exception("org.apache.hadoop.hdfs.server.namenode.SafeModeException")
+class SafeModeError(RemoteError):
+    """The NameNode is in safe mode and changes nothing."""
+
+    default_hint = "Wait until the NameNode has left safe mode, or end it with `hdfs dfsadmin -safemode leave`."
+
+
+@_java_exception("org.apache.hadoop.security.AccessControlException")
+class AccessControlError(RemoteError):
+    """The caller may not do this."""
+
+    default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
+
+
+@_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
+class UnregisteredNodeError(RemoteError):
+    """The NameNode does not know the caller as one of its backup nodes."""
+
+
+# ---- the call itself ----
+
+
+@_java_exception("org.apache.hadoop.ipc.RpcServerException")
+class RpcServerError(RemoteError):
+    """The server could not take the call."""
+
+
+@_java_exception("org.apache.hadoop.ipc.RpcNoSuchMethodException")
+class NoSuchRpcMethodError(RemoteError):
+    """The protocol has no such method there."""
+
+    default_hint = "The other side's release is too old, or too new, for this call."
+
+
+@_java_exception("org.apache.hadoop.ipc.RpcNoSuchProtocolException")
+class NoSuchProtocolError(RemoteError):
+    """The server does not serve this protocol."""
+
+    default_hint = "Check that the address is that of the right kind of server."
+
+
+@_java_exception("org.apache.hadoop.ipc.RPC$VersionMismatch")
+class VersionMismatchError(RemoteError):
+    """The two sides speak different versions."""
+
+
+# ---- the namespace ----
+
+
+@_java_exception("java.lang.UnsupportedOperationException")
+class UnsupportedOperationRemoteError(RemoteError):
+    """The server does not offer this operation."""
+
+
+@_java_exception("java.io.FileNotFoundException")
+class PathNotFoundError(RemoteError):
+    """There is no such file or directory."""
+
+
+@_java_exception("org.apache.hadoop.fs.FileAlreadyExistsException")
+class FileAlreadyExistsError(RemoteError):
+    """A file or directory of this name exists."""
+
+
+@_java_exception("org.apache.hadoop.fs.ParentNotDirectoryException")
+class ParentNotDirectoryError(RemoteError):
+    """What should be a directory above is none."""
+
+
+@_java_exception("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException")
+class NotEmptyDirectoryError(RemoteError):
+    """A directory with content is not deleted without `recursive`."""
+
+
+@_java_exception("org.apache.hadoop.fs.InvalidPathException")
+class InvalidPathError(RemoteError):
+    """What was given cannot be a path."""
+
+
+@_java_exception("org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException")
+class AlreadyBeingCreatedError(RemoteError):
+    """Another client has the file open for write."""
+
+
+@_java_exception("org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException")
+class LeaseExpiredError(RemoteError):
+    """The client does not hold the file's lease."""
+
+
+@_java_exception("org.apache.hadoop.hdfs.protocol.SnapshotException")
+class SnapshotError(RemoteError):
+    """The directory's snapshots do not allow this."""
+
+
+@_java_exception("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException")
+class QuotaExceededError(RemoteError):
+    """A directory would hold more names than its quota."""

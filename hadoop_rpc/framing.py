@@ -1,0 +1,135 @@
+"""Frames of Hadoop IPC: a 32-bit length before each, delimited protobuf messages within (RpcHeader.proto)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from hadoop_rpc.errors import RpcProtocolError
+
+__all__ = ["MAX_FRAME", "DelimitedReader", "FrameBuffer", "delimited", "frame"]
+
+MAX_FRAME = 64 << 20
+"""Largest frame in bytes (`ipc.maximum.data.length`)."""
+
+M = TypeVar("M", bound=Message)
+_LENGTH = struct.Struct(">i")
+_MAX_VARINT = 5
+
+
+def frame(*parts: bytes) -> bytes:
+    """One frame of `parts`."""
+    return b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
+
+
+def delimited(message: Message | bytes) -> bytes:
+    """A message with its length before it, as a varint."""
+    body = message if isinstance(message, bytes) else message.SerializeToString()
+    length = len(body)
+    prefix = bytearray()
+    while length > 0x7F:
+        prefix.append(length & 0x7F | 0x80)
+        length >>= 7
+    prefix.append(length)
+    return bytes(prefix) + body
+
+
+class FrameBuffer:
+    """Joins what a socket delivers to frames.
+
+    Args:
+        limit: largest frame that is taken, in bytes.
+    """
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+
+    def take(self, count: int) -> bytes | None:
+        """The next `count` bytes as they are, None while there are fewer."""
+        if len(self._data) < count:
+            return None
+        taken = bytes(self._data[:count])
+        del self._data[:count]
+        return taken
+
+    def peek(self, count: int) -> bytes:
+        """Up to `count` bytes that come next, without taking them."""
+        return bytes(self._data[:count])
+
+    def next_frame(self) -> bytes | None:
+        """The next whole frame without its length, None while it is not there yet.
+
+        Raises:
+            RpcProtocolError: its length is negative or above the limit.
+        """
+        if len(self._data) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._data)
+        if not 0 <= length <= self._limit:
+            raise RpcProtocolError(f"a frame of {length} bytes was announced, expected 0 to {self._limit}")
+        if len(self._data) < _LENGTH.size + length:
+            return None
+        self.take(_LENGTH.size)
+        return self.take(length)
+
+
+class DelimitedReader:
+    """Reads the delimited messages of one frame in order."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    @property
+    def done(self) -> bool:
+        return self._position == len(self._data)
+
+    def read(self, kind: type[M]) -> M:
+        """The next message as `kind`.
+
+        Raises:
+            RpcProtocolError: it is cut off or is none.
+        """
+        start = self._position
+        body = self.read_bytes()
+        message = kind()
+        try:
+            message.ParseFromString(body)
+        except DecodeError as fault:
+            name = kind.DESCRIPTOR.name
+            raise RpcProtocolError(f"byte {start} of a frame begins no {name}: {fault}") from fault
+        return message
+
+    def read_bytes(self) -> bytes:
+        """The body of the next message.
+
+        Raises:
+            RpcProtocolError: it is cut off.
+        """
+        length = self._read_length()
+        end = self._position + length
+        if end > len(self._data):
+            raise RpcProtocolError(
+                f"a message of {length} bytes at byte {self._position} leaves a frame of {len(self._data)} bytes"
+            )
+        body = self._data[self._position : end]
+        self._position = end
+        return body
+
+    def _read_length(self) -> int:
+        value = 0
+        for index in range(_MAX_VARINT):
+            if self._position >= len(self._data):
+                break
+            byte = self._data[self._position]
+            self._position += 1
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                return value
+        raise RpcProtocolError(f"byte {self._position} of a frame ends no message length")

@@ -1,0 +1,135 @@
+"""JournalProtocol: an active NameNode streams its edits to a backup node; both sides (JournalProtocol.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
+from hadoop_rpc.proto import journal_protocol_pb2 as pb
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.service import CallContext, Method, Service
+
+__all__ = ["JOURNAL_PROTOCOL", "FenceResult", "JournalClient", "JournalInfo", "JournalProtocol", "journal_service"]
+
+JOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.server.protocol.JournalProtocol"
+
+_INT = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class JournalInfo:
+    """Whose edits these are."""
+
+    cluster_id: str
+    layout_version: int
+    namespace_id: int
+
+    @classmethod
+    def of(cls, info: StorageInfo) -> JournalInfo:
+        return cls(info.cluster_id, info.layout_version, info.namespace_id)
+
+
+def _info(message: pb.JournalInfoProto) -> JournalInfo:
+    return JournalInfo(message.clusterID, _signed(message.layoutVersion), _signed(message.namespaceID))
+
+
+def _info_message(info: JournalInfo) -> pb.JournalInfoProto:
+    return pb.JournalInfoProto(
+        clusterID=info.cluster_id,
+        layoutVersion=info.layout_version % _INT,
+        namespaceID=info.namespace_id % _INT,
+    )
+
+
+def _signed(value: int) -> int:
+    return value - _INT if value >> 31 else value
+
+
+class JournalClient:
+    """The active's side: sends edits to one backup node; the methods raise `RpcError` and are never repeated."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+    ) -> None:
+        self._rpc = RpcClient(
+            host, port, JOURNAL_PROTOCOL, user=user, timeout=timeout, connect_timeout=connect_timeout, retry=NO_RETRY
+        )
+
+    def journal(self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes) -> None:
+        """Send `count` transactions from `first_txid` on; `records` are their bytes as in a segment file."""
+        request = pb.JournalRequestProto(
+            journalInfo=_info_message(info), firstTxnId=first_txid, numTxns=count, records=records, epoch=epoch
+        )
+        self._rpc.call("journal", request, pb.JournalResponseProto, idempotent=False)
+
+    def start_log_segment(self, info: JournalInfo, epoch: int, txid: int) -> None:
+        """Begin a segment with `txid`."""
+        request = pb.StartLogSegmentRequestProto(journalInfo=_info_message(info), txid=txid, epoch=epoch)
+        self._rpc.call("startLogSegment", request, pb.StartLogSegmentResponseProto, idempotent=False)
+
+    def close(self) -> None:
+        self._rpc.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class FenceResult:
+    """Where a backup node stood when it was fenced."""
+
+    previous_epoch: int
+    last_txid: int
+    in_sync: bool
+
+
+class JournalProtocol(Protocol):
+    """What a backup node takes; calls come in order over one connection."""
+
+    def journal(
+        self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
+    ) -> None: ...
+
+    def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None: ...
+
+    def fence(self, info: JournalInfo, epoch: int, fencer: str, caller: CallContext) -> FenceResult: ...
+
+
+def journal_service(node: JournalProtocol) -> Service:
+    """JournalProtocol as a service of an `RpcServer`."""
+
+    def journal(request: pb.JournalRequestProto, caller: CallContext) -> pb.JournalResponseProto:
+        info = _info(request.journalInfo)
+        node.journal(info, request.epoch, request.firstTxnId, request.numTxns, request.records, caller)
+        return pb.JournalResponseProto()
+
+    def start(request: pb.StartLogSegmentRequestProto, caller: CallContext) -> pb.StartLogSegmentResponseProto:
+        node.start_log_segment(_info(request.journalInfo), request.epoch, request.txid, caller)
+        return pb.StartLogSegmentResponseProto()
+
+    def fence(request: pb.FenceRequestProto, caller: CallContext) -> pb.FenceResponseProto:
+        found = node.fence(_info(request.journalInfo), request.epoch, request.fencerInfo, caller)
+        return pb.FenceResponseProto(
+            previousEpoch=found.previous_epoch, lastTransactionId=found.last_txid, inSync=found.in_sync
+        )
+
+    methods = {
+        "journal": Method(pb.JournalRequestProto, journal),
+        "startLogSegment": Method(pb.StartLogSegmentRequestProto, start),
+        "fence": Method(pb.FenceRequestProto, fence),
+    }
+    return Service(JOURNAL_PROTOCOL, methods)

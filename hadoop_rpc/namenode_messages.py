@@ -1,0 +1,134 @@
+"""Between the values of NamenodeProtocol and its messages; Java ints and longs are unsigned on the wire."""
+
+from __future__ import annotations
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_values import (
+    CheckpointSignature,
+    EditLogManifest,
+    NamenodeRegistration,
+    NamenodeRole,
+    NamespaceInfo,
+    RemoteEditLog,
+)
+from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+
+__all__ = [
+    "manifest_message",
+    "manifest_of",
+    "namespace_info_of",
+    "namespace_message",
+    "registration_message",
+    "registration_of",
+    "signature_message",
+    "signature_of",
+    "signed",
+    "unsigned",
+]
+
+
+def signed(value: int, bits: int) -> int:
+    """A Java int or long of `bits` out of an unsigned field."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def unsigned(value: int, bits: int) -> int:
+    return value & ((1 << bits) - 1)
+
+
+def storage_info_of(message: pb.StorageInfoProto, block_pool_id: str = "") -> StorageInfo:
+    return StorageInfo(
+        layout_version=signed(message.layoutVersion, 32),
+        namespace_id=signed(message.namespceID, 32),
+        c_time=signed(message.cTime, 64),
+        cluster_id=message.clusterID,
+        blockpool_id=block_pool_id,
+    )
+
+
+def storage_message(info: StorageInfo) -> pb.StorageInfoProto:
+    return pb.StorageInfoProto(
+        layoutVersion=unsigned(info.layout_version, 32),
+        namespceID=unsigned(info.namespace_id, 32),
+        clusterID=info.cluster_id,
+        cTime=unsigned(info.c_time, 64),
+    )
+
+
+def signature_of(message: pb.CheckpointSignatureProto) -> CheckpointSignature:
+    return CheckpointSignature(
+        storage_info=storage_info_of(message.storageInfo, message.blockPoolId),
+        most_recent_checkpoint_txid=signed(message.mostRecentCheckpointTxId, 64),
+        current_segment_txid=signed(message.curSegmentTxId, 64),
+    )
+
+
+def signature_message(signature: CheckpointSignature) -> pb.CheckpointSignatureProto:
+    return pb.CheckpointSignatureProto(
+        blockPoolId=signature.storage_info.blockpool_id,
+        mostRecentCheckpointTxId=unsigned(signature.most_recent_checkpoint_txid, 64),
+        curSegmentTxId=unsigned(signature.current_segment_txid, 64),
+        storageInfo=storage_message(signature.storage_info),
+    )
+
+
+def registration_of(message: pb.NamenodeRegistrationProto) -> NamenodeRegistration:
+    return NamenodeRegistration(
+        rpc_address=message.rpcAddress,
+        http_address=message.httpAddress,
+        storage_info=storage_info_of(message.storageInfo),
+        role=NamenodeRole(message.role),
+    )
+
+
+def registration_message(registration: NamenodeRegistration) -> pb.NamenodeRegistrationProto:
+    return pb.NamenodeRegistrationProto(
+        rpcAddress=registration.rpc_address,
+        httpAddress=registration.http_address,
+        storageInfo=storage_message(registration.storage_info),
+        role=registration.role.value,
+    )
+
+
+def manifest_of(message: pb.RemoteEditLogManifestProto) -> EditLogManifest:
+    logs = tuple(
+        RemoteEditLog(signed(log.startTxId, 64), signed(log.endTxId, 64), log.isInProgress) for log in message.logs
+    )
+    committed = signed(message.committedTxnId, 64) if message.HasField("committedTxnId") else None
+    return EditLogManifest(logs, committed)
+
+
+def manifest_message(manifest: EditLogManifest) -> pb.RemoteEditLogManifestProto:
+    logs = [
+        pb.RemoteEditLogProto(
+            startTxId=unsigned(log.first, 64), endTxId=unsigned(log.last, 64), isInProgress=log.in_progress
+        )
+        for log in manifest.logs
+    ]
+    message = pb.RemoteEditLogManifestProto(logs=logs)
+    if manifest.committed_txid is not None:
+        message.committedTxnId = unsigned(manifest.committed_txid, 64)
+    return message
+
+
+def namespace_info_of(message: pb.NamespaceInfoProto) -> NamespaceInfo:
+    return NamespaceInfo(
+        storage_info=storage_info_of(message.storageInfo, message.blockPoolID),
+        build_version=message.buildVersion,
+        software_version=message.softwareVersion,
+        state=pb.NamespaceInfoProto.State.Name(message.state) if message.HasField("state") else "",
+    )
+
+
+def namespace_message(info: NamespaceInfo) -> pb.NamespaceInfoProto:
+    message = pb.NamespaceInfoProto(
+        buildVersion=info.build_version,
+        unused=0,
+        blockPoolID=info.storage_info.blockpool_id,
+        storageInfo=storage_message(info.storage_info),
+        softwareVersion=info.software_version,
+    )
+    if info.state:
+        message.state = getattr(pb.NamespaceInfoProto, info.state)
+    return message

@@ -1,0 +1,92 @@
+"""Values of NamenodeProtocol (NamenodeProtocol.proto, HdfsServer.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+
+__all__ = [
+    "CheckpointCommand",
+    "CheckpointSignature",
+    "EditLogManifest",
+    "ErrorCode",
+    "NamenodeRegistration",
+    "NamenodeRole",
+    "NamespaceInfo",
+    "RemoteEditLog",
+]
+
+
+class NamenodeRole(Enum):
+    """What a registered node is (NamenodeRoleProto)."""
+
+    NAMENODE = pb.NamenodeRegistrationProto.NAMENODE
+    BACKUP = pb.NamenodeRegistrationProto.BACKUP
+    CHECKPOINT = pb.NamenodeRegistrationProto.CHECKPOINT
+
+
+class ErrorCode(Enum):
+    """What an errorReport means (NamenodeProtocol)."""
+
+    NOTIFY = 0
+    FATAL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceInfo:
+    """Which namespace a NameNode holds, and what software it is.
+
+    `state` is ACTIVE, STANDBY or OBSERVER; "" where the release does not tell (before 3.0).
+    """
+
+    storage_info: StorageInfo
+    build_version: str
+    software_version: str
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSignature:
+    """What a roll of the edit log tells: newest image, first txid of the segment that was begun, and the namespace."""
+
+    storage_info: StorageInfo
+    most_recent_checkpoint_txid: int
+    current_segment_txid: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEditLog:
+    """A segment at the NameNode, txids `first` to `last`."""
+
+    first: int
+    last: int
+    in_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EditLogManifest:
+    """Segments in order, without a gap; `committed_txid` is None where the release does not tell (before 3.0)."""
+
+    logs: tuple[RemoteEditLog, ...]
+    committed_txid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamenodeRegistration:
+    """A node that registers with another; addresses are `host:port`."""
+
+    rpc_address: str
+    http_address: str
+    storage_info: StorageInfo
+    role: NamenodeRole
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCommand:
+    """The answer to startCheckpoint; `need_to_return_image` is false where the NameNode writes the image itself."""
+
+    signature: CheckpointSignature
+    need_to_return_image: bool

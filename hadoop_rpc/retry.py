@@ -1,0 +1,36 @@
+"""When a call is tried again: a pure decision over the attempt's error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError, RpcTimeoutError
+
+__all__ = ["NO_RETRY", "RetryPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """At most `attempts` in all; `delay` seconds before the second, twice as long before each further one.
+
+    A call that may have reached the server is repeated only if it is idempotent, and never after a timeout: who
+    waited that long once is not to wait several times as long.
+    """
+
+    attempts: int = 3
+    delay: float = 0.2
+    longest_delay: float = 5.0
+
+    def wait_before(self, attempt: int, error: RpcError, *, idempotent: bool) -> float | None:
+        """Seconds to wait before `attempt` (the second is 1) after `error`; None where it is not made."""
+        if attempt >= self.attempts:
+            return None
+        if isinstance(error, RpcTimeoutError):
+            return None
+        safe = isinstance(error, RpcConnectionError) and (idempotent or not error.sent)
+        if not safe and not isinstance(error, RetriableError):
+            return None
+        return min(self.longest_delay, self.delay * 2.0 ** (attempt - 1))
+
+
+NO_RETRY = RetryPolicy(attempts=1)

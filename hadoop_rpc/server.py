@@ -1,0 +1,294 @@
+"""A threaded server of Hadoop RPC: one thread reads each connection, a pool performs the calls (ipc.Server)."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from google.protobuf.message import EncodeError, Message
+
+from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.framing import MAX_FRAME
+from hadoop_rpc.server_state import Call, Closing, ServerConnection
+from hadoop_rpc.service import CallContext, Dispatcher, Service
+from hadoop_rpc.wire import ErrorCode
+
+__all__ = ["RpcServer"]
+
+_LOG = logging.getLogger(__name__)
+
+_QUEUE_PER_HANDLER = 100
+_RECEIVE_BYTES = 1 << 16
+_BACKLOG = 128
+
+
+class RpcServer:
+    """Serves `services`; a context manager that starts and stops.
+
+    Calls of one connection may be performed side by side, and are answered as they end. When all handlers are busy
+    and the queue (100 calls a handler) is full, connections are not read any more.
+
+    Args:
+        services: what is offered.
+        host: address to listen on.
+        port: 0 takes a free one, see `address`.
+        handlers: threads that perform calls.
+        send_timeout: seconds after which a client that takes no answers loses its connection.
+        shutdown_timeout: seconds that running calls get when the server stops.
+        max_frame: largest request in bytes (`ipc.maximum.data.length`).
+    """
+
+    def __init__(
+        self,
+        services: Iterable[Service],
+        host: str,
+        port: int,
+        *,
+        handlers: int = 10,
+        send_timeout: float = 60.0,
+        shutdown_timeout: float = 5.0,
+        max_frame: int = MAX_FRAME,
+    ) -> None:
+        self._requested = (host, port)
+        self._dispatcher = Dispatcher(services)
+        self._send_timeout = send_timeout
+        self._shutdown_timeout = shutdown_timeout
+        self._max_frame = max_frame
+        self._calls: queue.Queue[tuple[_Connection, Call] | None] = queue.Queue(handlers * _QUEUE_PER_HANDLER)
+        self._handlers = [
+            threading.Thread(target=self._handle, name=f"rpc-handler-{number}", daemon=True)
+            for number in range(handlers)
+        ]
+        self._listener: socket.socket | None = None
+        self._acceptor = threading.Thread(target=self._accept, name="rpc-acceptor", daemon=True)
+        self._lock = threading.Lock()
+        self._connections: set[_Connection] = set()
+        self._stopping = threading.Event()
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Bind, listen and serve; connections are accepted when this returns.
+
+        Raises:
+            RpcError: the address cannot be bound.
+        """
+        host, port = self._requested
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as fault:
+            raise RpcError(
+                f"cannot listen on {host}:{port}: {fault}",
+                hint="Free the port or configure another address for this RPC server.",
+            ) from fault
+        for handler in self._handlers:
+            handler.start()
+        self._acceptor.start()
+        _LOG.info("RPC listens on %s:%d", *self.address)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port it listens on; what was asked for before it does."""
+        if self._listener is None or self._stopping.is_set():
+            return self._requested
+        host, port = self._listener.getsockname()[:2]
+        return str(host), int(port)
+
+    def stop(self) -> None:
+        """Take no more calls, let running ones end for `shutdown_timeout`, close all connections; idempotent."""
+        if self._listener is None or self._stopping.is_set():
+            return
+        self._requested = self.address
+        self._stopping.set()
+        # Closing alone would not wake the thread that waits in accept().
+        _shut(self._listener)
+        self._acceptor.join()
+        self._listener.close()
+        for connection in self._open_connections():
+            connection.stop_reading()
+        self._drain()
+        for connection in self._open_connections():
+            connection.close()
+            connection.reader.join()
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + self._shutdown_timeout
+        for _ in self._handlers:
+            try:
+                self._calls.put(None, timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Full:
+                _LOG.warning("%d calls are still waiting, they are given up", self._calls.qsize())
+                break
+        for handler in self._handlers:
+            handler.join(max(0.0, deadline - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ---- threads -------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        while not self._stopping.is_set():
+            try:
+                peer, address = self._listener.accept()
+            except OSError as fault:
+                if not self._stopping.is_set():
+                    _LOG.error("no connection can be accepted now: %s", fault)
+                    self._stopping.wait(1.0)
+                continue
+            connection = _Connection(self, peer, str(address[0]), self._send_timeout, self._max_frame)
+            with self._lock:
+                self._connections.add(connection)
+            connection.reader.start()
+
+    def _open_connections(self) -> list[_Connection]:
+        with self._lock:
+            return list(self._connections)
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection has ended."""
+        with self._lock:
+            self._connections.discard(connection)
+
+    def enqueue(self, connection: _Connection, call: Call) -> bool:
+        """Wait for a free place in the queue; False when the server stops first."""
+        while not self._stopping.is_set():
+            try:
+                self._calls.put((connection, call), timeout=0.5)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def _handle(self) -> None:
+        while (item := self._calls.get()) is not None:
+            connection, call = item
+            answer = self._dispatcher.perform(call, connection.context(call))
+            connection.answer(call, answer)
+
+
+class _Connection:
+    """The socket of one client, its state and the thread that reads it."""
+
+    def __init__(
+        self, server: RpcServer, peer: socket.socket, address: str, send_timeout: float, max_frame: int
+    ) -> None:
+        self._server = server
+        self._socket = peer
+        self._peer = address
+        self._state = ServerConnection(max_frame=max_frame)
+        self._lock = threading.Lock()
+        self._pending = 0
+        self._ended = False
+        self._failed = False
+        self.reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # A timeout of the socket object would hold for reads too.
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", *_timeval(send_timeout)))
+
+    def context(self, call: Call) -> CallContext:
+        return CallContext(
+            user=self._state.user,
+            real_user=self._state.real_user,
+            peer=self._peer,
+            protocol=call.protocol,
+            client_id=call.client_id,
+            call_id=call.call_id,
+            retry_count=call.retry,
+        )
+
+    def answer(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> None:
+        """Send what became of a call; a client that has gone away is no fault."""
+        self._send(self._encode(call, answer))
+        with self._lock:
+            self._pending -= 1
+            self._close_when_done()
+
+    def _encode(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> bytes:
+        if isinstance(answer, tuple):
+            return self._state.fail(call, *answer)
+        try:
+            return self._state.respond(call, answer)
+        except EncodeError as fault:
+            _LOG.error("the answer of %s cannot be encoded: %s", call.method, fault)
+            error = RemoteError(f"the answer of {call.method} cannot be encoded")
+            return self._state.fail(call, error, ErrorCode.SERIALIZING_RESPONSE)
+
+    def stop_reading(self) -> None:
+        _shut(self._socket, socket.SHUT_RD)
+
+    def close(self) -> None:
+        _shut(self._socket)
+
+    def _read(self) -> None:
+        try:
+            while data := self._socket.recv(_RECEIVE_BYTES):
+                for event in self._state.receive(data):
+                    if isinstance(event, Call):
+                        self._take(event)
+                        continue
+                    self._send(event.data)
+                    if isinstance(event, Closing):
+                        _LOG.warning("connection of %s is closed: %s", self._peer, event.reason)
+                        return
+        except OSError as fault:
+            _LOG.debug("connection of %s broke: %s", self._peer, fault)
+        finally:
+            with self._lock:
+                self._ended = True
+                self._close_when_done()
+
+    def _take(self, call: Call) -> None:
+        with self._lock:
+            self._pending += 1
+        if not self._server.enqueue(self, call):
+            with self._lock:
+                self._pending -= 1
+
+    def _close_when_done(self) -> None:
+        """With the lock held: close once nothing is read any more and every call has its answer."""
+        if self._ended and not self._pending:
+            self._failed = True
+            _shut(self._socket)
+            self._socket.close()
+            self._server.forget(self)
+
+    def _send(self, data: bytes) -> None:
+        with self._lock:
+            if self._failed or not data:
+                return
+            try:
+                self._socket.sendall(data)
+            except OSError as fault:
+                # A frame may be out in part, so nothing more may follow on this connection.
+                self._failed = True
+                _shut(self._socket)
+                _LOG.info("%s did not take an answer: %s", self._peer, fault)
+
+
+def _timeval(seconds: float) -> tuple[int, int]:
+    return int(seconds), int(seconds % 1 * 1_000_000)
+
+
+def _shut(peer: socket.socket, how: int = socket.SHUT_RDWR) -> None:
+    """Wake whoever waits on a socket; one that is not connected any more needs no waking."""
+    try:
+        peer.shutdown(how)
+    except OSError as fault:
+        _LOG.debug("a socket was closed already: %s", fault)

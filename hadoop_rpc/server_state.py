@@ -1,0 +1,255 @@
+"""The server's side of one connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.errors import (
+    AccessControlError,
+    RemoteError,
+    RpcProtocolError,
+    RpcServerError,
+    VersionMismatchError,
+)
+from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited, frame
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.sasl import after_client_step
+from hadoop_rpc.wire import (
+    CONTEXT_CALL_ID,
+    FATAL_CALL_ID,
+    IPC_VERSION,
+    MAGIC,
+    PING_CALL_ID,
+    SASL_CALL_ID,
+    AuthProtocol,
+    ErrorCode,
+)
+
+__all__ = ["Call", "Closing", "Reply", "ServerConnection", "ServerState"]
+
+_HEADER_LENGTH = len(MAGIC) + 3
+_HTTP_METHOD = b"GET "
+_HTTP_ANSWER = (
+    b"HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n"
+    b"This is a Hadoop IPC port; an HTTP request was sent to it. Use the HTTP address of this server.\r\n"
+)
+
+
+class ServerState(Enum):
+    """Where a connection stands.
+
+    HEADER → CONTEXT → OPEN → CLOSED, with NEGOTIATING between the first two for clients that begin with SASL.
+    """
+
+    HEADER = "header"
+    NEGOTIATING = "negotiating"
+    CONTEXT = "context"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`data` is to be sent; the connection goes on."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """`data` is to be sent, then the connection closed; `reason` is for the log."""
+
+    data: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to perform: `body` is the request message of `method` in `protocol`."""
+
+    call_id: int
+    client_id: bytes
+    retry: int
+    protocol: str
+    method: str
+    version: int
+    body: bytes
+
+
+_WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
+
+
+class _RefusedError(Exception):
+    """The connection cannot go on; the client is told `error`."""
+
+    def __init__(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.code = code
+        self.call_id = call_id
+
+
+class ServerConnection:
+    """One connection of a client.
+
+    Attributes:
+        user, real_user: who the client says it is, "" before its context came; `real_user` acts as `user`.
+        protocol: full Java name of the protocol the connection was opened for.
+    """
+
+    def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
+        self._frames = FrameBuffer(max_frame)
+        self.state = ServerState.HEADER
+        self.user = ""
+        self.real_user = ""
+        self.protocol = ""
+
+    def receive(self, data: bytes) -> list[Call | Reply | Closing]:
+        """What `data` completes, in order; a `Closing` is the last event of a connection."""
+        self._frames.feed(data)
+        events: list[Call | Reply | Closing] = []
+        try:
+            if self.state is ServerState.HEADER and (refusal := self._read_header()) is not None:
+                return [refusal]
+            while self.state not in _WITHOUT_FRAMES and (body := self._frames.next_frame()) is not None:
+                event = self._understand(body)
+                if event is not None:
+                    events.append(event)
+        except RpcProtocolError as fault:
+            events.append(self._close(RpcServerError(fault.message), ErrorCode.FATAL_DESERIALIZING_REQUEST))
+        except _RefusedError as refused:
+            events.append(self._close(refused.error, refused.code, refused.call_id))
+        return events
+
+    # ---- answers -------------------------------------------------------------------------------------------
+
+    def respond(self, call: Call, response: Message) -> bytes:
+        """The answer to a call that succeeded."""
+        header = self._header(call, pb.RpcResponseHeaderProto.SUCCESS)
+        return frame(delimited(header), delimited(response))
+
+    def fail(self, call: Call, error: RemoteError, code: ErrorCode = ErrorCode.APPLICATION) -> bytes:
+        """The answer to a call that did not."""
+        header = self._header(call, pb.RpcResponseHeaderProto.ERROR)
+        return _failed(header, error, code)
+
+    def _header(self, call: Call, status: pb.RpcResponseHeaderProto.RpcStatusProto) -> pb.RpcResponseHeaderProto:
+        return pb.RpcResponseHeaderProto(
+            callId=call.call_id,
+            status=status,
+            serverIpcVersionNum=IPC_VERSION,
+            clientId=call.client_id,
+            retryCount=call.retry,
+        )
+
+    def _close(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> Closing:
+        self.state = ServerState.CLOSED
+        header = pb.RpcResponseHeaderProto(
+            callId=call_id & 0xFFFFFFFF,
+            status=pb.RpcResponseHeaderProto.FATAL,
+            serverIpcVersionNum=IPC_VERSION,
+        )
+        return Closing(_failed(header, error, code), error.message)
+
+    # ---- what came -----------------------------------------------------------------------------------------
+
+    def _read_header(self) -> Closing | None:
+        if self._frames.peek(len(_HTTP_METHOD)) == _HTTP_METHOD:
+            self.state = ServerState.CLOSED
+            return Closing(_HTTP_ANSWER, "an HTTP request came to the RPC port")
+        begin = self._frames.peek(len(MAGIC))
+        if begin != MAGIC[: len(begin)] and begin != _HTTP_METHOD[: len(begin)]:
+            self.state = ServerState.CLOSED
+            return Closing(b"", f"the connection begins with {begin!r}, expected {MAGIC!r}")
+        header = self._frames.take(_HEADER_LENGTH)
+        if header is None:
+            return None
+        version, auth = header[len(MAGIC)], header[-1]
+        if version != IPC_VERSION:
+            problem = f"Server IPC version {IPC_VERSION} cannot communicate with client version {version}"
+            return self._close(VersionMismatchError(problem), ErrorCode.FATAL_VERSION_MISMATCH)
+        if auth == AuthProtocol.NONE.value:
+            self.state = ServerState.CONTEXT
+        elif auth == AuthProtocol.SASL.value:
+            self.state = ServerState.NEGOTIATING
+        else:
+            return self._close(
+                RpcServerError(f"authentication protocol {auth} is unknown"), ErrorCode.FATAL_INVALID_RPC_HEADER
+            )
+        return None
+
+    def _understand(self, body: bytes) -> Call | Reply | None:
+        reader = DelimitedReader(body)
+        header = reader.read(pb.RpcRequestHeaderProto)
+        if header.rpcOp != pb.RpcRequestHeaderProto.RPC_FINAL_PACKET or not header.HasField("rpcOp"):
+            raise _RefusedError(
+                RpcServerError("the request has no rpcOp, or an unknown one"), ErrorCode.FATAL_INVALID_RPC_HEADER
+            )
+        if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
+            problem = f"rpcKind {header.rpcKind} is not served, only protobuf requests are"
+            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
+        if header.callId >= 0:
+            return self._read_call(header, reader)
+        if header.callId == PING_CALL_ID:
+            return None
+        if header.callId == CONTEXT_CALL_ID:
+            self._read_context(reader)
+            return None
+        if header.callId == SASL_CALL_ID:
+            return self._negotiate(reader)
+        raise _RefusedError(RpcServerError(f"call id {header.callId} is unknown"), ErrorCode.FATAL_INVALID_RPC_HEADER)
+
+    def _negotiate(self, reader: DelimitedReader) -> Reply | None:
+        if self.state is not ServerState.NEGOTIATING:
+            raise _RefusedError(RpcServerError("SASL is over, or was never begun"), ErrorCode.FATAL_INVALID_RPC_HEADER)
+        try:
+            answer = after_client_step(reader.read(pb.RpcSaslProto))
+        except AccessControlError as error:
+            raise _RefusedError(error, ErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
+        self.state = ServerState.CONTEXT
+        if answer is None:
+            return None
+        header = pb.RpcResponseHeaderProto(
+            callId=SASL_CALL_ID & 0xFFFFFFFF,
+            status=pb.RpcResponseHeaderProto.SUCCESS,
+            serverIpcVersionNum=IPC_VERSION,
+        )
+        return Reply(frame(delimited(header), delimited(answer)))
+
+    def _read_context(self, reader: DelimitedReader) -> None:
+        if self.state is not ServerState.CONTEXT:
+            problem = "Connection context already processed" if self.state is ServerState.OPEN else "SASL comes first"
+            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
+        context = reader.read(pb.IpcConnectionContextProto)
+        self.user = context.userInfo.effectiveUser
+        self.real_user = context.userInfo.realUser
+        self.protocol = context.protocol
+        if not self.user:
+            raise _RefusedError(AccessControlError("the connection names no user"), ErrorCode.FATAL_UNAUTHORIZED)
+        self.state = ServerState.OPEN
+
+    def _read_call(self, header: pb.RpcRequestHeaderProto, reader: DelimitedReader) -> Call:
+        if self.state is not ServerState.OPEN:
+            raise _RefusedError(
+                RpcServerError("Connection context not established"), ErrorCode.FATAL_INVALID_RPC_HEADER
+            )
+        request = reader.read(pb.RequestHeaderProto)
+        return Call(
+            call_id=header.callId,
+            client_id=header.clientId,
+            retry=header.retryCount,
+            protocol=request.declaringClassProtocolName,
+            method=request.methodName,
+            version=request.clientProtocolVersion,
+            body=reader.read_bytes(),
+        )
+
+
+def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: ErrorCode) -> bytes:
+    header.exceptionClassName = error.class_name
+    header.errorMsg = error.text
+    header.errorDetail = code.value
+    return frame(delimited(header))

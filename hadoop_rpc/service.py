@@ -1,0 +1,104 @@
+"""What a server offers: protocols by their Java names, and for each method its request message and handler."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.errors import (
+    NoSuchProtocolError,
+    NoSuchRpcMethodError,
+    RemoteError,
+    RpcServerError,
+    VersionMismatchError,
+)
+from hadoop_rpc.server_state import Call
+from hadoop_rpc.wire import ErrorCode
+
+__all__ = ["CallContext", "Dispatcher", "Method", "Service"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Who calls: `user` (for `real_user`, if any) from address `peer`; the ids are for a retry cache."""
+
+    user: str
+    real_user: str
+    peer: str
+    protocol: str
+    client_id: bytes
+    call_id: int
+    retry_count: int
+
+
+Handler = Callable[[Any, CallContext], Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a protocol.
+
+    A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
+    """
+
+    request: type[Message]
+    handler: Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A protocol by its full Java name."""
+
+    protocol: str
+    methods: Mapping[str, Method]
+    version: int = 1
+
+
+class Dispatcher:
+    """Finds the handler of a call and performs it."""
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        self._services = {service.protocol: service for service in services}
+
+    def perform(self, call: Call, context: CallContext) -> Message | tuple[RemoteError, ErrorCode]:
+        """The response message, or why there is none."""
+        found = self._find(call)
+        if not isinstance(found, Method):
+            return found
+        request = found.request()
+        try:
+            request.ParseFromString(call.body)
+        except DecodeError as fault:
+            problem = f"the request of {call.method} cannot be read: {fault}"
+            return RpcServerError(problem), ErrorCode.RPC_SERVER
+        try:
+            return found.handler(request, context)
+        except RemoteError as error:
+            return error, ErrorCode.APPLICATION
+        except HdfsError as error:
+            _LOG.warning("%s of %s failed: %s", call.method, context.user, error)
+            return RemoteError(error.message), ErrorCode.APPLICATION
+        except Exception as error:
+            _LOG.exception("%s of %s failed in an unexpected way", call.method, context.user)
+            text = f"the call failed for a reason of this server's own, its log says more ({type(error).__name__})"
+            return RemoteError(text), ErrorCode.APPLICATION
+
+    def _find(self, call: Call) -> Method | tuple[RemoteError, ErrorCode]:
+        service = self._services.get(call.protocol)
+        if service is None:
+            return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), ErrorCode.NO_SUCH_PROTOCOL
+        if service.version != call.version:
+            problem = f"{call.protocol} is served in version {service.version}, the client speaks {call.version}"
+            return VersionMismatchError(problem), ErrorCode.RPC_VERSION_MISMATCH
+        method = service.methods.get(call.method)
+        if method is None:
+            problem = f"Unknown method {call.method} called on {call.protocol} protocol."
+            return NoSuchRpcMethodError(problem), ErrorCode.NO_SUCH_METHOD
+        return method

@@ -1,0 +1,212 @@
+"""NamenodeProtocol, HAServiceProtocol and JournalProtocol: every value comes across as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RemoteError, RpcError, StandbyError, remote_error
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState, ServiceStatus, ha_service
+from hadoop_rpc.journal_protocol import FenceResult, JournalClient, JournalInfo, journal_service
+from hadoop_rpc.namenode_messages import (
+    manifest_message,
+    manifest_of,
+    namespace_info_of,
+    namespace_message,
+    registration_message,
+    registration_of,
+    signature_message,
+    signature_of,
+)
+from hadoop_rpc.namenode_protocol import (
+    CheckpointCommand,
+    CheckpointSignature,
+    EditLogManifest,
+    ErrorCode,
+    NamenodeClient,
+    NamenodeRegistration,
+    NamenodeRole,
+    NamespaceInfo,
+    RemoteEditLog,
+    namenode_service,
+)
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext
+
+ints = st.integers(-(1 << 31), (1 << 31) - 1)
+longs = st.integers(-(1 << 63), (1 << 63) - 1)
+names = st.text(max_size=30)
+
+
+def infos(*, pool: bool) -> st.SearchStrategy[StorageInfo]:
+    blocks = names if pool else st.just("")
+    return st.builds(
+        StorageInfo, layout_version=ints, namespace_id=ints, c_time=longs, cluster_id=names, blockpool_id=blocks
+    )
+
+
+signatures = st.builds(CheckpointSignature, infos(pool=True), longs, longs)
+registrations = st.builds(NamenodeRegistration, names, names, infos(pool=False), st.sampled_from(NamenodeRole))
+manifests = st.builds(
+    EditLogManifest,
+    st.lists(st.builds(RemoteEditLog, longs, longs, st.booleans()), max_size=5).map(tuple),
+    st.none() | longs,
+)
+namespaces = st.builds(
+    NamespaceInfo, infos(pool=True), names, names, st.sampled_from(["", "ACTIVE", "STANDBY", "OBSERVER"])
+)
+
+
+@given(signatures, registrations, manifests, namespaces)
+def test_values_are_the_same_after_a_trip(
+    signature: CheckpointSignature, registration: NamenodeRegistration, manifest: EditLogManifest, info: NamespaceInfo
+) -> None:
+    assert signature_of(_sent(signature_message(signature))) == signature
+    assert registration_of(_sent(registration_message(registration))) == registration
+    assert manifest_of(_sent(manifest_message(manifest))) == manifest
+    assert namespace_info_of(_sent(namespace_message(info))) == info
+
+
+def _sent(message: Any) -> Any:
+    return type(message).FromString(message.SerializeToString())
+
+
+INFO = StorageInfo(-63, 7, 0, "CID-x", "BP-1-127.0.0.1-1")
+OWN = NamenodeRegistration("nn:8020", "nn:9870", StorageInfo(-63, 7, 0, "CID-x"), NamenodeRole.NAMENODE)
+BACKUP = NamenodeRegistration("bn:50100", "bn:50105", StorageInfo(-63, 7, 0, "CID-x"), NamenodeRole.BACKUP)
+SIGNATURE = CheckpointSignature(INFO, 10, 21)
+
+
+@dataclass
+class FakeNode:
+    """Answers with fixed values and keeps what it was told."""
+
+    told: list[Any] = field(default_factory=list)
+    command: CheckpointCommand | None = None
+
+    def transaction_id(self, caller: CallContext) -> int:
+        return 20
+
+    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
+        return -12345
+
+    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature:
+        if caller.user != "hdfs":
+            raise StandbyError(f"not for {caller.user}")
+        return SIGNATURE
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        return NamespaceInfo(INFO, "build", "3.4.1", "ACTIVE")
+
+    def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
+        return EditLogManifest((RemoteEditLog(since, 20),), 20)
+
+    def is_upgrade_finalized(self, caller: CallContext) -> bool:
+        return True
+
+    def is_rolling_upgrade(self, caller: CallContext) -> bool:
+        return False
+
+    def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
+        self.told.append(registration)
+        return OWN
+
+    def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
+        self.told.append(registration)
+        return self.command
+
+    def end_checkpoint(
+        self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext
+    ) -> None:
+        self.told.append((registration, signature))
+
+    def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None:
+        self.told.append((registration, code, text))
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        return ServiceStatus(HAState.STANDBY, False, "edits are missing")
+
+    def monitor_health(self, caller: CallContext) -> None:
+        raise RemoteError("no disk", class_name="org.apache.hadoop.ha.HealthCheckFailedException")
+
+    def journal(
+        self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
+    ) -> None:
+        self.told.append((info, epoch, first_txid, count, records))
+
+    def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
+        self.told.append((info, epoch, txid))
+
+    def fence(self, info: JournalInfo, epoch: int, fencer: str, caller: CallContext) -> FenceResult:
+        return FenceResult(epoch - 1, 20, True)
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def server(node: FakeNode) -> Iterator[RpcServer]:
+    with RpcServer([namenode_service(node), ha_service(node), journal_service(node)], "127.0.0.1", 0) as running:
+        yield running
+
+
+def test_a_namenode(server: RpcServer, node: FakeNode) -> None:
+    with NamenodeClient(*server.address, user="hdfs") as namenode:
+        assert namenode.transaction_id() == 20
+        assert namenode.most_recent_checkpoint_txid() == -12345
+        assert namenode.roll_edit_log() == SIGNATURE
+        assert namenode.version_request() == NamespaceInfo(INFO, "build", "3.4.1", "ACTIVE")
+        assert namenode.edit_log_manifest(11) == EditLogManifest((RemoteEditLog(11, 20),), 20)
+        assert namenode.is_upgrade_finalized()
+        assert not namenode.is_rolling_upgrade()
+        assert namenode.register(BACKUP) == OWN
+        assert namenode.start_checkpoint(BACKUP) is None
+        node.command = CheckpointCommand(SIGNATURE, True)
+        assert namenode.start_checkpoint(BACKUP) == node.command
+        namenode.end_checkpoint(BACKUP, SIGNATURE)
+        namenode.error_report(BACKUP, ErrorCode.FATAL, "stopping")
+    assert node.told == [BACKUP, BACKUP, BACKUP, (BACKUP, SIGNATURE), (BACKUP, 1, "stopping")]
+
+
+def test_a_namenode_that_is_not_active(server: RpcServer) -> None:
+    with NamenodeClient(*server.address, user="guest") as namenode, pytest.raises(StandbyError, match="not for guest"):
+        namenode.roll_edit_log()
+
+
+def test_the_state_of_a_pair(server: RpcServer) -> None:
+    with HAServiceClient(*server.address, user="hdfs") as namenode:
+        assert namenode.service_status() == ServiceStatus(HAState.STANDBY, False, "edits are missing")
+        with pytest.raises(RemoteError, match="no disk") as caught:
+            namenode.monitor_health()
+    assert caught.value.class_name == "org.apache.hadoop.ha.HealthCheckFailedException"
+
+
+def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:
+    info = JournalInfo.of(INFO)
+    with JournalClient(*server.address, user="hdfs") as backup:
+        backup.start_log_segment(info, 3, 21)
+        backup.journal(info, 3, 21, 2, b"\x00records")
+    assert node.told == [(info, 3, 21), (info, 3, 21, 2, b"\x00records")]
+
+
+def test_every_registered_exception_comes_back_as_its_class() -> None:
+    found = set()
+    kinds = [RemoteError]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        error = remote_error(kind.java_class, f"{kind.java_class}: said\n\tat org.apache.Foo.bar(Foo.java:1)")
+        assert error.class_name == kind.java_class
+        assert error.text == "said"
+        assert error.hint
+        found.add(kind.java_class)
+    assert {"java.io.FileNotFoundException", "org.apache.hadoop.ipc.StandbyException"} < found
+    assert isinstance(remote_error("org.example.Unheard", ""), RpcError)

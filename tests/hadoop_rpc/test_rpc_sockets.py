@@ -1,0 +1,322 @@
+"""The threaded client and server on loopback: many calls, cut connections, silent peers, stops."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.errors import (
+    NoSuchProtocolError,
+    NoSuchRpcMethodError,
+    RemoteError,
+    RetriableError,
+    RpcConnectionError,
+    RpcError,
+    RpcProtocolError,
+    RpcTimeoutError,
+    SafeModeError,
+    VersionMismatchError,
+)
+from hadoop_rpc.framing import FrameBuffer
+from hadoop_rpc.proto import ha_service_pb2 as ha
+from hadoop_rpc.retry import NO_RETRY, RetryPolicy
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext, Method, Service
+
+PROTOCOL = "org.example.Echo"
+WAIT = 30.0
+
+Handler = Callable[[ha.GetServiceStatusResponseProto, CallContext], ha.GetServiceStatusResponseProto]
+
+
+def text(value: str) -> ha.GetServiceStatusResponseProto:
+    """A message that carries a text."""
+    return ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason=value)
+
+
+@contextmanager
+def serving(handlers: int = 4, **methods: Handler) -> Iterator[RpcServer]:
+    echo = Service(
+        PROTOCOL, {name: Method(ha.GetServiceStatusResponseProto, handler) for name, handler in methods.items()}
+    )
+    with RpcServer([echo], "127.0.0.1", 0, handlers=handlers) as server:
+        yield server
+
+
+def client(server: RpcServer, **options: object) -> RpcClient:
+    return RpcClient(*server.address, PROTOCOL, user="alice", **{"timeout": WAIT, "retry": NO_RETRY, **options})  # type: ignore[arg-type]
+
+
+def say(rpc: RpcClient, method: str, value: str = "", *, idempotent: bool = True) -> str:
+    answer = rpc.call(method, text(value), ha.GetServiceStatusResponseProto, idempotent=idempotent)
+    return answer.notReadyReason
+
+
+@contextmanager
+def scripted(*scripts: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
+    """A server that treats its n-th connection as the n-th script says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for script in scripts:
+                peer, _ = listener.accept()
+                with peer:
+                    script(peer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()
+    thread.join(WAIT)
+    assert not thread.is_alive()
+
+
+def read_frames(peer: socket.socket, count: int) -> None:
+    """Take the connection's header and `count` frames."""
+    frames = FrameBuffer()
+    while frames.take(7) is None:
+        frames.feed(peer.recv(1))
+    for _ in range(count):
+        while frames.next_frame() is None:
+            data = peer.recv(4096)
+            assert data
+            frames.feed(data)
+
+
+# ---- calls ----
+
+
+def test_many_threads_share_one_connection() -> None:
+    seen: set[tuple[str, int]] = set()
+
+    def echo(request: ha.GetServiceStatusResponseProto, caller: CallContext) -> ha.GetServiceStatusResponseProto:
+        seen.add((caller.user, caller.call_id))
+        return text(request.notReadyReason[::-1])
+
+    with serving(echo=echo) as server, client(server) as rpc, ThreadPoolExecutor(16) as pool:
+        words = [f"word {number} {'x' * (number * 37 % 5000)}" for number in range(400)]
+        assert list(pool.map(lambda word: say(rpc, "echo", word), words)) == [word[::-1] for word in words]
+        assert len(seen) == len(words)
+        assert {user for user, _ in seen} == {"alice"}
+
+
+def test_answers_come_as_calls_end() -> None:
+    release = threading.Event()
+
+    def slow(_: object, caller: CallContext) -> ha.GetServiceStatusResponseProto:
+        assert release.wait(WAIT)
+        return text("slow")
+
+    with (
+        serving(slow=slow, quick=lambda _, __: text("quick")) as server,
+        client(server) as rpc,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        first = pool.submit(say, rpc, "slow")
+        assert say(rpc, "quick") == "quick"
+        assert not first.done()
+        release.set()
+        assert first.result(WAIT) == "slow"
+
+
+def raising(error: Exception) -> Handler:
+    def handler(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (SafeModeError("Log not rolled. Name node is in safe mode."), SafeModeError, "Log not rolled"),
+        (RemoteError("odd", class_name="org.example.OddException"), RemoteError, "odd"),
+        (HdfsError("the disk is full"), RemoteError, "the disk is full"),
+        (ZeroDivisionError("secret detail"), RemoteError, "ZeroDivisionError"),
+    ],
+)
+def test_faults_of_a_handler_reach_the_caller(error: Exception, kind: type[RemoteError], said: str) -> None:
+    with serving(fail=raising(error), ok=lambda _, __: text("ok")) as server, client(server) as rpc:
+        with pytest.raises(kind, match=said) as caught:
+            say(rpc, "fail")
+        assert "secret" not in str(caught.value)
+        assert say(rpc, "ok") == "ok"
+
+
+def test_what_is_not_served() -> None:
+    with serving(ok=lambda _, __: text("ok")) as server:
+        with client(server) as rpc, pytest.raises(NoSuchRpcMethodError, match="other"):
+            say(rpc, "other")
+        with RpcClient(*server.address, "org.example.Other", user="a") as rpc, pytest.raises(NoSuchProtocolError):
+            say(rpc, "ok")
+
+
+def test_an_answer_that_is_not_complete_is_a_fault_of_the_server() -> None:
+    with (
+        serving(bad=lambda _, __: ha.GetServiceStatusResponseProto()) as server,
+        client(server) as rpc,
+        pytest.raises(RemoteError, match="cannot be encoded"),
+    ):
+        say(rpc, "bad")
+
+
+def test_a_retriable_error_is_tried_again() -> None:
+    attempts: list[tuple[int, int]] = []
+    pauses: list[float] = []
+
+    def busy(_: object, caller: CallContext) -> ha.GetServiceStatusResponseProto:
+        attempts.append((caller.call_id, caller.retry_count))
+        if len(attempts) < 3:
+            raise RetriableError("starting")
+        return text("up")
+
+    policy = RetryPolicy(attempts=3, delay=0.5)
+    with serving(busy=busy) as server, client(server, retry=policy, sleep=pauses.append) as rpc:
+        assert say(rpc, "busy", idempotent=False) == "up"
+    assert attempts == [(0, 0), (0, 1), (0, 2)]
+    assert pauses == [0.5, 1.0]
+
+
+# ---- connections ----
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with (
+        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+        pytest.raises(RpcConnectionError, match="refused"),
+    ):
+        say(rpc, "ok")
+
+
+def test_a_server_that_was_started_again_is_called_again() -> None:
+    with serving(ok=lambda _, __: text("one")) as server:
+        address = server.address
+        rpc = client(server)
+        assert say(rpc, "ok") == "one"
+    with pytest.raises(RpcConnectionError):
+        say(rpc, "ok")
+    echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))})
+    with RpcServer([echo], *address), rpc:
+        assert say(rpc, "ok") == "two"
+
+
+def cut(peer: socket.socket) -> None:
+    read_frames(peer, 2)
+
+
+def test_a_cut_connection_is_tried_again_if_the_call_allows_it() -> None:
+    pauses: list[float] = []
+    with (
+        scripted(cut, cut) as address,
+        RpcClient(*address, PROTOCOL, user="a", retry=RetryPolicy(attempts=2), sleep=pauses.append) as rpc,
+        pytest.raises(RpcConnectionError, match="closed the connection"),
+    ):
+        say(rpc, "ok")
+    assert len(pauses) == 1
+    with (
+        scripted(cut) as address,
+        RpcClient(*address, PROTOCOL, user="a", sleep=pauses.append) as rpc,
+        pytest.raises(RpcConnectionError) as caught,
+    ):
+        say(rpc, "ok", idempotent=False)
+    assert caught.value.sent
+    assert len(pauses) == 1
+
+
+def test_a_silent_server_is_given_up_and_pinged() -> None:
+    pinged = threading.Event()
+
+    def silent(peer: socket.socket) -> None:
+        read_frames(peer, 3)
+        pinged.set()
+        while peer.recv(100):
+            pass
+
+    with scripted(silent) as address:
+        options = {"timeout": 1.5, "ping_interval": 0.1}
+        with RpcClient(*address, PROTOCOL, user="a", **options) as rpc, pytest.raises(RpcTimeoutError):  # type: ignore[arg-type]
+            say(rpc, "ok")
+    assert pinged.is_set()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError),
+        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError),
+        (b"\x00\x00\x00\x08\x07", RpcConnectionError),
+    ],
+)
+def test_a_server_of_something_else(answer: bytes, kind: type[RpcError]) -> None:
+    def talk(peer: socket.socket) -> None:
+        read_frames(peer, 2)
+        peer.sendall(answer)
+
+    with (
+        scripted(talk) as address,
+        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+        pytest.raises(kind),
+    ):
+        say(rpc, "ok")
+
+
+def test_closing_a_client_ends_its_calls() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("late")
+
+    with serving(slow=slow) as server, ThreadPoolExecutor(1) as pool:
+        rpc = client(server)
+        call = pool.submit(say, rpc, "slow")
+        assert entered.wait(WAIT)
+        rpc.close()
+        with pytest.raises(RpcConnectionError, match="closed here"):
+            call.result(WAIT)
+        release.set()
+        with pytest.raises(RpcConnectionError, match="is closed"):
+            say(rpc, "slow")
+
+
+def test_a_stop_lets_running_calls_end() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("done")
+
+    with serving(slow=slow) as server, ThreadPoolExecutor(2) as pool, client(server) as rpc:
+        call = pool.submit(say, rpc, "slow")
+        assert entered.wait(WAIT)
+        stop = pool.submit(server.stop)
+        release.set()
+        assert call.result(WAIT) == "done"
+        stop.result(WAIT)
+        with pytest.raises(RpcConnectionError):
+            say(rpc, "slow")
+
+
+def test_a_port_that_is_taken() -> None:
+    with serving() as server, pytest.raises(RpcError, match="cannot listen"):
+        RpcServer([], *server.address).start()
+
+
+def test_a_version_that_is_not_served() -> None:
+    echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))}, version=2)
+    with (
+        RpcServer([echo], "127.0.0.1", 0) as server,
+        client(server) as rpc,
+        pytest.raises(VersionMismatchError, match="version 2"),
+    ):
+        say(rpc, "ok")
