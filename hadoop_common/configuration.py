@@ -90,6 +90,11 @@ class Configuration:
         found = self._properties.get(current_name(key))
         return "(default)" if found is None else found.source
 
+    def written_name(self, key: str) -> str:
+        """The name by which the file sets `key`, which may be a deprecated one; `key` itself where no file does."""
+        found = self._properties.get(current_name(key))
+        return key if found is None else found.name
+
     @overload
     def get(self, key: str) -> str | None: ...
     @overload

@@ -19,6 +19,7 @@ DEPRECATED_KEYS: Mapping[str, str] = MappingProxyType(
         "dfs.name.dir": "dfs.namenode.name.dir",
         "dfs.name.dir.restore": "dfs.namenode.name.dir.restore",
         "dfs.name.edits.dir": "dfs.namenode.edits.dir",
+        "dfs.replication.min": "dfs.namenode.replication.min",
         "dfs.secondary.http.address": "dfs.namenode.secondary.http-address",
         "dfs.secondary.https.address": "dfs.namenode.secondary.https-address",
         "fs.checkpoint.dir": "dfs.namenode.checkpoint.dir",

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from datetime import UTC, datetime
+from typing import Any
 
 __all__ = ["JsonFormatter"]
 
+_OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_MAX_DEPTH = 8
+
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as `{"time", "level", "logger", "thread", "message"}` and `exception` where there is one."""
+    """Formats a record as `{"time", "level", "logger", "thread", "message"}` and `exception` where there is one.
+
+    What the caller gave as `extra={"txid": 7, "phase": "save", ...}` follows under its own names: JSON values as
+    they are, others as text. A name that is taken gets an underscore at its end.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -22,4 +31,22 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        for name, value in vars(record).items():
+            if name not in _OF_EVERY_RECORD:
+                fields[f"{name}_" if name in fields else name] = _plain(value)
         return json.dumps(fields, ensure_ascii=False)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """`value` as JSON has it; what is none of it, or lies too deep, as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth < _MAX_DEPTH and isinstance(value, dict):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if depth < _MAX_DEPTH and isinstance(value, (list, tuple)):
+        return [_plain(item, depth + 1) for item in value]
+    return str(value)

@@ -29,7 +29,7 @@ MD5_SUFFIX = ".md5"
 
 # Hadoop reads any number of digits and writes 19, which hold every 63-bit txid
 _IMAGE = re.compile(r"fsimage_(rollback_)?([0-9]{1,19})")
-_CHECKPOINT = re.compile(r"fsimage\.ckpt_([0-9]{1,19})")
+_CHECKPOINT = re.compile(r"fsimage\.ckpt_(?:rollback_)?([0-9]{1,19})")
 _FINALIZED = re.compile(r"edits_([0-9]{1,19})-([0-9]{1,19})")
 _INPROGRESS = re.compile(r"edits_inprogress_([0-9]{1,19})")
 _TEMPORARY = re.compile(r"edits_tmp_([0-9]{1,19})-([0-9]{1,19})_[0-9]{1,19}")
@@ -60,9 +60,12 @@ def image_name(txid: int, rollback: bool = False) -> str:
     return f"fsimage_{'rollback_' if rollback else ''}{_digits(txid)}"
 
 
-def checkpoint_name(txid: int) -> str:
-    """`fsimage.ckpt_%019d`, the name of an image that is being written."""
-    return f"fsimage.ckpt_{_digits(txid)}"
+def checkpoint_name(txid: int, rollback: bool = False) -> str:
+    """`fsimage.ckpt_%019d`, the name of an image that is being written; `fsimage.ckpt_rollback_%019d` is ours.
+
+    Hadoop has one name for both kinds, so that two images at one txid could not be written beside each other.
+    """
+    return f"fsimage.ckpt_{'rollback_' if rollback else ''}{_digits(txid)}"
 
 
 def md5_name(name: str) -> str:
@@ -92,7 +95,7 @@ def parse_image(name: str) -> ImageName | None:
 
 
 def parse_checkpoint(name: str) -> int | None:
-    """Txid of an unfinished image `fsimage.ckpt_TXID`; None for any other file."""
+    """Txid of an unfinished image `fsimage.ckpt_[rollback_]TXID`; None for any other file."""
     match = _CHECKPOINT.fullmatch(name)
     return None if match is None else int(match[1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from flask import Blueprint, Flask, Response
 from werkzeug.exceptions import HTTPException
@@ -13,10 +14,17 @@ __all__ = ["create_application", "sentence_response"]
 
 _LOG = logging.getLogger(__name__)
 
+_MAX_REASON = 250
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
+
 
 def sentence_response(status: int, sentence: str) -> Response:
-    """An answer whose body is `sentence` and a newline, as plain text."""
-    return Response(sentence + "\n", status=status, content_type="text/plain; charset=utf-8")
+    """An answer whose body is `sentence` and a newline, as plain text.
+
+    A refusal has the sentence in its status line too, for that is all that Hadoop's clients log of it.
+    """
+    line: int | str = status if status < 400 else f"{int(status)} {_reason(sentence)}"
+    return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
 
 
 def create_application(*blueprints: Blueprint) -> Flask:
@@ -44,3 +52,8 @@ def create_application(*blueprints: Blueprint) -> Flask:
         return sentence_response(500, "the request failed for a reason of this server's own, its log says more")
 
     return application
+
+
+def _reason(sentence: str) -> str:
+    text = " ".join(_UNPRINTABLE.sub(" ", sentence.encode("ascii", "replace").decode("ascii")).split())
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."

@@ -132,10 +132,10 @@ class FileReceiver:
 
 
 class ImageReceiver(FileReceiver):
-    """Receives an fsimage as `fsimage.ckpt_TXID`; it is named when it reads as an image of that txid."""
+    """Receives an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is named when it reads as an image of that txid."""
 
     def __init__(self, directories: Sequence[Path], txid: int, *, rollback: bool = False) -> None:
-        super().__init__(directories, checkpoint_name(txid), image_name(txid, rollback))
+        super().__init__(directories, checkpoint_name(txid, rollback), image_name(txid, rollback))
         self._txid = txid
 
     def _check(self, path: Path) -> None:

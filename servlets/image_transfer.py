@@ -1,4 +1,4 @@
-"""GET and PUT /imagetransfer: images and segments out, checkpoints in (ImageServlet)."""
+"""GET and PUT /imagetransfer, and the older /getimage: images and segments out, checkpoints in (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -6,85 +6,38 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import image_name
-from hadoop_common.storage_info import StorageInfo
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
-from servlets.errors import (
-    AlreadyHaveImageError,
-    ImageRejectedError,
-    NotActiveError,
-    NotFoundError,
-    ServletError,
-    StorageMismatchError,
-)
+from servlets.call_back import CallBackUpload
+from servlets.errors import ImageRejectedError, NotFoundError, ServletError
+from servlets.image_admission import ImageAdmission
 from servlets.image_receiver import ImageReceiver
+from servlets.image_store import DEFAULT_CHUNK_SIZE, ImageFetcher, ImageStore, TransferOptions
 from servlets.parameters import (
     DIGEST_HEADER,
     NAME_HEADER,
     GetEditRequest,
     GetImageRequest,
-    ImageKind,
     PutImageRequest,
     parse_digest,
     parse_get,
     parse_put,
 )
 from servlets.reservations import UploadReservations
-from servlets.throttle import UNLIMITED, Throttle
+from servlets.throttle import Throttle
+from servlets.transfer_counter import TransferCounter
 
 __all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "TransferOptions", "image_transfer_blueprint"]
 
 _LOG = logging.getLogger(__name__)
-
-DEFAULT_CHUNK_SIZE = 65536
-
-
-class ImageStore(Protocol):
-    """What the servlet asks of the process it runs in; methods are called from many threads."""
-
-    def storage_info(self) -> StorageInfo:
-        """The namespace this process holds; an HdfsError says why there is none yet."""
-
-    def find_image(self, txid: int) -> Path | None:
-        """`fsimage_TXID` or `fsimage_rollback_TXID`."""
-
-    def latest_image(self) -> Path | None:
-        """The newest `fsimage_TXID`."""
-
-    def find_segment(self, first: int, last: int) -> Path | None:
-        """The finalized segment with exactly these txids."""
-
-    def image_directories(self) -> list[Path]:
-        """The directories that hold images themselves (`.../current`)."""
-
-    def is_active(self) -> bool:
-        """Whether checkpoints may be uploaded here."""
-
-    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """A sentence why a checkpoint is not wanted now (too recent, ...), None when it is."""
-
-    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        """An upload of `size` bytes is in place in every directory that took it, under its final name."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransferOptions:
-    """Limits of the servlet: bytes a second over all transfers of one direction (0 = off), bytes a read."""
-
-    require_digest: bool = True
-    bandwidth: int = UNLIMITED
-    bootstrap_bandwidth: int = UNLIMITED
-    chunk_size: int = DEFAULT_CHUNK_SIZE
 
 
 def image_transfer_blueprint(
@@ -92,57 +45,65 @@ def image_transfer_blueprint(
     *,
     options: TransferOptions | None = None,
     reservations: UploadReservations | None = None,
+    fetch: ImageFetcher | None = None,
+    counter: TransferCounter | None = None,
 ) -> Blueprint:
-    """The blueprint of /imagetransfer on `store`; pass `reservations` to see what is being uploaded."""
-    servlet = _ImageServlet(store, options or TransferOptions(), reservations or UploadReservations())
+    """The blueprint of /imagetransfer and /getimage on `store`.
+
+    Pass `reservations` to see what is being uploaded, `counter` to count the bytes of both directions, and
+    `fetch` to take the legacy uploads by `putimage=1`, which are refused without it.
+    """
+    options = options or TransferOptions()
+    counter = counter or TransferCounter()
+    admission = ImageAdmission(store, reservations or UploadReservations())
+    receiving = Throttle(options.bandwidth, count=counter.add_received)
+    servlet = _ImageServlet(store, options, admission, receiving, counter)
+    call_back = CallBackUpload(store, admission, fetch, require_digest=options.require_digest, receiving=receiving)
+
+    def get_image() -> Response:
+        return call_back.answer() if "putimage" in request.args else servlet.get()
+
     blueprint = Blueprint("image_transfer", __name__)
     blueprint.add_url_rule("/imagetransfer", "get", servlet.get, methods=["GET"])
     blueprint.add_url_rule("/imagetransfer", "put", servlet.put, methods=["PUT"])
+    blueprint.add_url_rule("/getimage", "getimage", get_image, methods=["GET"])
     blueprint.register_error_handler(Exception, _answer_fault)
     return blueprint
 
 
 class _ImageServlet:
-    def __init__(self, store: ImageStore, options: TransferOptions, reservations: UploadReservations) -> None:
+    def __init__(
+        self,
+        store: ImageStore,
+        options: TransferOptions,
+        admission: ImageAdmission,
+        receiving: Throttle,
+        counter: TransferCounter,
+    ) -> None:
         self._store = store
         self._options = options
-        self._reservations = reservations
-        self._sending = Throttle(options.bandwidth)
-        self._bootstrapping = Throttle(options.bootstrap_bandwidth)
-        self._receiving = Throttle(options.bandwidth)
+        self._admission = admission
+        self._sending = Throttle(options.bandwidth, count=counter.add_sent)
+        self._bootstrapping = Throttle(options.bootstrap_bandwidth, count=counter.add_sent)
+        self._receiving = receiving
 
     def get(self) -> Response:
+        self._admission.namespace()
         asked = parse_get(request.args)
         if asked.storage_info is not None:
-            self._check_storage(asked.storage_info)
+            self._admission.check_storage(asked.storage_info)
         path = self._find(asked)
         bootstrap = isinstance(asked, GetImageRequest) and asked.bootstrap
         return self._send(path, self._bootstrapping if bootstrap else self._sending)
 
     def put(self) -> Response:
+        self._admission.namespace()
         offered = parse_put(request.args)
-        self._check_storage(offered.storage_info)
-        if not self._store.is_active():
-            raise NotActiveError(
-                f"this NameNode is not active, expected the active one for txid {offered.txid}",
-                hint="Upload to the active NameNode.",
-            )
-        with self._reservations.reserve(offered.txid):
-            self._check_wanted(offered)
+        self._admission.check_storage(offered.storage_info)
+        with self._admission.admitted(offered.txid, offered.kind):
             digest = parse_digest(request.headers.get(DIGEST_HEADER))
             self._check_announced(offered, digest)
             return self._receive(offered, digest)
-
-    def _check_storage(self, theirs: str) -> None:
-        try:
-            ours = self._store.storage_info().colon_string()
-        except HdfsError as fault:
-            raise StorageMismatchError(f"this side holds no namespace yet: {fault}") from fault
-        if theirs != ours:
-            raise StorageMismatchError(
-                f"storageInfo is {theirs[:200]!a}, this side holds {ours}",
-                hint="Configure both sides for one cluster; after an upgrade start the checkpointer afresh.",
-            )
 
     def _find(self, asked: GetImageRequest | GetEditRequest) -> Path:
         if isinstance(asked, GetEditRequest):
@@ -179,17 +140,6 @@ class _ImageServlet:
             answer.headers[DIGEST_HEADER] = digest
         return answer
 
-    def _check_wanted(self, offered: PutImageRequest) -> None:
-        reason = self._store.checkpoint_rejection(offered.txid, offered.kind)
-        if reason is not None:
-            raise AlreadyHaveImageError(reason)
-        name = image_name(offered.txid, offered.kind.rollback)
-        if any((directory / name).exists() for directory in self._store.image_directories()):
-            raise AlreadyHaveImageError(
-                f"{name} is stored here already, expected an image of another txid",
-                hint="Nothing needs to be done, the image need not be uploaded again.",
-            )
-
     def _check_announced(self, offered: PutImageRequest, digest: str | None) -> None:
         if digest is None and self._options.require_digest:
             raise ImageRejectedError(
@@ -206,12 +156,8 @@ class _ImageServlet:
         with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback) as receiver:
             self._read_body(offered, receiver)
             image = receiver.commit(size=offered.size, md5=digest)
-        for fault in image.failures:
-            _LOG.error("%s at txid %d was not stored everywhere: %s", offered.kind, offered.txid, fault)
-        self._store.image_received(offered.txid, offered.kind, image.md5, image.size)
-        seconds = time.monotonic() - began
-        _LOG.info("received %s, %d bytes in %.1f s, md5 %s", image.paths[0].name, image.size, seconds, image.md5)
-        return sentence_response(200, f"stored {image.paths[0].name}, {image.size} bytes, MD5 {image.md5}")
+        said = self._admission.received(offered.txid, offered.kind, image, time.monotonic() - began)
+        return sentence_response(200, said)
 
     def _read_body(self, offered: PutImageRequest, receiver: ImageReceiver) -> None:
         while chunk := self._read_chunk(offered, receiver.size):
@@ -252,12 +198,16 @@ def _chunks(file: BinaryIO, path: Path, size: int, chunk_size: int, throttle: Th
 def _answer_fault(fault: Exception) -> Response:
     """What Hadoop's servlet does: any fault that is no refusal is 410."""
     if isinstance(fault, ServletError):
-        _LOG.warning("%s %s is refused: %s", request.method, request.path, fault)
+        _LOG.warning("%s %s is refused: %s", request.method, request.path, fault, extra=_who(fault.status))
         return sentence_response(fault.status, str(fault))
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
     if isinstance(fault, (HdfsError, OSError)):
-        _LOG.error("%s %s failed: %s", request.method, request.path, fault)
+        _LOG.error("%s %s failed: %s", request.method, request.path, fault, extra=_who(410))
         return sentence_response(410, f"the transfer failed: {fault}")
     _LOG.error("%s %s failed in an unexpected way", request.method, request.path, exc_info=fault)
     return sentence_response(410, "the transfer failed for a reason of this server's own, its log says more")
+
+
+def _who(status: int) -> dict[str, object]:
+    return {"peer": request.remote_addr, "status": int(status)}

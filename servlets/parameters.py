@@ -1,4 +1,4 @@
-"""Query parameters and headers of /imagetransfer, read once into typed requests (ImageServlet)."""
+"""Query parameters and headers of image transfer, read once into typed requests (ImageServlet, GetImageServlet)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ __all__ = [
     "DIGEST_HEADER",
     "LATEST",
     "NAME_HEADER",
+    "CallBackRequest",
     "GetEditRequest",
     "GetImageRequest",
     "ImageKind",
     "PutImageRequest",
+    "parse_call_back",
     "parse_digest",
     "parse_get",
     "parse_put",
@@ -28,6 +30,8 @@ LATEST = "latest"
 
 _GETTERS = ("getimage", "getedit")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+# a DNS name, an IPv4 address or an IPv6 address without brackets or zone; nothing that could become part of a URL
+_MACHINE = re.compile(r"(?=.{1,253}$)([A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)")
 _DIGEST = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_TXID = (1 << 63) - 1
 
@@ -62,6 +66,16 @@ class GetEditRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CallBackRequest:
+    """`putimage=1` of Hadoop 2.0 to 2.3: fetch the image at `txid` from `machine` (None: who asks) and `port`."""
+
+    txid: int
+    machine: str | None
+    port: int
+    storage_info: str
+
+
+@dataclass(frozen=True, slots=True)
 class PutImageRequest:
     """An upload: `size` is the image's length in bytes (`File-Length`)."""
 
@@ -75,13 +89,15 @@ def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
     """Read the query of a GET.
 
     Raises:
-        BadRequestParametersError: not exactly one of getimage and getedit, or a txid is missing or malformed.
+        BadRequestParametersError: not exactly one of getimage and getedit, a txid is missing or malformed, or
+            imageFile is neither kind.
     """
     asked = [name for name in _GETTERS if name in args]
     if len(asked) != 1:
         found = " and ".join(asked) or "neither"
         raise BadRequestParametersError(f"the query must hold one of getimage and getedit, it holds {found}")
     storage_info = args.get("storageInfo")
+    _kind(args)
     if asked[0] == "getedit":
         first, last = _txid(args, "startTxId"), _txid(args, "endTxId")
         if last < first:
@@ -101,16 +117,29 @@ def parse_put(args: Mapping[str, str]) -> PutImageRequest:
     size = _number(args, "File-Length")
     if size <= 0:
         raise BadRequestParametersError(f"File-Length must be the image's size in bytes, it is {size}")
-    storage_info = args.get("storageInfo", "")
-    if not storage_info:
-        raise BadRequestParametersError("storageInfo is missing, expected layout:namespaceID:cTime:clusterID")
-    name = args.get("imageFile", ImageKind.IMAGE.value)
-    try:
-        kind = ImageKind(name)
-    except ValueError:
-        known = " or ".join(kind.value for kind in ImageKind)
-        raise BadRequestParametersError(f"imageFile is {_shown(name)}, expected {known}") from None
-    return PutImageRequest(txid, kind, size, storage_info)
+    storage_info = _storage_info(args)
+    return PutImageRequest(txid, _kind(args), size, storage_info)
+
+
+def parse_call_back(args: Mapping[str, str]) -> CallBackRequest:
+    """Read the query of a legacy upload, `putimage=1&txid=N&port=P[&machine=H]&storageInfo=S` (GetImageServlet).
+
+    Stricter than Hadoop, which takes it without storageInfo: who does not know the cluster cannot make us connect.
+
+    Raises:
+        BadRequestParametersError: a parameter is missing or malformed, or there is getimage or getedit beside it.
+    """
+    others = [name for name in _GETTERS if name in args]
+    if others:
+        raise BadRequestParametersError(f"the query must hold one of putimage and {others[0]}, it holds both")
+    txid = _txid(args, "txid")
+    port = _number(args, "port")
+    if not 0 < port < 65536:
+        raise BadRequestParametersError(f"port is {port}, expected the caller's HTTP port, 1 to 65535")
+    machine = args.get("machine")
+    if machine is not None and _MACHINE.fullmatch(machine) is None:
+        raise BadRequestParametersError(f"machine is {_shown(machine)}, expected a host name or an address")
+    return CallBackRequest(txid, machine, port, _storage_info(args))
 
 
 def parse_digest(value: str | None) -> str | None:
@@ -124,6 +153,22 @@ def parse_digest(value: str | None) -> str | None:
     if _DIGEST.fullmatch(value.strip()) is None:
         raise BadRequestParametersError(f"{DIGEST_HEADER} is {_shown(value)}, expected 32 hexadecimal digits")
     return value.strip().lower()
+
+
+def _storage_info(args: Mapping[str, str]) -> str:
+    storage_info = args.get("storageInfo", "")
+    if not storage_info:
+        raise BadRequestParametersError("storageInfo is missing, expected layout:namespaceID:cTime:clusterID")
+    return storage_info
+
+
+def _kind(args: Mapping[str, str]) -> ImageKind:
+    name = args.get("imageFile", ImageKind.IMAGE.value)
+    try:
+        return ImageKind(name)
+    except ValueError:
+        known = " or ".join(kind.value for kind in ImageKind)
+        raise BadRequestParametersError(f"imageFile is {_shown(name)}, expected {known}") from None
 
 
 def _txid(args: Mapping[str, str], name: str) -> int:

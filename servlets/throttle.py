@@ -19,6 +19,8 @@ _SLICE_SECONDS = 0.25
 class Throttle:
     """Token bucket over a clock: delays callers so that all together stay at `bytes_per_second` (0 = off).
 
+    `count` is told the size of each chunk, limited or not (`TransferCounter.add_sent`).
+
     Each caller books its bytes at the end of the schedule and sleeps until its turn, so the long-run rate is
     exact whatever the sizes are and however long a sleep overshoots.
     """
@@ -29,17 +31,21 @@ class Throttle:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        count: Callable[[int], None] | None = None,
     ) -> None:
         if bytes_per_second < 0:
             raise ValueError(f"bytes_per_second must be 0 (off) or more, not {bytes_per_second}")
         self.bytes_per_second = bytes_per_second
         self._clock = clock
         self._sleep = sleep
+        self._count = count
         self._lock = threading.Lock()
         self._booked_until = clock()
 
     def acquire(self, count: int, cancelled: Callable[[], bool] | None = None) -> None:
         """Wait until `count` more bytes fit the limit; returns early once `cancelled()` is true."""
+        if self._count is not None:
+            self._count(count)
         if self.bytes_per_second == UNLIMITED:
             return
         with self._lock:

@@ -33,6 +33,43 @@ def test_exceptions_are_in_it() -> None:
     assert "ValueError: wrong" in json.loads(line)["exception"]
 
 
+def extra(**fields: object) -> dict[str, object]:
+    logger = logging.getLogger("extra")
+    made = logger.makeRecord("extra", logging.INFO, __file__, 1, "saved", (), None, extra=fields)
+    return json.loads(JsonFormatter().format(made))
+
+
+def test_fields_of_the_caller_are_carried() -> None:
+    fields = extra(txid=7, phase="save", target="nn1:9870", seconds=1.5, ok=True, none=None, each=[1, (2, 3)])
+    assert fields["message"] == "saved"
+    assert {name: fields[name] for name in ("txid", "phase", "target", "seconds", "ok", "none", "each")} == {
+        **{"txid": 7, "phase": "save", "target": "nn1:9870", "seconds": 1.5, "ok": True, "none": None},
+        "each": [1, [2, 3]],
+    }
+
+
+def test_what_json_has_not_is_text() -> None:
+    fields = extra(path=Path("/x"), ratio=float("nan"), by={3: {4}})
+    assert (fields["path"], fields["ratio"], fields["by"]) == ("/x", "nan", {"3": "{4}"})
+
+
+def test_a_value_that_holds_itself() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    assert extra(endless=endless)["endless"]
+
+
+def test_own_fields_keep_their_names() -> None:
+    fields = extra(time="noon", level=3)
+    assert (fields["time_"], fields["level_"], fields["level"]) == ("noon", 3, "INFO")
+
+
+def test_formatters_before_it_leave_nothing() -> None:
+    made = record("said")
+    logging.Formatter("%(asctime)s %(message)s").format(made)
+    assert set(json.loads(JsonFormatter().format(made))) == {"time", "level", "logger", "thread", "message"}
+
+
 def test_the_example_file_can_be_used() -> None:
     settings = tomllib.loads(LOGGING.read_text("utf-8"))
     configurator = logging.config.DictConfigurator(settings)

@@ -26,6 +26,7 @@ def test_names_have_nineteen_digits() -> None:
     assert image_name(30) == "fsimage_0000000000000000030"
     assert image_name(30, rollback=True) == "fsimage_rollback_0000000000000000030"
     assert checkpoint_name(30) == "fsimage.ckpt_0000000000000000030"
+    assert checkpoint_name(30, rollback=True) == "fsimage.ckpt_rollback_0000000000000000030"
     assert md5_name(image_name(30)) == "fsimage_0000000000000000030.md5"
     assert segment_name(31, 183) == "edits_0000000000000000031-0000000000000000183"
     assert inprogress_name(184) == "edits_inprogress_0000000000000000184"
@@ -35,7 +36,7 @@ def test_names_have_nineteen_digits() -> None:
 @given(TXIDS, st.booleans())
 def test_image_names_round_trip(txid: int, rollback: bool) -> None:
     assert parse_image(image_name(txid, rollback)) == ImageName(txid, rollback)
-    assert parse_checkpoint(checkpoint_name(txid)) == txid
+    assert parse_checkpoint(checkpoint_name(txid, rollback)) == txid
 
 
 @given(TXIDS, TXIDS)

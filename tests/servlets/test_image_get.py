@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hadoop_common.errors import HdfsError
 from servlets.application import create_application
 from servlets.image_transfer import image_transfer_blueprint
+from servlets.transfer_counter import TransferCounter
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,
@@ -91,6 +92,9 @@ def test_no_namespace_yet(served, monkeypatch):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=INFO.colon_string())
     assert answer.status_code == 403
     assert "no directory is formatted" in answer.text
+    assert "no directory is formatted" in answer.reason, "Hadoop's clients log the status line only"
+    assert get(served).status_code == 403, "before anything else is looked at"
+    assert get(served, getimage="1", txid="latest").status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -102,6 +106,7 @@ def test_no_namespace_yet(served, monkeypatch):
         ({"getimage": "1", "getedit": "1"}, "getimage and getedit"),
         ({}, "neither"),
         ({"getaliasmap": "1"}, "neither"),
+        ({"getimage": "1", "txid": "51", "imageFile": "EDITS"}, "expected IMAGE or IMAGE_ROLLBACK"),
     ],
 )
 def test_gone_with_one_sentence(served, query, said):
@@ -158,6 +163,14 @@ def test_several_requests_on_one_connection(served):
     for _ in range(3):
         answer = session.get(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=20)
         assert answer.content == OLD_IMAGE.read_bytes()
+
+
+def test_sent_bytes_are_counted(tmp_path):
+    counter = TransferCounter()
+    with serve(make_store(tmp_path), counter=counter) as served:
+        get(served, getimage="1", txid=str(OLD_TXID))
+        get(served, getimage="1", txid=str(OLD_TXID), bootstrapstandby="true")
+    assert (counter.sent, counter.received) == (2 * OLD_IMAGE.stat().st_size, 0)
 
 
 def test_head_has_no_body(served):

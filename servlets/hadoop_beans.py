@@ -1,0 +1,145 @@
+"""The beans Hadoop's tools look at, made from the status mapping of a daemon or of the stub."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from servlets.jmx import Bean
+
+__all__ = [
+    "NodeFacts",
+    "checkpointer_bean",
+    "daemon_beans",
+    "fs_namesystem_bean",
+    "namenode_status_bean",
+    "secondary_namenode_bean",
+]
+
+_NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What of a process does not change while it runs.
+
+    Attributes:
+        namenode: host:port of the NameNode's RPC server, which a secondary tells as its own HostAndPort.
+        address: host:port of this node itself.
+        started_at: seconds since the epoch.
+        checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
+        edits_directories: of dfs.namenode.checkpoint.edits.dir.
+        compile_info: "DATE by USER from BRANCH".
+    """
+
+    software_version: str
+    started_at: float
+    namenode: str = ""
+    address: str = ""
+    hostname: str = ""
+    checkpoint_directories: Sequence[str] = ()
+    edits_directories: Sequence[str] = ()
+    compile_info: str = ""
+    security_enabled: bool = False
+
+
+def daemon_beans(status: Mapping[str, Any], facts: NodeFacts) -> list[Bean]:
+    """The beans of a daemon by its `role`: all of `status`, and those a Hadoop process of that role has."""
+    beans = [checkpointer_bean(status, facts)]
+    role = status.get("role")
+    if role == "secondary":
+        return [*beans, secondary_namenode_bean(status, facts)]
+    nn_role = "Backup Node" if role == "backup" else "NameNode"
+    state = "backup" if role == "backup" else "standby"
+    return [
+        *beans,
+        fs_namesystem_bean(status, facts, ha_state=state),
+        namenode_status_bean(facts, ha_state=state, nn_role=nn_role),
+    ]
+
+
+def secondary_namenode_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean:
+    """SecondaryNameNodeInfoMXBean of 3.4.1 (LastCheckpointTime is a wall clock there, LastCheckpointDeltaMs new).
+
+    Reads `savedAt` (seconds since the epoch) and `secondsSinceCheckpoint`.
+    """
+    saved_at = status.get("savedAt")
+    since = status.get("secondsSinceCheckpoint")
+    return Bean(
+        "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",
+        "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode",
+        {
+            "HostAndPort": facts.namenode,
+            "SecurityEnabled": facts.security_enabled,
+            "StartTime": _milliseconds(facts.started_at),
+            "LastCheckpointTime": _milliseconds(saved_at),
+            "LastCheckpointDeltaMs": _NEVER if saved_at is None or since is None else _milliseconds(since),
+            "CheckpointDirectories": list(facts.checkpoint_directories),
+            "CheckpointEditlogDirectories": list(facts.edits_directories),
+            "CompileInfo": facts.compile_info,
+            "SoftwareVersion": facts.software_version,
+        },
+    )
+
+
+def fs_namesystem_bean(status: Mapping[str, Any], facts: NodeFacts, *, ha_state: str) -> Bean:
+    """The checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
+
+    Reads `imageTxid`, `journalTxid`, `transactionsBehind` (else their difference), `transactionsSinceRoll`
+    (missing: 0, as a standby has it), `savedAt` (seconds since the epoch) and `tailingLagSeconds`, there or in
+    `details`. Txids that are not known are left out, for tools take a number at its word.
+    """
+    image, journal = status.get("imageTxid"), status.get("journalTxid")
+    behind = status.get("transactionsBehind")
+    lag = status.get("tailingLagSeconds", status.get("details", {}).get("tailingLagSeconds"))
+    if behind is None and image is not None and journal is not None:
+        behind = max(0, journal - image)
+    attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
+    told = {
+        "TransactionsSinceLastCheckpoint": behind,
+        "TransactionsSinceLastLogRoll": status.get("transactionsSinceRoll", 0),
+        "LastWrittenTransactionId": journal,
+        "LastCheckpointTime": _milliseconds(status.get("savedAt")),
+        "MillisSinceLastLoadedEdits": _milliseconds(lag),
+    }
+    attributes |= {name: value for name, value in told.items() if value is not None}
+    return Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", attributes)
+
+
+def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "NameNode") -> Bean:
+    """NameNodeStatusMXBean: role, state and address, by which tools tell active from standby."""
+    return Bean(
+        "Hadoop:service=NameNode,name=NameNodeStatus",
+        "org.apache.hadoop.hdfs.server.namenode.NameNode",
+        {
+            "NNRole": nn_role,
+            "HostAndPort": facts.address,
+            "SecurityEnabled": facts.security_enabled,
+            "LastHATransitionTime": 0,
+            "State": ha_state,
+        },
+    )
+
+
+def checkpointer_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean:
+    """All of /status, each key as an attribute with a capital first letter (`imageTxid` is `ImageTxid`)."""
+    attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in status.items()}
+    fixed = {
+        "SoftwareVersion": facts.software_version,
+        "StartTime": _milliseconds(facts.started_at),
+        "NameNode": facts.namenode,
+        "Address": facts.address,
+    }
+    return Bean("Hadoop:service=Checkpointer,name=CheckpointerStatus", "hdfs-checkpointer", fixed | attributes)
+
+
+def _milliseconds(seconds: float | None) -> int:
+    """0 for never, as Hadoop has it."""
+    return 0 if seconds is None else round(seconds * 1000)
+
+
+def _plain(value: Any) -> Any:
+    # JSON has no NaN and no infinity
+    return None if isinstance(value, float) and not math.isfinite(value) else value

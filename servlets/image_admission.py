@@ -1,0 +1,97 @@
+"""Who may upload what: the checks before a checkpoint is taken, in Hadoop's order (ImageServlet.doPut)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import StorageInfo
+from servlets.errors import AlreadyHaveImageError, NotActiveError, StorageMismatchError
+from servlets.image_store import FetchedImage, ImageStore
+from servlets.parameters import ImageKind
+from servlets.reservations import UploadReservations
+
+__all__ = ["ImageAdmission"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ImageAdmission:
+    """The checks that uploads of both protocols share, over one store and its reservations."""
+
+    def __init__(self, store: ImageStore, reservations: UploadReservations) -> None:
+        self._store = store
+        self._reservations = reservations
+
+    def namespace(self) -> StorageInfo:
+        """The namespace held here.
+
+        Raises:
+            StorageMismatchError: there is none yet.
+        """
+        try:
+            return self._store.storage_info()
+        except HdfsError as fault:
+            raise StorageMismatchError(f"this side holds no namespace yet: {fault}", hint=fault.hint) from fault
+
+    def check_storage(self, theirs: str) -> StorageInfo:
+        """The namespace held here, when it is `theirs` (`layout:namespaceID:cTime:clusterID`).
+
+        Raises:
+            StorageMismatchError: it is another, or there is none yet.
+        """
+        info = self.namespace()
+        ours = info.colon_string()
+        if theirs != ours:
+            raise StorageMismatchError(
+                f"storageInfo is {theirs[:200]!a}, this side holds {ours}",
+                hint="Configure both sides for one cluster; after an upgrade start the checkpointer afresh.",
+            )
+        return info
+
+    @contextmanager
+    def admitted(self, txid: int, kind: ImageKind) -> Iterator[None]:
+        """Hold the reservation of an upload that is wanted, for the body of the `with`, however that ends.
+
+        Raises:
+            NotActiveError: this side takes no checkpoints now.
+            AlreadyHaveImageError: the image is here, on its way, or not wanted yet.
+        """
+        if not self._store.is_active():
+            raise NotActiveError(
+                f"this NameNode is not active, expected the active one for txid {txid}",
+                hint="Upload to the active NameNode.",
+            )
+        with self._reservations.reserve(txid, kind):
+            self._check_wanted(txid, kind)
+            yield
+
+    def received(self, txid: int, kind: ImageKind, image: FetchedImage, seconds: float) -> str:
+        """Tell store and log of an image that is in place; returns the sentence that answers its upload."""
+        for fault in image.failures:
+            _LOG.error("%s at txid %d was not stored everywhere: %s", kind, txid, fault, extra={"txid": txid})
+        self._store.image_received(txid, kind, image.md5, image.size)
+        name = image.paths[0].name
+        _LOG.info(
+            "received %s, %d bytes in %.1f s, md5 %s",
+            name,
+            image.size,
+            seconds,
+            image.md5,
+            extra={"txid": txid, "kind": kind.value, "bytes": image.size, "seconds": round(seconds, 3)},
+        )
+        return f"stored {name}, {image.size} bytes, MD5 {image.md5}"
+
+    def _check_wanted(self, txid: int, kind: ImageKind) -> None:
+        reason = self._store.checkpoint_rejection(txid, kind)
+        if reason is not None:
+            raise AlreadyHaveImageError(reason)
+        name = image_name(txid, kind.rollback)
+        if any((directory / name).exists() for directory in self._store.image_directories()):
+            raise AlreadyHaveImageError(
+                f"{name} is stored here already, expected an image of another txid",
+                hint="Nothing needs to be done, the image need not be uploaded again.",
+            )

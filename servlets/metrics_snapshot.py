@@ -1,0 +1,141 @@
+"""What /metrics tells, as one immutable value, and how it is read from a status mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["MetricsSnapshot", "TargetMetrics", "snapshot_of_status"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMetrics:
+    """A NameNode that gets images: how the last offer ended (`UploadResult` name, "failed" or "never").
+
+    Attributes:
+        txid: newest image it has or does not need, None before the first.
+        age_seconds: since the last offer, None before the first.
+        failures: transfers that failed in a row.
+        primary: whether it took our last image, None where that makes no difference.
+    """
+
+    address: str
+    result: str
+    txid: int | None = None
+    age_seconds: float | None = None
+    failures: int = 0
+    primary: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSnapshot:
+    """The state of a daemon at one moment; None is not known or never, times are seconds since the epoch.
+
+    Attributes:
+        phase: idle, load, replay, save, upload, or what else the role does.
+        checkpoint_age_seconds: since the last checkpoint, or since the start when there was none.
+        phase_seconds: duration of each phase of the last checkpoint.
+        image_bytes: size of the newest image.
+        uploads: images that NameNodes took since the start.
+        alarms: conditions that need an operator now.
+        lag_seconds: since edits were last read from the journal.
+        lag_transactions: how many transactions the replayed state lies behind the journal.
+        storage: whether each storage directory is in use, by its path.
+    """
+
+    role: str
+    version: str
+    ready: bool
+    started_at: float | None = None
+    phase: str = "idle"
+    checkpoint_age_seconds: float | None = None
+    checkpoint_at: float | None = None
+    checkpoint_txid: int | None = None
+    journal_txid: int | None = None
+    transactions_since_checkpoint: int | None = None
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    image_bytes: int | None = None
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    checkpoints: int = 0
+    failures: int = 0
+    uploads: int = 0
+    upload_failures: int = 0
+    alarms: int = 0
+    last_error_at: float | None = None
+    lag_seconds: float | None = None
+    lag_transactions: int | None = None
+    targets: tuple[TargetMetrics, ...] = ()
+    storage: Mapping[str, bool] = field(default_factory=dict)
+
+
+def snapshot_of_status(
+    status: Mapping[str, Any],
+    *,
+    now: float,
+    ready: bool,
+    version: str,
+    started_at: float | None = None,
+    counter: TransferCounter | None = None,
+) -> MetricsSnapshot:
+    """The snapshot of a daemon's status mapping at `now` (seconds since the epoch).
+
+    Reads the keys of GET /status: role, phase, alarms, imageTxid, journalTxid, transactionsBehind, savedAt,
+    savedBytes, secondsSinceCheckpoint, lastSeconds, uploadSeconds, checkpoints, failures, uploads, uploadFailures,
+    lastErrorAt, storage, targets; and where a role has them, there or in its `details`, tailingLagSeconds and
+    tailingLagTransactions. Missing keys are not known; without a `counter`, uploadedBytes were sent.
+    """
+    seconds = dict(status.get("lastSeconds") or {})
+    if status.get("uploadSeconds") is not None:
+        seconds["upload"] = status["uploadSeconds"]
+    details = status.get("details", {})
+    if counter is not None:
+        sent, received = counter.sent, counter.received
+    else:
+        sent, received = int(status.get("uploadedBytes", 0)), 0
+    return MetricsSnapshot(
+        role=str(status.get("role", "")),
+        version=version,
+        ready=ready,
+        started_at=started_at,
+        phase=str(status.get("phase", "idle")),
+        checkpoint_age_seconds=status.get("secondsSinceCheckpoint"),
+        checkpoint_at=status.get("savedAt"),
+        checkpoint_txid=_txid(status.get("imageTxid")),
+        journal_txid=status.get("journalTxid"),
+        transactions_since_checkpoint=status.get("transactionsBehind"),
+        phase_seconds=seconds,
+        image_bytes=status.get("savedBytes"),
+        bytes_sent=sent,
+        bytes_received=received,
+        checkpoints=int(status.get("checkpoints", 0)),
+        failures=int(status.get("failures", 0)),
+        uploads=int(status.get("uploads", 0)),
+        upload_failures=int(status.get("uploadFailures", 0)),
+        alarms=len(status.get("alarms", ())),
+        last_error_at=status.get("lastErrorAt"),
+        lag_seconds=status.get("tailingLagSeconds", details.get("tailingLagSeconds")),
+        lag_transactions=status.get("tailingLagTransactions", details.get("tailingLagTransactions")),
+        targets=tuple(_target(each, now) for each in status.get("targets", ())),
+        storage={path: state == "in use" for path, state in status.get("storage", {}).items()},
+    )
+
+
+def _target(target: Mapping[str, Any], now: float) -> TargetMetrics:
+    at = target.get("at")
+    return TargetMetrics(
+        address=str(target["address"]),
+        result=str(target.get("result", "never")),
+        txid=_txid(target.get("txid")),
+        age_seconds=None if at is None else max(0.0, now - at),
+        failures=int(target.get("failures", 0)),
+        primary=target.get("primary"),
+    )
+
+
+def _txid(txid: int | None) -> int | None:
+    """A status tells -1 of an image that there is not."""
+    return None if txid is None or txid < 0 else txid

@@ -1,0 +1,129 @@
+"""Names of management beans and the patterns that select them (javax.management.ObjectName)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["MalformedObjectNameError", "ObjectName", "parse_object_name"]
+
+_QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
+_UNQUOTED = re.compile(r'[^,=:"\n]*')
+_KEY = re.compile(r"[^,=:*?\n]*")
+# no text has them as one character
+_ANY_RUN: str | None = None
+_ANY_ONE = ""
+
+
+class MalformedObjectNameError(ValueError):
+    """A text is no name and no pattern of a bean."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """`domain:key=value,...`; with `more` (`,*`) other keys may stand beside these in a bean's name.
+
+    Domain and values may hold the wildcards `*` and `?`; a quoted value keeps its quotes, in which a backslash
+    takes the meaning from a wildcard.
+    """
+
+    domain: str
+    properties: Mapping[str, str]
+    more: bool = False
+
+    def matches(self, name: ObjectName) -> bool:
+        """Whether `name`, which is no pattern, is selected; the order of the keys is all the same."""
+        if not _glob(self.domain, name.domain):
+            return False
+        if not self.more and self.properties.keys() != name.properties.keys():
+            return False
+        return all(
+            key in name.properties and _value_matches(value, name.properties[key])
+            for key, value in self.properties.items()
+        )
+
+
+def parse_object_name(text: str) -> ObjectName:
+    """Read a name or a pattern; an empty one selects everything, as Java has it.
+
+    Raises:
+        MalformedObjectNameError: `text` is neither.
+    """
+    if not text:
+        return ObjectName("*", {}, more=True)
+    domain, colon, rest = text.partition(":")
+    if "\n" in domain:
+        raise MalformedObjectNameError(f"the domain {domain[:80]!a} holds a line break")
+    if not colon or not rest:
+        raise MalformedObjectNameError(f"{text[:80]!a} has no key properties, expected domain:key=value or domain:*")
+    properties: dict[str, str] = {}
+    more = False
+    position = 0
+    while True:
+        if rest.startswith("*", position):
+            if more:
+                raise MalformedObjectNameError(f"{text[:80]!a} has several * in place of a property, expected one")
+            more = True
+            position += 1
+        else:
+            key, value, position = _property(rest, position)
+            if key in properties:
+                raise MalformedObjectNameError(f"{text[:80]!a} has the key {key[:80]!a} twice")
+            properties[key] = value
+        if position == len(rest):
+            return ObjectName(domain, properties, more)
+        if rest[position] != ",":
+            raise MalformedObjectNameError(f"{rest[position]!a} stands in {text[:80]!a} where a comma was expected")
+        position += 1
+
+
+def _property(rest: str, position: int) -> tuple[str, str, int]:
+    found = _KEY.match(rest, position)
+    key = found[0] if found is not None else ""
+    position += len(key)
+    if not key or not rest.startswith("=", position):
+        raise MalformedObjectNameError(f"{rest[:80]!a} has no key=value at character {position}")
+    position += 1
+    pattern = _QUOTED if rest.startswith('"', position) else _UNQUOTED
+    value = pattern.match(rest, position)
+    if value is None:
+        raise MalformedObjectNameError(f"the quoted value of key {key[:80]!a} does not end")
+    return key, value[0], value.end()
+
+
+def _value_matches(pattern: str, value: str) -> bool:
+    return _glob(pattern, value, escapes=pattern.startswith('"'))
+
+
+def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:
+    """Match in a time of at most len(pattern) * len(text), whatever the pattern is."""
+    tokens = _tokens(pattern, escapes=escapes)
+    at, index = 0, 0
+    star, resume = -1, 0
+    while index < len(text):
+        if at < len(tokens) and tokens[at] is _ANY_RUN:
+            star, resume = at, index
+            at += 1
+        elif at < len(tokens) and tokens[at] in (_ANY_ONE, text[index]):
+            at += 1
+            index += 1
+        elif star >= 0:
+            resume += 1
+            at, index = star + 1, resume
+        else:
+            return False
+    return all(token is _ANY_RUN for token in tokens[at:])
+
+
+def _tokens(pattern: str, *, escapes: bool) -> list[str | None]:
+    """The characters of a pattern, its wildcards told apart from characters that are meant as they are."""
+    tokens: list[str | None] = []
+    literal = False
+    for character in pattern:
+        if literal or character not in "*?":
+            tokens.append(character)
+        else:
+            tokens.append(_ANY_RUN if character == "*" else _ANY_ONE)
+        literal = escapes and character == "\\" and not literal
+    return tokens

@@ -1,0 +1,37 @@
+"""How many bytes of images and segments went over the wire."""
+
+from __future__ import annotations
+
+import threading
+
+__all__ = ["TransferCounter"]
+
+
+class TransferCounter:
+    """Bytes sent and received since the start, added up by any number of threads.
+
+    Give `add_sent` or `add_received` to the `Throttle` of a transfer: that sees every chunk.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sent = 0
+        self._received = 0
+
+    def add_sent(self, count: int) -> None:
+        with self._lock:
+            self._sent += count
+
+    def add_received(self, count: int) -> None:
+        with self._lock:
+            self._received += count
+
+    @property
+    def sent(self) -> int:
+        with self._lock:
+            return self._sent
+
+    @property
+    def received(self) -> int:
+        with self._lock:
+            return self._received

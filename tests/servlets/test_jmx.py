@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from servlets.application import create_application
+from servlets.hadoop_beans import (
+    NodeFacts,
+    checkpointer_bean,
+    daemon_beans,
+    fs_namesystem_bean,
+    namenode_status_bean,
+    secondary_namenode_bean,
+)
+from servlets.jmx import Bean, jmx_blueprint
+
+FACTS = NodeFacts(
+    software_version="1.2.3",
+    started_at=1000.5,
+    namenode="nn1.example.org:8020",
+    address="snn.example.org:9868",
+    hostname="snn.example.org",
+    checkpoint_directories=["file:///data/1", "file:///data/2"],
+    edits_directories=["file:///data/1"],
+    compile_info="2024-01-01 by me from main",
+)
+STATUS = {
+    "role": "secondary",
+    "imageTxid": 100,
+    "journalTxid": 130,
+    "transactionsBehind": 30,
+    "savedAt": 2000.25,
+    "secondsSinceCheckpoint": 12.5,
+    "lastSeconds": {"load": 1.0},
+    "targets": [{"address": "nn1:9870", "result": "SUCCESS"}],
+}
+BEANS = [
+    Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", {"tag.HAState": "active", "Missing": None}),
+    Bean("Hadoop:service=NameNode,name=NameNodeInfo", "org.x.NameNode", {"ClusterId": "CID", "a b": 1, "name": "x"}),
+    Bean("java.lang:type=Memory", "sun.management.MemoryImpl", {}),
+]
+
+
+@pytest.fixture
+def client():
+    return create_application(jmx_blueprint(lambda: BEANS)).test_client()
+
+
+def found(client, **query: str) -> list[str]:
+    answer = client.get("/jmx", query_string=query)
+    assert answer.status_code == 200
+    return [bean["name"] for bean in answer.json["beans"]]
+
+
+def test_all(client):
+    answer = client.get("/jmx")
+    assert answer.headers["Content-Type"] == "application/json; charset=utf8"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.json["beans"][0] == {
+        "name": "Hadoop:service=NameNode,name=FSNamesystem",
+        "modelerType": "FSNamesystem",
+        "tag.HAState": "active",
+        "Missing": None,
+    }
+    assert answer.json["beans"][1] == {"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}
+
+
+def test_layout_is_that_of_jackson(client):
+    text = client.get("/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem").text
+    assert '"tag.HAState" : "active"' in text
+
+
+def test_queries(client):
+    assert found(client, qry="Hadoop:service=NameNode,name=FSNamesystem") == [BEANS[0].name]
+    assert found(client, qry="Hadoop:name=FSNamesystem,service=NameNode") == [BEANS[0].name]
+    assert found(client, qry="Hadoop:*") == [BEANS[0].name, BEANS[1].name]
+    assert found(client, qry="Hadoop:service=NameNode,name=*Info") == [BEANS[1].name]
+    assert found(client, qry="") == [bean.name for bean in BEANS]
+    assert found(client, qry="Hadoop:service=DataNode,*") == []
+
+
+def test_one_attribute(client):
+    answer = client.get("/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::ClusterId")
+    assert answer.status_code == 200
+    assert answer.json == {
+        "beans": [{"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}],
+    }
+
+
+@pytest.mark.parametrize("attribute", ["Nonsense", "Missing"])
+def test_attribute_that_is_not_there(client, attribute):
+    answer = client.get(f"/jmx?get=Hadoop:service=NameNode,name=FSNamesystem::{attribute}")
+    assert answer.status_code == 404
+    (bean,) = answer.json["beans"]
+    assert bean["result"] == "ERROR"
+    assert bean["message"] == f"No attribute with name {attribute} was found."
+
+
+def test_attribute_of_a_bean_that_is_not_there(client):
+    assert found(client, get="Hadoop:service=X::Y") == []
+
+
+def test_attribute_of_several_beans_ends_at_the_first_without_it(client):
+    answer = client.get("/jmx?get=Hadoop:*::tag.HAState")
+    assert answer.status_code == 404
+    assert [bean.get("tag.HAState") for bean in answer.json["beans"]] == ["active", None]
+
+
+@pytest.mark.parametrize("query", ["get=x", "get=a::b::c", "get=a::", "get=", "get=a::b", "qry=x", "qry=a:b=c,b=d"])
+def test_malformed(client, query):
+    answer = client.get("/jmx?" + query)
+    assert answer.status_code == 400
+    assert answer.json["result"] == "ERROR"
+    assert answer.json["message"]
+
+
+def test_empty_part_at_the_end_does_not_count(client):
+    assert client.get("/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::ClusterId::").status_code == 200
+
+
+def test_only_get(client):
+    assert client.post("/jmx").status_code == 405
+    assert client.open("/jmx", method="TRACE").status_code == 405
+
+
+@pytest.mark.parametrize(("fault", "said"), [(HdfsError("journal is away"), "journal"), (KeyError("x"), "its log")])
+def test_faults_of_the_daemon(fault, said):
+    def broken():
+        raise fault
+
+    answer = create_application(jmx_blueprint(broken)).test_client().get("/jmx")
+    assert answer.status_code == 500
+    assert said in answer.json["message"]
+
+
+def test_secondary():
+    bean = secondary_namenode_bean(STATUS, FACTS)
+    assert bean.name == "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
+    assert bean.attributes == {
+        "HostAndPort": "nn1.example.org:8020",
+        "SecurityEnabled": False,
+        "StartTime": 1000500,
+        "LastCheckpointTime": 2000250,
+        "LastCheckpointDeltaMs": 12500,
+        "CheckpointDirectories": ["file:///data/1", "file:///data/2"],
+        "CheckpointEditlogDirectories": ["file:///data/1"],
+        "CompileInfo": "2024-01-01 by me from main",
+        "SoftwareVersion": "1.2.3",
+    }
+
+
+def test_secondary_before_its_first_checkpoint():
+    attributes = secondary_namenode_bean({**STATUS, "savedAt": None}, FACTS).attributes
+    assert (attributes["LastCheckpointTime"], attributes["LastCheckpointDeltaMs"]) == (0, -1)
+
+
+def test_fs_namesystem():
+    attributes = fs_namesystem_bean(
+        {**STATUS, "details": {"tailingLagSeconds": 1.5}}, FACTS, ha_state="standby"
+    ).attributes
+    assert attributes == {
+        "tag.Context": "dfs",
+        "tag.HAState": "standby",
+        "tag.Hostname": "snn.example.org",
+        "TransactionsSinceLastCheckpoint": 30,
+        "TransactionsSinceLastLogRoll": 0,
+        "LastWrittenTransactionId": 130,
+        "LastCheckpointTime": 2000250,
+        "MillisSinceLastLoadedEdits": 1500,
+    }
+
+
+def test_fs_namesystem_of_an_active():
+    status = {"imageTxid": 10, "journalTxid": 25, "transactionsSinceRoll": 5}
+    attributes = fs_namesystem_bean(status, FACTS, ha_state="active").attributes
+    assert attributes["TransactionsSinceLastCheckpoint"] == 15
+    assert attributes["TransactionsSinceLastLogRoll"] == 5
+
+
+def test_txids_that_are_not_known_are_left_out():
+    attributes = fs_namesystem_bean({"error": "the journal is away"}, FACTS, ha_state="standby").attributes
+    assert "LastWrittenTransactionId" not in attributes
+    assert "TransactionsSinceLastCheckpoint" not in attributes
+
+
+def test_own_bean_tells_all_of_the_status():
+    attributes = checkpointer_bean({**STATUS, "odd": float("nan")}, FACTS).attributes
+    assert attributes["ImageTxid"] == 100
+    assert attributes["LastSeconds"] == {"load": 1.0}
+    assert attributes["Targets"] == STATUS["targets"]
+    assert attributes["StartTime"] == 1000500
+    assert attributes["Odd"] is None
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"),
+    [
+        ("secondary", {"CheckpointerStatus", "SecondaryNameNodeInfo"}),
+        ("standby", {"CheckpointerStatus", "FSNamesystem", "NameNodeStatus"}),
+        ("backup", {"CheckpointerStatus", "FSNamesystem", "NameNodeStatus"}),
+    ],
+)
+def test_beans_of_each_role_are_served(role, expected):
+    status = {**STATUS, "role": role}
+    client = create_application(jmx_blueprint(lambda: daemon_beans(status, FACTS))).test_client()
+    answer = client.get("/jmx")
+    assert {bean["name"].split("name=")[1] for bean in answer.json["beans"]} == expected
+    json.loads(answer.text)
+
+
+def test_namenode_status():
+    attributes = namenode_status_bean(FACTS, ha_state="active").attributes
+    assert attributes["State"] == "active"
+    assert attributes["NNRole"] == "NameNode"
+    assert attributes["HostAndPort"] == "snn.example.org:9868"

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from servlets.application import create_application
+from servlets.metrics import metrics_blueprint
+from servlets.metrics_snapshot import MetricsSnapshot, TargetMetrics, snapshot_of_status
+from servlets.throttle import Throttle
+from servlets.transfer_counter import TransferCounter
+
+# as `CheckpointService.status()` has it
+STATUS = {
+    "role": "standby",
+    "enabled": True,
+    "imageTxid": 100,
+    "journalTxid": 130,
+    "transactionsBehind": 30,
+    "phase": "save",
+    "storage": {"/data/1": "in use", "/data/2": "No space left on device"},
+    "checkpoints": 3,
+    "failures": 1,
+    "lookedAt": 5000.0,
+    "savedAt": 4000.0,
+    "savedTxid": 100,
+    "lastReason": "txns",
+    "uploadedAt": 4001.0,
+    "lastError": "connection refused",
+    "lastErrorAt": 3000.0,
+    "lastSeconds": {"load": 1.0, "replay": 2.0, "save": 3.0},
+    "secondsSinceCheckpoint": 1000.0,
+    "alarms": ["the disk is full"],
+    "savedBytes": 12345,
+    "uploads": 4,
+    "uploadFailures": 2,
+    "uploadedBytes": 55,
+    "uploadSeconds": 0.5,
+    "details": {"tailingLagSeconds": 7.5, "tailingLagTransactions": 11},
+    "targets": [
+        {
+            "address": "nn1:9870",
+            "txid": 100,
+            "result": "SUCCESS",
+            "error": "",
+            "at": 4990.0,
+            "failures": 0,
+            "primary": True,
+        },
+        {"address": "nn2:9870", "txid": -1, "result": "never", "error": "", "at": None, "failures": 2},
+    ],
+}
+
+
+def scrape(snapshot: MetricsSnapshot) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    client = create_application(metrics_blueprint(lambda: snapshot)).test_client()
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name.removeprefix("hdfs_checkpointer_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def snapshot(**change) -> MetricsSnapshot:
+    counter = TransferCounter()
+    counter.add_sent(70)
+    counter.add_received(9)
+    settings = {"now": 5000.0, "ready": True, "version": "1.2.3", "started_at": 900.0, "counter": counter}
+    return snapshot_of_status({**STATUS, **change}, **settings)
+
+
+def test_every_value_of_the_status():
+    values = scrape(snapshot())
+    assert values["info", (("role", "standby"), ("version", "1.2.3"))] == 1
+    expected = {
+        "up": 1,
+        "ready": 1,
+        "start_time_seconds": 900,
+        "checkpoint_age_seconds": 1000,
+        "last_checkpoint_timestamp_seconds": 4000,
+        "checkpoint_txid": 100,
+        "journal_txid": 130,
+        "transactions_since_checkpoint": 30,
+        "image_size_bytes": 12345,
+        "checkpoints_total": 3,
+        "checkpoint_failures_total": 1,
+        "uploads_total": 4,
+        "upload_failures_total": 2,
+        "alarms": 1,
+        "last_error_timestamp_seconds": 3000,
+        "tailing_lag_seconds": 7.5,
+        "tailing_lag_transactions": 11,
+    }
+    assert {name: values[name, ()] for name in expected} == expected
+    for phase, seconds in {**STATUS["lastSeconds"], "upload": 0.5}.items():
+        assert values["last_checkpoint_duration_seconds", (("phase", phase),)] == seconds
+    assert values["transfer_bytes_total", (("direction", "sent"),)] == 70
+    assert values["transfer_bytes_total", (("direction", "received"),)] == 9
+    assert values["phase", (("phase", "save"),)] == 1
+    assert values["phase", (("phase", "idle"),)] == 0
+    assert values["storage_directory_up", (("directory", "/data/2"),)] == 0
+
+
+def test_targets():
+    values = scrape(snapshot())
+    first, second = (("target", "nn1:9870"),), (("target", "nn2:9870"),)
+    assert values["upload_result", (("result", "SUCCESS"), *first)] == 1
+    assert values["upload_result", (("result", "failed"), *first)] == 0
+    assert values["upload_result", (("result", "never"), *second)] == 1
+    assert values["upload_age_seconds", first] == 10
+    assert ("upload_age_seconds", second) not in values
+    assert values["upload_txid", first] == 100
+    assert ("upload_txid", second) not in values
+    assert values["upload_consecutive_failures", second] == 2
+    assert values["upload_primary", first] == 1
+    assert ("upload_primary", second) not in values
+
+
+def test_there_is_no_image_yet():
+    values = scrape(snapshot(imageTxid=-1, lastSeconds=None, uploadSeconds=None))
+    assert ("checkpoint_txid", ()) not in values
+
+
+def test_uploaded_bytes_of_the_status_where_nothing_counts():
+    assert snapshot_of_status(STATUS, now=1.0, ready=True, version="1").bytes_sent == 55
+
+
+def test_what_is_not_known_has_no_sample_but_a_help_text():
+    answer = create_application(metrics_blueprint(lambda: MetricsSnapshot("backup", "1", ready=False))).test_client()
+    text = answer.get("/metrics").text
+    assert "# HELP hdfs_checkpointer_checkpoint_txid " in text
+    assert "\nhdfs_checkpointer_checkpoint_txid " not in text
+    assert "\nhdfs_checkpointer_ready 0.0" in text
+
+
+def test_status_that_could_not_be_read():
+    values = scrape(snapshot_of_status({"role": "standby", "error": "away"}, now=1.0, ready=False, version="1"))
+    assert ("journal_txid", ()) not in values
+    assert values["ready", ()] == 0
+
+
+def test_names_keep_the_conventions():
+    text = create_application(metrics_blueprint(snapshot)).test_client().get("/metrics").text
+    for family in text_string_to_metric_families(text):
+        assert family.name.startswith("hdfs_checkpointer")
+        assert family.documentation.endswith(".")
+        if family.type == "counter":
+            assert all(sample.name.endswith("_total") for sample in family.samples)
+
+
+def test_addresses_and_results_of_any_text():
+    odd = 'a"b\\c\nd'
+    values = scrape(MetricsSnapshot("r", "v", ready=True, targets=(TargetMetrics(odd, "strange"),) * 2))
+    assert values["upload_result", (("result", "strange"), ("target", odd))] == 1
+
+
+def test_open_metrics_for_those_who_ask():
+    client = create_application(metrics_blueprint(snapshot)).test_client()
+    answer = client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_the_snapshot_is_taken_once_a_scrape():
+    taken = []
+
+    def take() -> MetricsSnapshot:
+        taken.append(1)
+        return snapshot()
+
+    client = create_application(metrics_blueprint(take)).test_client()
+    assert taken == [], "not when the daemon is put together"
+    client.get("/metrics")
+    assert taken == [1]
+
+
+def test_two_daemons_in_one_process_do_not_meet():
+    first = create_application(metrics_blueprint(snapshot)).test_client()
+    second = create_application(metrics_blueprint(lambda: snapshot(imageTxid=7))).test_client()
+    assert "checkpoint_txid 100.0" in first.get("/metrics").text
+    assert "checkpoint_txid 7.0" in second.get("/metrics").text
+
+
+def test_counting_from_many_threads():
+    counter = TransferCounter()
+    throttle = Throttle(0, count=counter.add_sent)
+    threads = [threading.Thread(target=lambda: [throttle.acquire(3) for _ in range(1000)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (counter.sent, counter.received) == (12_000, 0)
+
+
+@pytest.mark.parametrize("rate", [0, 1000])
+def test_a_throttle_counts_limited_and_not(rate):
+    counter = TransferCounter()
+    Throttle(rate, clock=lambda: 0.0, count=counter.add_received).acquire(100, lambda: True)
+    assert counter.received == 100
