@@ -42,7 +42,12 @@ def _load(conf_dir: Path) -> Configuration:
 
 @cli.command("format")
 @_conf
-@click.option("--layout", default=_DEFAULT_LAYOUT, show_default=True, help="Layout version, -60 to -67.")
+@click.option(
+    "--layout",
+    default=_DEFAULT_LAYOUT,
+    show_default=True,
+    help="Layout version, -60 to -67; -63 is that of Hadoop 2.7.",
+)
 def format_command(conf_dir: Path, layout: int) -> None:
     """Make new storage directories with an empty namespace.
 
@@ -58,7 +63,10 @@ def format_command(conf_dir: Path, layout: int) -> None:
 @cli.command("run")
 @_conf
 def run(conf_dir: Path) -> None:
-    """Run until SIGTERM: load image and edits, serve the namespace and /imagetransfer over HTTP.
+    """Run until SIGTERM: load image and edits, serve the namespace over RPC and HTTP, and take images.
+
+    RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS; Hadoop's clients and checkpointers
+    work with it, as far as names go: there are no DataNodes. Permissions are kept, but not enforced.
 
     \b
     Example: namenode-stub run --conf /etc/hadoop/conf

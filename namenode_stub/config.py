@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from checkpointer.addresses import Identity, address, identity, scoped_key
 from checkpointer.config_keys import DEFAULTS
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from namenode_stub.server_defaults import ServerDefaults
 
 __all__ = ["StubConfig", "stub_config"]
 
@@ -17,8 +19,19 @@ N = TypeVar("N", int, float)
 
 _ROLL_SHARE_KEY = "dfs.namenode.edit.log.autoroll.multiplier.threshold"
 _ROLL_PERIOD_KEY = "dfs.ha.log-roll.period"
-_STUB_DEFAULTS = {_ROLL_SHARE_KEY: "0.5", _ROLL_PERIOD_KEY: "120s"}
+_STUB_DEFAULTS = {
+    _ROLL_SHARE_KEY: "0.5",
+    _ROLL_PERIOD_KEY: "120s",
+    "dfs.ls.limit": "1000",
+    "dfs.permissions.superusergroup": "supergroup",
+    "dfs.blocksize": "128m",
+    "dfs.bytes-per-checksum": "512",
+    "dfs.replication": "3",
+    "io.file.buffer.size": "4096",
+    "fs.trash.interval": "0",
+}
 _HTTP_PORT = 9870
+_RPC_PORT = 8020
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,10 @@ class StubConfig:
         shared_edits_directory: the edits directory without which the stub must not go on, as in Hadoop.
         roll_transactions, roll_period: when it rolls its edit log by itself; a period of 0 or less is never.
         checkpoint_transactions, checkpoint_period: how young an image it refuses.
+        rpc_address: where Hadoop's clients and checkpointers call; None for no RPC server.
+        supergroup: whose members administer, beside the user that the stub runs as.
+        list_limit: most children in one page of a listing.
+        server_defaults: what clients are told to take.
     """
 
     image_directories: tuple[Path, ...]
@@ -43,6 +60,10 @@ class StubConfig:
     images_retained: int
     extra_edits_retained: int
     max_extra_segments: int
+    rpc_address: tuple[str, int] | None = None
+    supergroup: str = "supergroup"
+    list_limit: int = 1000
+    server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
 
     @property
     def storage_directories(self) -> tuple[Path, ...]:
@@ -92,6 +113,20 @@ class _Reader:
             images_retained=self._at_least(retained, self._settings.get_int, 1),
             extra_edits_retained=self._at_least(extra, self._settings.get_int, 0),
             max_extra_segments=self._at_least(segments, self._settings.get_int, 0),
+            rpc_address=self._faults.take(self._rpc_address, None),
+            supergroup=self._settings.get("dfs.permissions.superusergroup", ""),
+            # A listing that asked for more would be cut by the largest RPC message.
+            list_limit=self._at_least("dfs.ls.limit", self._settings.get_int, 1),
+            server_defaults=self._server_defaults(),
+        )
+
+    def _server_defaults(self) -> ServerDefaults:
+        return ServerDefaults(
+            block_size=self._at_least("dfs.blocksize", self._settings.get_size, 1),
+            bytes_per_checksum=self._at_least("dfs.bytes-per-checksum", self._settings.get_int, 1),
+            replication=self._at_least("dfs.replication", self._settings.get_int, 1),
+            buffer_size=self._at_least("io.file.buffer.size", self._settings.get_int, 1),
+            trash_interval=self._at_least("fs.trash.interval", self._settings.get_int, 0),
         )
 
     def _at_least(self, key: str, getter: Callable[[str], N], least: N) -> N:
@@ -123,6 +158,16 @@ class _Reader:
     def _http_address(self) -> tuple[str, int]:
         host, port = address(self._settings, self._scoped("dfs.namenode.http-address"), _HTTP_PORT)
         return self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "") or host, port
+
+    def _rpc_address(self) -> tuple[str, int] | None:
+        """dfs.namenode.rpc-address, else the host of fs.defaultFS; None where neither says where it is."""
+        host, port = address(self._settings, self._scoped("dfs.namenode.rpc-address"), _RPC_PORT)
+        if not host:
+            default_fs = urlsplit(self._settings.get("fs.defaultFS", ""))
+            if default_fs.scheme != "hdfs" or not default_fs.hostname or default_fs.hostname == self._who.nameservice:
+                return None
+            host, port = default_fs.hostname, _RPC_PORT if default_fs.port is None else default_fs.port
+        return self._settings.get(self._scoped("dfs.namenode.rpc-bind-host"), "") or host, port
 
     def _error(self, key: str, problem: str) -> ConfigurationError:
         return ConfigurationError([self._settings.fault(key, problem)])

@@ -14,10 +14,11 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class DemoPorts:
-    """HTTP ports of the two processes."""
+    """HTTP ports of the two processes, and the stub's RPC port."""
 
     stub: int
     daemon: int
+    stub_rpc: int
 
     @property
     def stub_url(self) -> str:
@@ -29,11 +30,12 @@ class DemoPorts:
 
 
 def free_ports() -> DemoPorts:
-    """Two ports that nobody listens on now."""
-    with socket.socket() as one, socket.socket() as two:
-        one.bind((_LOOPBACK, 0))
-        two.bind((_LOOPBACK, 0))
-        return DemoPorts(one.getsockname()[1], two.getsockname()[1])
+    """Ports that nobody listens on now."""
+    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+        sockets = (one, two, three)
+        for each in sockets:
+            each.bind((_LOOPBACK, 0))
+        return DemoPorts(*(each.getsockname()[1] for each in sockets))
 
 
 def _site(values: dict[str, object]) -> str:
@@ -49,6 +51,7 @@ def write_configuration(scratch: Path, ports: DemoPorts, *, transactions: int, p
         "dfs.nameservices": "demo",
         "dfs.ha.namenodes.demo": "nn1,nn2",
         "dfs.namenode.http-address.demo.nn1": f"{_LOOPBACK}:{ports.stub}",
+        "dfs.namenode.rpc-address.demo.nn1": f"{_LOOPBACK}:{ports.stub_rpc}",
         "dfs.namenode.http-address.demo.nn2": f"{_LOOPBACK}:{ports.daemon}",
         "dfs.namenode.shared.edits.dir": (scratch / "shared").as_uri(),
         "dfs.namenode.checkpoint.txns": transactions,

@@ -69,6 +69,8 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
         policies.policies.add(id=number, state=pb.DISABLED)
     caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
     inodes = pb.INodeSection(lastInodeId=_ROOT_ID, numInodes=1)
+    # As a NameNode writes it: zeros, not absent fields.
+    secrets_section = pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
     return {
         "NS_INFO": encode_delimited(names),
         **({"ERASURE_CODING": encode_delimited(policies)} if hadoop3 else {}),
@@ -78,7 +80,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
         "SNAPSHOT": encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0)),
         **({} if hadoop3 else {"SNAPSHOT_DIFF": b""}),
         "INODE_REFERENCE": b"",
-        "SECRET_MANAGER": encode_delimited(pb.SecretManagerSection()),
+        "SECRET_MANAGER": encode_delimited(secrets_section),
         "CACHE_MANAGER": encode_delimited(caches),
         "STRING_TABLE": strings.encode(),
     }

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from checkpointer.storage.directories import ImageCopy, latest_image
+from checkpointer.storage.lookup import ImageCopy, latest_image
 from checkpointer.storage.retention import enforce_retention
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
+from image_format.layout import LayoutVersion, supports
 from namenode_stub.config import StubConfig
 from servlets.parameters import ImageKind
 
@@ -58,6 +59,11 @@ class StubImages:
         """Txid of the newest image."""
         return self._checkpoint[0]
 
+    @property
+    def checkpoint_age(self) -> float:
+        """Seconds since the newest image came."""
+        return self._clock() - self._checkpoint[1]
+
     # ---- ImageStore ----------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
@@ -79,10 +85,12 @@ class StubImages:
         return self._active()
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Refuse what is ahead of the edit log, and what is both young and small, as Hadoop 3.3 and later does."""
+        """Refuse what is ahead of the edit log, and, as Hadoop 3.3 and later does, what is both young and small."""
         durable = self._durable_txid()
         if txid > durable:
             return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"
+        if not supports(LayoutVersion.ERASURE_CODING, self._info.layout_version):
+            return None
         newest, at = self._checkpoint
         age, delta = self._clock() - at, txid - newest
         wanted_age = _TOO_RECENT_SHARE * self._config.checkpoint_period

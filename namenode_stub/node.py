@@ -1,7 +1,8 @@
-"""The active NameNode in one process: storage, namespace, edit log and HTTP, brought up and down in order."""
+"""The active NameNode in one process: storage, namespace, edit log, RPC and HTTP, brought up and down in order."""
 
 from __future__ import annotations
 
+import getpass
 import logging
 import threading
 import time
@@ -9,31 +10,42 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from flask import Blueprint, Flask, Response, jsonify
+from flask import Flask
 
 from checkpointer.errors import StorageError
 from checkpointer.merge import LoadedImage, load_image
 from checkpointer.replay import replay
-from checkpointer.storage.directories import ImageCopy, latest_image
-from checkpointer.storage.inspector import agree_on_version, check_covered, inspect, list_images
+from checkpointer.storage.inspector import agree_on_version, check_covered, inspect
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lock import StorageLock
+from checkpointer.storage.lookup import ImageCopy, latest_image
+from checkpointer.transfer.legacy_upload import fetch_legacy_image
 from hadoop_common.durable import write_atomically
-from hadoop_common.errors import HdfsError
 from hadoop_common.names import SEEN_TXID
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.journal_protocol import JournalInfo
+from hadoop_rpc.server import RpcServer
 from image_format.reader import ImageFile
 from journal.edit_log_writer import EditLogWriter
 from journal.segment_file import list_segments, read_transactions, select_segments
 from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.administration import Administration
+from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.config import StubConfig
 from namenode_stub.edits_recovery import recover_edits
 from namenode_stub.fail_stop import FailStop, NotServingError
 from namenode_stub.http_api import namespace_blueprint
 from namenode_stub.image_store import StubImages
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.releases import release_of
+from namenode_stub.rpc.checkpoint_calls import Addresses, CheckpointCalls
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.services import client_service, stub_services
+from namenode_stub.status_pages import StatusPages
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.transfer_counter import TransferCounter
 
 __all__ = ["NameNodeStub"]
 
@@ -60,7 +72,15 @@ class NameNodeStub:
         self.loaded: LoadedImage
         self.namespace: ActiveNamespace
         self.images: StubImages
+        self.administration: Administration
         self.server: HttpServer
+        self.rpc_server: RpcServer | None = None
+        self.retry_cache = RetryCache(clock)
+
+    @property
+    def rpc_address(self) -> tuple[str, int] | None:
+        """Where the RPC server listens, None without one."""
+        return None if self.rpc_server is None else self.rpc_server.address
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -98,7 +118,9 @@ class NameNodeStub:
         log = started.enter_context(self._open_log(info, namespace.last_txid + 1))
         self.fail_stop.check()
         namespace.last_txid = log.last_txid
-        self.namespace = ActiveNamespace(namespace, log, info.layout_version, self.fail_stop)
+        self.namespace = ActiveNamespace(
+            namespace, log, info.layout_version, self.fail_stop, list_limit=self._config.list_limit
+        )
         self._write_seen_txid(log.segment_first_txid)
         self.images = StubImages(
             self._config,
@@ -108,12 +130,26 @@ class NameNodeStub:
             active=lambda: not self._stopping.is_set() and not self.fail_stop.reason,
             clock=self._clock,
         )
+        self.administration = Administration(
+            self.namespace.transactions,
+            self.loaded,
+            self.images,
+            roll=self.roll,
+            folders=self._image_folders(),
+            is_ha=self._config.shared_edits_directory is not None,
+        )
+        gate = Gate(getpass.getuser(), self._config.supergroup)
+        if self._config.rpc_address is not None:
+            self.rpc_server = self._start_rpc(started, info, gate, self._config.rpc_address)
         self.server = started.enter_context(HttpServer(self._application(), *self._config.http_address))
         roller = threading.Thread(target=self._roll_when_due, name="edit-log-roller", daemon=True)
         started.callback(roller.join)
         started.callback(self._stopping.set)
         roller.start()
-        _LOG.info("active at txid %d, listening on %s", log.last_txid, self.server.url)
+        started.callback(gate.close)
+        gate.open()
+        rpc = _host_port(self.rpc_address) or "no address"
+        _LOG.info("active at txid %d, HTTP on %s, RPC on %s", log.last_txid, self.server.url, rpc)
 
     # ---- storage -------------------------------------------------------------------------------------------
 
@@ -146,7 +182,8 @@ class NameNodeStub:
         self.loaded = loaded = load_image(image)
         segments = [segment for folder in self._edits_folders() for segment in list_segments(folder)]
         after = newest.txid + 1
-        replay(loaded.namespace, read_transactions(select_segments(segments, after), after))
+        edits = self.retry_cache.watch(read_transactions(select_segments(segments, after), after))
+        replay(loaded.namespace, edits)
         last = loaded.namespace.last_txid
         for directory in self._config.storage_directories:
             check_covered(inspect(directory), last)
@@ -171,7 +208,8 @@ class NameNodeStub:
         Raises:
             NotServingError: the edit log has failed.
         """
-        with self._roll_lock:
+        # In this order everywhere: whoever saves an image holds the namespace's lock already.
+        with self.namespace.transactions.lock, self._roll_lock:
             first = self.namespace.roll()
             self._rolled_at = self._clock()
             self._write_seen_txid(first)
@@ -192,6 +230,8 @@ class NameNodeStub:
         period = self._config.roll_period
         interval = min(1.0, max(0.05, period / 4)) if period > 0 else 1.0
         while not self._stopping.wait(interval):
+            if self.namespace.transactions.safe_mode.on:
+                continue
             log = self.namespace.log
             waiting = log.last_txid - log.segment_first_txid
             old_enough = 0 < period <= self._clock() - self._rolled_at and waiting > 0
@@ -203,49 +243,57 @@ class NameNodeStub:
                 # It was reported when it happened, and there is nothing to roll any more.
                 return
 
-    # ---- HTTP ----------------------------------------------------------------------------------------------
+    # ---- servers -------------------------------------------------------------------------------------------
 
     def _application(self) -> Flask:
-        transfer = image_transfer_blueprint(self.images, options=TransferOptions())
-        return create_application(transfer, namespace_blueprint(self.namespace, self.roll), self._status())
+        counter = TransferCounter()
+        transfer = image_transfer_blueprint(
+            self.images, options=TransferOptions(), fetch=fetch_legacy_image, counter=counter
+        )
+        pages = StatusPages(
+            self.namespace.log,
+            self.images,
+            self.fail_stop,
+            counter,
+            edits_folders=self._edits_folders(),
+            image_folders=self._image_folders(),
+            rpc_address=lambda: _host_port(self.rpc_address),
+            release=release_of(self.images.storage_info().layout_version).version,
+        )
+        return create_application(transfer, namespace_blueprint(self.namespace, self.roll), *pages.blueprints())
 
-    def _status(self) -> Blueprint:
-        """GET /status.
+    def _start_rpc(self, started: ExitStack, info: StorageInfo, gate: Gate, address: tuple[str, int]) -> RpcServer:
+        names = self.namespace
+        backups = BackupStreams(JournalInfo.of(info))
+        started.callback(backups.close)
+        names.transactions.stream_to(backups)
+        checkpoints = CheckpointCalls(
+            info,
+            names.transactions,
+            self.administration,
+            self.images,
+            backups,
+            gate,
+            segments=lambda: [segment for folder in self._edits_folders() for segment in list_segments(folder)],
+            addresses=lambda: Addresses(_host_port(self.rpc_address), _host_port(self.server.address)),
+        )
+        client = client_service(
+            names, self.administration, self.retry_cache, gate, self._config.server_defaults, info.blockpool_id
+        )
+        server = RpcServer(stub_services(client, checkpoints, gate), *address)
+        started.callback(server.stop)
+        server.start()
+        return server
 
-        `role`; `failure`, "" while it serves; `lastTxid` written, `durableTxid` on disk, `segmentFirstTxid` of the
-        open segment, `checkpointTxid` of the newest image; `editsDirectories` still written; `segments` and
-        `images`, names of the files in the first directory of each kind that can be read.
-        """
-        blueprint = Blueprint("stub_status", __name__)
 
-        @blueprint.get("/status")
-        def status() -> Response:
-            log = self.namespace.log
-            return jsonify(
-                role="active",
-                failure=self.fail_stop.reason,
-                lastTxid=log.last_txid,
-                durableTxid=log.durable_txid,
-                segmentFirstTxid=log.segment_first_txid,
-                checkpointTxid=self.images.checkpoint_txid,
-                editsDirectories=[str(folder) for folder in log.directories],
-                segments=_first_listing(self._edits_folders(), lambda f: [s.path.name for s in list_segments(f)]),
-                images=_first_listing(self._image_folders(), lambda f: [i.path.name for i in list_images(f)]),
-            )
-
-        return blueprint
+def _host_port(address: tuple[str, int] | None) -> str:
+    if address is None:
+        return ""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _locked(directory: Path) -> StorageLock:
     if not directory.is_dir():
         raise StorageError(f"{directory} does not exist", hint=_FORMAT_HINT)
     return StorageLock(directory)
-
-
-def _first_listing(folders: list[Path], names: Callable[[Path], list[str]]) -> list[str]:
-    for folder in folders:
-        try:
-            return names(folder)
-        except (OSError, HdfsError) as error:
-            _LOG.warning("%s cannot be listed: %s", folder, error)
-    return []

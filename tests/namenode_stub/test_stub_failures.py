@@ -176,7 +176,7 @@ def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: p
             raise RuntimeError("half done")
 
         with monkeypatch.context() as patched:
-            patched.setattr("namenode_stub.active_namespace.apply", half_done)
+            patched.setattr("namenode_stub.names.transactions.apply", half_done)
             with pytest.raises(NotServingError, match="half done"):
                 stub.namespace.mkdirs("/b")
         with pytest.raises(NotServingError, match="half done"):

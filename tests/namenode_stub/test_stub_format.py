@@ -79,6 +79,24 @@ def test_edits_go_to_the_shared_directory_too() -> None:
     assert config.roll_transactions == 5
 
 
+def test_the_rpc_address_is_the_namenodes_own() -> None:
+    assert stub_config(settings()).rpc_address is None
+    assert stub_config(settings(fs_defaultFS="hdfs://h")).rpc_address == ("h", 8020)
+    assert stub_config(settings(fs_defaultFS="hdfs://h:9000")).rpc_address == ("h", 9000)
+    assert stub_config(settings(fs_defaultFS="hdfs://ns", dfs_nameservices="ns")).rpc_address is None
+    assert stub_config(settings(fs_defaultFS="file:///")).rpc_address is None
+    own = settings(fs_defaultFS="hdfs://h:9000", dfs_namenode_rpc__address="127.0.0.1")
+    assert stub_config(own).rpc_address == ("127.0.0.1", 8020)
+    wide = settings(dfs_namenode_rpc__address="h:1", dfs_namenode_rpc__bind__host="0.0.0.0")
+    assert stub_config(wide).rpc_address == ("0.0.0.0", 1)
+
+
+def test_clients_are_told_the_clusters_own_defaults() -> None:
+    config = stub_config(settings(dfs_blocksize="64m", fs_trash_interval="60", dfs_ls_limit="7"))
+    assert (config.server_defaults.block_size, config.server_defaults.trash_interval) == (64 << 20, 60)
+    assert (config.server_defaults.replication, config.list_limit, config.supergroup) == (3, 7, "supergroup")
+
+
 def test_all_faults_are_told_at_once() -> None:
     faulty = settings(
         dfs_namenode_name_dir="relative",
@@ -86,6 +104,8 @@ def test_all_faults_are_told_at_once() -> None:
         dfs_namenode_checkpoint_period="soon",
         dfs_ha_log__roll_period="x",
         dfs_namenode_num_checkpoints_retained="0",
+        dfs_namenode_rpc__address="h:x",
+        dfs_blocksize="many",
     )
     with pytest.raises(ConfigurationError) as caught:
         stub_config(faulty)
@@ -95,4 +115,6 @@ def test_all_faults_are_told_at_once() -> None:
         "dfs.namenode.checkpoint.period",
         "dfs.ha.log-roll.period",
         "dfs.namenode.num.checkpoints.retained",
+        "dfs.namenode.rpc-address",
+        "dfs.blocksize",
     }

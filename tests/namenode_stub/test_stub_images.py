@@ -89,7 +89,8 @@ def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubCo
             namespace.complete(path)
 
         def perform(op: ops.EditOp) -> None:
-            namespace._commit(namespace._perform(op))
+            with namespace.transactions.change("test"):
+                namespace.transactions.perform(op)
 
         rounds: list[list[Callable[[], object]]] = [
             [

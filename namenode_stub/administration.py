@@ -1,0 +1,183 @@
+"""What an administrator does: safe mode, saveNamespace, rolling upgrades (FSNamesystem, FSImage)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpointer.merge import LoadedImage
+from checkpointer.storage.saver import SaveResult, save_image
+from journal import ops
+from namenode_stub.image_store import StubImages
+from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.refusals import OperationRefusedError
+from namenode_stub.rollback_images import has_rollback_image, promote_rollback_images
+from servlets.parameters import ImageKind
+
+__all__ = ["Administration", "RollingUpgrade"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpgrade:
+    """A rolling upgrade; times in ms since the epoch, `finalized_at` 0 while it goes on."""
+
+    started_at: int
+    finalized_at: int
+    has_rollback_image: bool
+
+
+class Administration:
+    """Operations for superusers on a running NameNode; any thread may call them.
+
+    Args:
+        loaded: the namespace with the image it was loaded from.
+        images: told of every image that is saved.
+        roll: rolls the edit log.
+        folders: `current` folders that get images.
+        is_ha: whether there is a standby, which then makes the rollback images.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        loaded: LoadedImage,
+        images: StubImages,
+        *,
+        roll: Callable[[], int],
+        folders: Sequence[Path],
+        is_ha: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._transactions = transactions
+        self._loaded = loaded
+        self._images = images
+        self._roll = roll
+        self._folders = folders
+        self._is_ha = is_ha
+        self._clock = clock
+        self._saved_at = clock()
+
+    # ---- safe mode ---------------------------------------------------------------------------------------------
+
+    @property
+    def in_safe_mode(self) -> bool:
+        with self._transactions.view():
+            return self._transactions.safe_mode.on
+
+    def set_safe_mode(self, *, on: bool) -> bool:
+        """Turn safe mode on or off; whether it is on now."""
+        with self._transactions.view():
+            if self._transactions.safe_mode.on != on:
+                _LOG.info("safe mode is turned %s", "on" if on else "off")
+            self._transactions.safe_mode.on = on
+            return on
+
+    def roll(self) -> int:
+        """Start a new segment; returns its first txid.
+
+        Raises:
+            InSafeModeError: nothing may be logged.
+        """
+        with self._transactions.view():
+            self._transactions.safe_mode.check("roll the edit log")
+            return self._roll()
+
+    # ---- images ------------------------------------------------------------------------------------------------
+
+    def save_namespace(self, time_window: int = 0, tx_gap: int = 0) -> bool:
+        """Write an image of all that was logged, and start a new segment after it.
+
+        Args:
+            time_window: seconds; an image younger than that is enough, unless more than `tx_gap` edits came since.
+
+        Returns:
+            Whether an image was written.
+
+        Raises:
+            OperationRefusedError: safe mode is off.
+            StorageError: no directory took the image.
+        """
+        with self._transactions.view():
+            self._need_safe_mode()
+            if time_window > 0:
+                behind = self._transactions.last_txid - self._images.checkpoint_txid
+                if self._clock() - self._saved_at <= time_window and behind <= tx_gap:
+                    return False
+            saved = self._save(ImageKind.IMAGE)
+            self._saved_at = self._clock()
+        self._images.image_received(saved.txid, ImageKind.IMAGE, saved.md5, saved.size)
+        return True
+
+    def _need_safe_mode(self) -> None:
+        if not self._transactions.safe_mode.on:
+            raise OperationRefusedError(
+                "Safe mode should be turned ON in order to create namespace image.",
+                hint="Turn it on with `hdfs dfsadmin -safemode enter`.",
+            )
+
+    def _save(self, kind: ImageKind) -> SaveResult:
+        """The caller holds the namespace's lock, so that nothing changes meanwhile."""
+        first = self._roll()
+        namespace = self._loaded.namespace
+        # The image ends with the segment; of what begins the next one, the namespace knows nothing.
+        namespace.last_txid = first - 1
+        try:
+            saved = save_image(self._folders, first - 1, self._loaded.write, rollback=kind.rollback)
+        finally:
+            namespace.last_txid = first
+        for failure in saved.failures:
+            _LOG.error("the image of txid %d is not in %s", saved.txid, failure)
+        return saved
+
+    # ---- rolling upgrade ---------------------------------------------------------------------------------------
+
+    @property
+    def is_rolling_upgrade(self) -> bool:
+        with self._transactions.view() as namespace:
+            return namespace.info.HasField("rollingUpgradeStartTime")
+
+    def query_rolling_upgrade(self) -> RollingUpgrade | None:
+        """The rolling upgrade that goes on, if any."""
+        with self._transactions.view() as namespace:
+            if not namespace.info.HasField("rollingUpgradeStartTime"):
+                return None
+            return RollingUpgrade(namespace.info.rollingUpgradeStartTime, 0, has_rollback_image(self._folders))
+
+    def start_rolling_upgrade(self) -> RollingUpgrade | None:
+        """Begin one; without a standby in safe mode, which this ends, and with a rollback image made here."""
+        with self._transactions.lock:
+            running = self.query_rolling_upgrade()
+            if running is not None:
+                return running
+            if self._is_ha:
+                self._transactions.safe_mode.check("start rolling upgrade")
+            else:
+                self._need_safe_mode()
+                self._save(ImageKind.ROLLBACK)
+                self.set_safe_mode(on=False)
+            with self._transactions.change("start rolling upgrade"):
+                self._transactions.perform(ops.RollingUpgradeStartOp(time=now()))
+            if self._is_ha:
+                # The standby reads finalized segments only, and has an image to make.
+                self._roll()
+            return self.query_rolling_upgrade()
+
+    def finalize_rolling_upgrade(self) -> RollingUpgrade | None:
+        """End the one that goes on, if any; rollback images become plain ones."""
+        with self._transactions.lock:
+            running = self.query_rolling_upgrade()
+            if running is None:
+                return None
+            time = now()
+            with self._transactions.change("finalize rolling upgrade"):
+                self._transactions.perform(ops.RollingUpgradeFinalizeOp(time=time))
+            if self._is_ha:
+                self._roll()
+            promote_rollback_images(self._folders)
+            return RollingUpgrade(running.started_at, time, running.has_rollback_image)

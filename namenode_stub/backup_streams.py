@@ -1,0 +1,152 @@
+"""Edits to registered BackupNodes: each gets the log as a stream over JournalProtocol (BackupJournalManager)."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from checkpointer.addresses import parse_host_port
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
+from hadoop_rpc.namenode_protocol import NamenodeRegistration
+
+__all__ = ["BackupStreams"]
+
+_LOG = logging.getLogger(__name__)
+_RPC_PORT = 50100  # dfs.namenode.backup.address
+_EPOCH = 0  # Hadoop's active NameNode has no other
+_TIMEOUT = 60.0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Transactions that follow each other, or the beginning of a segment at `first` where there are none."""
+
+    first: int
+    count: int = 0
+    records: bytearray = field(default_factory=bytearray)
+
+
+class _Stream:
+    """One BackupNode; `pending` is guarded by the lock of `BackupStreams`, sending by its own."""
+
+    def __init__(self, client: JournalClient, info: JournalInfo) -> None:
+        self.client = client
+        self.pending: list[_Batch] = []
+        # It has the log from the beginning of a segment on; before, and after a failure, it has to wait for one.
+        self.in_segment = False
+        self.sending = threading.Lock()
+        self._info = info
+
+    def add(self, txid: int, record: bytes) -> None:
+        if not self.pending or not self.pending[-1].count:
+            self.pending.append(_Batch(txid))
+        batch = self.pending[-1]
+        batch.count += 1
+        batch.records += record
+
+    def send(self, batch: _Batch) -> None:
+        if batch.count:
+            self.client.journal(self._info, _EPOCH, batch.first, batch.count, bytes(batch.records))
+        else:
+            self.client.start_log_segment(self._info, _EPOCH, batch.first)
+
+
+class BackupStreams:
+    """`EditStreams` to BackupNodes.
+
+    A BackupNode gets the edits from the next segment on, and so does one again that failed: it does not hold up the
+    NameNode for longer than one call.
+
+    Args:
+        info: whose edits these are.
+        connect: makes a client for host and port.
+    """
+
+    def __init__(self, info: JournalInfo, connect: Callable[[str, int], JournalClient] | None = None) -> None:
+        self._info = info
+        self._connect = connect or _connect
+        self._lock = threading.Lock()
+        self._streams: dict[str, _Stream] = {}
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """RPC addresses of the BackupNodes."""
+        with self._lock:
+            return tuple(self._streams)
+
+    def register(self, node: NamenodeRegistration) -> None:
+        """Add a BackupNode; one that is known already goes on as it is.
+
+        Raises:
+            ValueError: its address is none.
+        """
+        host, port = parse_host_port(node.rpc_address, _RPC_PORT)
+        with self._lock:
+            if node.rpc_address not in self._streams:
+                self._streams[node.rpc_address] = _Stream(self._connect(host, port), self._info)
+                _LOG.info("backup node %s gets the edits from the next segment on", node.rpc_address)
+
+    def release(self, node: NamenodeRegistration) -> None:
+        """Forget a BackupNode."""
+        with self._lock:
+            stream = self._streams.pop(node.rpc_address, None)
+        if stream is not None:
+            stream.client.close()
+            _LOG.info("backup node %s is released", node.rpc_address)
+
+    def close(self) -> None:
+        """Send no more."""
+        with self._lock:
+            streams, self._streams = list(self._streams.values()), {}
+        for stream in streams:
+            stream.client.close()
+
+    # ---- EditStreams -------------------------------------------------------------------------------------------
+
+    def logged(self, txid: int, record: bytes) -> None:
+        with self._lock:
+            for stream in self._streams.values():
+                if stream.in_segment:
+                    stream.add(txid, record)
+
+    def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
+        with self._lock:
+            for stream in self._streams.values():
+                if stream.in_segment:
+                    stream.add(first_txid - 1, end)
+                stream.in_segment = True
+                stream.pending.append(_Batch(first_txid))
+                stream.add(first_txid, start)
+
+    def flush(self) -> None:
+        with self._lock:
+            streams = list(self._streams.items())
+        for address, stream in streams:
+            # Whoever comes first sends for all that wait; so the order stays that of the log.
+            with stream.sending:
+                with self._lock:
+                    batches, stream.pending = stream.pending, []
+                self._send(address, stream, batches)
+
+    def _send(self, address: str, stream: _Stream, batches: list[_Batch]) -> None:
+        try:
+            for batch in batches:
+                stream.send(batch)
+        except HdfsError as error:
+            with self._lock:
+                stream.in_segment = any(not batch.count for batch in stream.pending)
+                stream.pending = stream.pending[_first_segment(stream.pending) :]
+            _LOG.warning("backup node %s gets no edits until the next segment: %s", address, error)
+
+
+def _first_segment(batches: list[_Batch]) -> int:
+    """Index of the first beginning of a segment, the number of batches where there is none."""
+    return next((at for at, batch in enumerate(batches) if not batch.count), len(batches))
+
+
+def _connect(host: str, port: int) -> JournalClient:
+    return JournalClient(host, port, user=getpass.getuser(), timeout=_TIMEOUT)

@@ -1,0 +1,69 @@
+"""Changes of ACLs on the live namespace (FSDirAclOp, AclStorage)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from image_format.permission import AclScope, AclType
+from journal import ops
+from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
+from namenode_stub.names.inode_views import AclEntryView, InodeView, view_of
+from namenode_stub.names.past_states import Place
+from namenode_stub.names.paths import existing_for_change, is_directory
+from namenode_stub.names.transactions import Transactions
+
+__all__ = ["AclOperations", "complete_entries"]
+
+
+def complete_entries(view: InodeView) -> list[AclEntryView]:
+    """The whole ACL of an inode, what its mode says included (AclStorage.readINodeLogicalAcl)."""
+    owner, group, other = view.mode >> 6 & 7, view.mode >> 3 & 7, view.mode & 7
+    extended = [entry for entry in view.acl or () if entry.scope == AclScope.ACCESS]
+    middle = [*extended, AclEntryView(AclScope.ACCESS, AclType.MASK, "", group)]
+    if not extended:
+        middle = [AclEntryView(AclScope.ACCESS, AclType.GROUP, "", group)]
+    return [
+        AclEntryView(AclScope.ACCESS, AclType.USER, "", owner),
+        *middle,
+        AclEntryView(AclScope.ACCESS, AclType.OTHER, "", other),
+        *(entry for entry in view.acl or () if entry.scope == AclScope.DEFAULT),
+    ]
+
+
+class AclOperations:
+    """Changes of ACLs; every method raises as `Transactions.change` and `perform` do, and AclRefusedError."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._namespace = transactions.namespace
+
+    def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
+        """Make `spec` the ACL; a scope it does not name stays."""
+        self._change(path, lambda entries: replaced(entries, spec))
+
+    def modify(self, path: str, spec: Sequence[AclEntryView]) -> None:
+        """Change or add entries."""
+        self._change(path, lambda entries: merged(entries, spec))
+
+    def remove_entries(self, path: str, spec: Sequence[AclEntryView]) -> None:
+        """Remove entries, whose permissions do not matter."""
+        self._change(path, lambda entries: filtered(entries, spec))
+
+    def remove_default(self, path: str) -> None:
+        """Remove what a directory's new children inherit."""
+        self._change(path, without_defaults)
+
+    def remove(self, path: str) -> None:
+        """Leave nothing but the mode."""
+        self._change(path, lambda _: [])
+
+    def _change(self, path: str, change: Callable[[list[AclEntryView]], list[AclEntryView]]) -> None:
+        with self._transactions.change(f"set acl on {path}"):
+            row = existing_for_change(self._namespace, path)
+            if not ops.SetAclOp.present_in(self._transactions.layout_version):
+                raise AclRefusedError(f"layout {self._transactions.layout_version} has no ACLs")
+            entries = change(complete_entries(view_of(self._namespace, Place(row))))
+            if not is_directory(self._namespace, row) and any(e.scope == AclScope.DEFAULT for e in entries):
+                raise AclRefusedError("Invalid ACL: only directories may have a default ACL.")
+            written = tuple(ops.AclEntry(e.type, e.scope, e.permission, e.name or None) for e in entries)
+            self._transactions.perform(ops.SetAclOp(src=path, acl_entries=written))

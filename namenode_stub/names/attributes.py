@@ -1,0 +1,110 @@
+"""Attributes of inodes: mode, owner, times, replication, quotas, extended attributes (FSDirAttrOp, FSDirXAttrOp)."""
+
+from __future__ import annotations
+
+from image_format.permission import XAttrNamespace
+from journal import ops
+from journal.ops import XAttr
+from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.files import check_replication
+from namenode_stub.names.inode_views import xattrs_of
+from namenode_stub.names.limits import check_modes
+from namenode_stub.names.past_states import Place
+from namenode_stub.names.paths import existing_for_change, is_directory
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import NotADirectoryRefusalError, OperationRefusedError
+
+__all__ = ["XATTR_CREATE", "XATTR_REPLACE", "Attributes"]
+
+XATTR_CREATE, XATTR_REPLACE = 1, 2  # XAttrSetFlagProto
+_DONT_SET = (1 << 63) - 1
+
+
+class Attributes:
+    """Changes of attributes; every method raises as `Transactions.change` and `perform` do."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._namespace = transactions.namespace
+
+    def set_permission(self, path: str, mode: int) -> None:
+        with self._transactions.change(f"set permission for {path}"):
+            check_modes(mode)
+            existing_for_change(self._namespace, path)
+            self._transactions.perform(ops.SetPermissionsOp(src=path, mode=mode))
+
+    def set_owner(self, path: str, user: str = "", group: str = "") -> None:
+        """An empty name leaves the user or the group as it is."""
+        with self._transactions.change(f"set owner for {path}"):
+            existing_for_change(self._namespace, path)
+            self._transactions.perform(ops.SetOwnerOp(src=path, username=user or None, groupname=group or None))
+
+    def set_times(self, path: str, mtime: int, atime: int) -> None:
+        """Set times in ms since the epoch; -1 leaves one as it is."""
+        if min(mtime, atime) < -1:
+            raise OperationRefusedError(f"times {mtime} and {atime} must not be before 1970")
+        with self._transactions.change(f"set times {path}"):
+            existing_for_change(self._namespace, path)
+            self._transactions.perform(ops.TimesOp(path=path, mtime=mtime, atime=atime))
+
+    def set_replication(self, path: str, replication: int) -> bool:
+        """False for a directory."""
+        check_replication(replication)
+        with self._transactions.change(f"set replication for {path}"):
+            if is_directory(self._namespace, existing_for_change(self._namespace, path)):
+                return False
+            self._transactions.perform(ops.SetReplicationOp(path=path, replication=replication))
+            return True
+
+    def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
+        """Limit a directory to so many names and bytes; -1 clears a limit, 2**63 - 1 leaves it as it is."""
+        if ns_quota < -1 or ns_quota == 0 or ds_quota < -1:
+            raise OperationRefusedError(f"quotas {ns_quota} and {ds_quota} must be positive, or -1 for none")
+        with self._transactions.change(f"set quota on {path}"):
+            row = existing_for_change(self._namespace, path)
+            if not is_directory(self._namespace, row):
+                raise NotADirectoryRefusalError(f"{path} is no directory, so it has no quota")
+            table = self._namespace.table
+            before = int(table.ns_quota[row]), int(table.ds_quota[row])
+            wanted = tuple(
+                old if new == _DONT_SET else new for new, old in zip((ns_quota, ds_quota), before, strict=True)
+            )
+            if wanted != before:
+                self._transactions.perform(ops.SetQuotaOp(src=path, ns_quota=ns_quota, ds_quota=ds_quota))
+
+    # ---- extended attributes -----------------------------------------------------------------------------------
+
+    def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: Caller = LOCAL) -> None:
+        """Set one attribute; `flags` say whether it may be new, and whether it may be there."""
+        self._check_xattrs(xattr)
+        with self._transactions.change(f"set XAttr on {path}"):
+            row = existing_for_change(self._namespace, path)
+            if any(_same(held, xattr) for held in xattrs_of(self._namespace, Place(row))):
+                if not flags & XATTR_REPLACE:
+                    raise OperationRefusedError(f"XAttr: {xattr.name} already exists, the REPLACE flag is needed")
+            elif not flags & XATTR_CREATE:
+                raise OperationRefusedError(f"XAttr: {xattr.name} does not exist, the CREATE flag is needed")
+            self._transactions.perform(
+                ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
+            )
+
+    def remove_xattr(self, path: str, xattr: XAttr, caller: Caller = LOCAL) -> None:
+        """Raises OperationRefusedError where the inode has no such attribute."""
+        self._check_xattrs(xattr)
+        with self._transactions.change(f"remove XAttr entry on {path}"):
+            row = existing_for_change(self._namespace, path)
+            if not any(_same(held, xattr) for held in xattrs_of(self._namespace, Place(row))):
+                raise OperationRefusedError("No matching attributes found for remove operation")
+            self._transactions.perform(
+                ops.RemoveXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
+            )
+
+    def _check_xattrs(self, xattr: XAttr) -> None:
+        if xattr.namespace not in (XAttrNamespace.USER, XAttrNamespace.TRUSTED):
+            raise OperationRefusedError(f"an extended attribute {xattr.name} of this kind is HDFS's own")
+        if not ops.SetXAttrOp.present_in(self._transactions.layout_version):
+            raise OperationRefusedError(f"layout {self._transactions.layout_version} has no extended attributes")
+
+
+def _same(one: XAttr, other: XAttr) -> bool:
+    return one.namespace == other.namespace and one.name == other.name

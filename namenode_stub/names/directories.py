@@ -1,0 +1,243 @@
+"""The shape of the tree: mkdirs, delete, both renames, symbolic links (FSDirMkdirOp, FSDirDeleteOp, FSDirRenameOp)."""
+
+from __future__ import annotations
+
+from checkpointer.namespace import ROOT_ROW, Namespace
+from image_format.inode_table import NO_ROW, SYMLINK
+from journal import ops
+from namenode_stub.file_status import permission_status
+from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.limits import check_modes, check_name, check_quotas, count_below
+from namenode_stub.names.paths import (
+    check_parent,
+    find,
+    find_for_change,
+    is_directory,
+    parent_of,
+)
+from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.refusals import (
+    AlreadyThereError,
+    NotADirectoryRefusalError,
+    NotEmptyError,
+    NotThereError,
+    OperationRefusedError,
+    SnapshotRefusedError,
+)
+
+__all__ = ["Directories", "make_parents"]
+
+_OWNER_MAY_ENTER = 0o300
+
+
+def group_for(namespace: Namespace, caller: Caller, path: str) -> str:
+    """Group of a new inode: the caller's own, else that of the directory it comes into."""
+    if caller.group is not None:
+        return caller.group
+    return permission_status(namespace, find(namespace, parent_of(path))).group
+
+
+def _missing(namespace: Namespace, path: str) -> list[str]:
+    """Directories to make for `path`, from the top."""
+    missing: list[str] = []
+    while (row := find_for_change(namespace, path)) == NO_ROW:
+        missing.append(path)
+        path = parent_of(path)
+    if missing and not is_directory(namespace, row):
+        raise NotADirectoryRefusalError(f"Parent path is not a directory: {path}")
+    if missing:
+        check_quotas(namespace, row, len(missing))
+    return missing[::-1]
+
+
+def _make(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
+    namespace = transactions.namespace
+    permissions = ops.PermissionStatus(caller.user, group_for(namespace, caller, path), mode)
+    transactions.perform(
+        ops.MkdirOp(inode_id=namespace.last_inode_id + 1, path=path, timestamp=now(), permissions=permissions)
+    )
+
+
+def make_parents(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
+    """Make the directories above a new inode; its maker may always enter them."""
+    for missing in _missing(transactions.namespace, parent_of(path)):
+        check_name(missing)
+        _make(transactions, missing, mode | _OWNER_MAY_ENTER, caller)
+
+
+class Directories:
+    """Changes of the tree; every method raises as `Transactions.change` and `perform` do."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._namespace = transactions.namespace
+
+    def mkdirs(self, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = True) -> bool:
+        """Make a directory and those above it; False where it exists already."""
+        with self._transactions.change(f"create directory {path}"):
+            check_modes(mode)
+            missing = _missing(self._namespace, path)
+            if not missing:
+                if not is_directory(self._namespace, find(self._namespace, path)):
+                    raise AlreadyThereError(f"Path is not a directory: {path}")
+                return False
+            if not create_parent:
+                check_parent(self._namespace, path)
+            for each in missing:
+                check_name(each)
+            for each in missing[:-1]:
+                _make(self._transactions, each, mode | _OWNER_MAY_ENTER, caller)
+            _make(self._transactions, path, mode, caller)
+            return True
+
+    def delete(self, path: str, caller: Caller = LOCAL, *, recursive: bool = False) -> bool:
+        """Remove a file or directory; False where there is none."""
+        with self._transactions.change(f"delete {path}"):
+            row = find_for_change(self._namespace, path)
+            if row == NO_ROW:
+                return False
+            if row == ROOT_ROW:
+                raise OperationRefusedError("the root cannot be deleted")
+            is_full = is_directory(self._namespace, row) and any(True for _ in self._namespace.tree.children(row))
+            if is_full and not recursive:
+                raise NotEmptyError(f"{path} is non empty")
+            self._check_no_snapshots(row)
+            self._transactions.perform(
+                ops.DeleteOp(path=path, timestamp=now(), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
+            )
+            return True
+
+    def _check_no_snapshots(self, row: int) -> None:
+        namespace = self._namespace
+        for found in namespace.snapshottable_below(row):
+            if namespace.snapshots.has_snapshots(int(namespace.table.id[found])):
+                path = namespace.tree.path(found)
+                raise SnapshotRefusedError(
+                    f"The directory {path} cannot be deleted since {path} is snapshottable and already has snapshots"
+                )
+
+    # ---- rename ----------------------------------------------------------------------------------------------
+
+    def rename_into(self, source: str, target: str, caller: Caller = LOCAL) -> bool:
+        """The old rename: moves into `target` where that is a directory; False where it cannot be done."""
+        with self._transactions.change(f"rename {source}"):
+            namespace = self._namespace
+            row = find_for_change(namespace, source)
+            there = find_for_change(namespace, target)
+            if row in (NO_ROW, ROOT_ROW):
+                return False
+            self._check_no_snapshots(row)
+            if there != NO_ROW and is_directory(namespace, there):
+                target = f"{target.rstrip('/')}/{source.rpartition('/')[2]}"
+                there = find_for_change(namespace, target)
+            if target == source:
+                return True
+            parent = find(namespace, parent_of(target))
+            if there != NO_ROW or target.startswith(source + "/") or parent == NO_ROW:
+                return False
+            if not is_directory(namespace, parent) or self._leads_to(row, target):
+                return False
+            self._check_limits(row, parent, target)
+            self._transactions.perform(
+                ops.RenameOldOp(
+                    src=source,
+                    dst=target,
+                    timestamp=now(),
+                    rpc_client_id=caller.client_id,
+                    rpc_call_id=caller.call_id,
+                )
+            )
+            return True
+
+    def rename(self, source: str, target: str, caller: Caller = LOCAL, *, overwrite: bool = False) -> None:
+        """The rename of POSIX: `target` is the new path, and may be replaced where `overwrite` says so."""
+        with self._transactions.change(f"rename {source}"):
+            self._check_rename(source, target, overwrite=overwrite)
+            self._transactions.perform(
+                ops.RenameOp(
+                    src=source,
+                    dst=target,
+                    timestamp=now(),
+                    options=bytes([ops.RENAME_OVERWRITE if overwrite else 0]),
+                    rpc_client_id=caller.client_id,
+                    rpc_call_id=caller.call_id,
+                )
+            )
+
+    def _check_rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        """FSDirRenameOp.unprotectedRenameTo, in its order."""
+        namespace = self._namespace
+        row, there = find_for_change(namespace, source), find_for_change(namespace, target)
+        if row == NO_ROW:
+            raise NotThereError(f"rename source {source} is not found.")
+        if row == ROOT_ROW:
+            raise OperationRefusedError("rename source cannot be the root")
+        self._check_no_snapshots(row)
+        if target == source:
+            raise AlreadyThereError(f"The source {source} and destination {target} are the same")
+        if self._leads_to(row, target):
+            raise AlreadyThereError(f"Cannot rename symlink {source} to its target {target}")
+        if target.startswith(source + "/"):
+            raise OperationRefusedError(f"Rename destination {target} is a directory or file under source {source}")
+        if there == ROOT_ROW:
+            raise OperationRefusedError("rename destination cannot be the root")
+        if there != NO_ROW:
+            self._check_overwrite(row, there, source, target, overwrite=overwrite)
+        parent = find(namespace, parent_of(target))
+        if parent == NO_ROW:
+            raise NotThereError(f"rename destination parent {target} not found.")
+        if not is_directory(namespace, parent):
+            raise NotADirectoryRefusalError(f"rename destination parent {target} is a file.")
+        self._check_limits(row, parent, target)
+
+    def _check_overwrite(self, row: int, there: int, source: str, target: str, *, overwrite: bool) -> None:
+        namespace = self._namespace
+        if is_directory(namespace, row) != is_directory(namespace, there):
+            raise OperationRefusedError(f"Source {source} and destination {target} must both be directories")
+        if not overwrite:
+            raise AlreadyThereError(f"rename destination {target} already exists")
+        if is_directory(namespace, there) and any(True for _ in namespace.tree.children(there)):
+            raise OperationRefusedError(f"rename destination directory is not empty: {target}")
+        self._check_no_snapshots(there)
+
+    def _leads_to(self, row: int, target: str) -> bool:
+        table = self._namespace.table
+        return bool(table.kind[row] == SYMLINK) and table.feature(row).target == target.encode()
+
+    def _check_limits(self, row: int, parent: int, target: str) -> None:
+        check_name(target)
+        namespace = self._namespace
+        common = int(namespace.table.parent[row])
+        while not namespace.tree.is_ancestor(common, parent):
+            common = int(namespace.table.parent[common])
+        if common != parent:
+            check_quotas(namespace, parent, count_below(namespace, row), below=common)
+
+    # ---- symbolic links ----------------------------------------------------------------------------------------
+
+    def create_symlink(
+        self, target: str, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = False
+    ) -> None:
+        """Make a link to `target`; `mode` is that of the directories made above it."""
+        with self._transactions.change(f"create symlink {path}"):
+            check_name(path)
+            if find_for_change(self._namespace, path) != NO_ROW:
+                raise AlreadyThereError(f"failed to create link {path} either because the filename is invalid "
+                                        "or the file exists")  # fmt: skip
+            if create_parent:
+                make_parents(self._transactions, path, mode, caller)
+            check_parent(self._namespace, path)
+            check_quotas(self._namespace, find(self._namespace, parent_of(path)), 1)
+            time = now()
+            self._transactions.perform(
+                ops.SymlinkOp(
+                    inode_id=self._namespace.last_inode_id + 1,
+                    path=path,
+                    target=target,
+                    mtime=time,
+                    atime=time,
+                    permissions=ops.PermissionStatus(caller.user, group_for(self._namespace, caller, path), 0o777),
+                    rpc_client_id=caller.client_id,
+                    rpc_call_id=caller.call_id,
+                )
+            )

@@ -1,0 +1,268 @@
+"""Files: create, complete, leases by client name (FSNamesystem.startFile, completeFile, LeaseManager)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from checkpointer.namespace import Namespace
+from image_format.inode_table import FILE, NO_ROW
+from journal import ops
+from namenode_stub.file_status import permission_status
+from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.directories import group_for, make_parents
+from namenode_stub.names.limits import check_modes, check_name, check_quotas
+from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
+from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.refusals import (
+    AlreadyBeingCreatedError,
+    AlreadyThereError,
+    LeaseExpiredError,
+    NoDataNodesError,
+    NotThereError,
+    OperationRefusedError,
+)
+
+__all__ = ["BLOCK_SIZE", "MAX_REPLICATION", "Files", "check_replication"]
+
+BLOCK_SIZE = 128 << 20
+MAX_REPLICATION = 512
+_MIN_BLOCK_SIZE = 1 << 20  # dfs.namenode.fs-limits.min-block-size
+_SOFT_LIMIT = 60.0  # seconds without a sign of life, after which others may take a lease over
+_MANY_HOLDERS = 4096
+_NO_DATA = "The stub has no DataNodes: it keeps names, not data. Create files without content."
+
+
+def check_replication(replication: int) -> None:
+    """Raises OperationRefusedError where no file may have this replication factor."""
+    if not 1 <= replication <= MAX_REPLICATION:
+        raise OperationRefusedError(f"replication {replication} is not within 1 and {MAX_REPLICATION}")
+
+
+def holder_of(namespace: Namespace, row: int) -> str:
+    """Name of the client that writes the file in `row`."""
+    return namespace.table.pooled(int(namespace.table.client_name[row]))
+
+
+class Files:
+    """Changes of files; every method raises as `Transactions.change` and `perform` do.
+
+    Args:
+        clock: seconds, of any origin.
+    """
+
+    def __init__(self, transactions: Transactions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._transactions = transactions
+        self._namespace = transactions.namespace
+        self._clock = clock
+        # A lease nobody told of since the start counts from then on, as after a NameNode's restart.
+        self._started = clock()
+        self._renewed: dict[str, float] = {}
+
+    # ---- create ------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        path: str,
+        mode: int,
+        caller: Caller = LOCAL,
+        *,
+        holder: str,
+        replication: int = 3,
+        block_size: int = BLOCK_SIZE,
+        overwrite: bool = False,
+        must_exist: bool = False,
+        create_parent: bool = False,
+    ) -> int:
+        """Open a new file for write; returns its inode id."""
+        with self._transactions.change(f"create file {path}"):
+            check_modes(mode)
+            check_replication(replication)
+            if block_size < _MIN_BLOCK_SIZE:
+                raise OperationRefusedError(
+                    "Specified block size is less than configured minimum value "
+                    f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {_MIN_BLOCK_SIZE}"
+                )
+            self._check_target(path, holder, overwrite=overwrite, must_exist=must_exist)
+            if create_parent:
+                make_parents(self._transactions, path, mode, caller)
+            check_parent(self._namespace, path)
+            inode_id = self._namespace.last_inode_id + 1
+            time = now()
+            self._transactions.perform(
+                ops.AddOp(
+                    inode_id=inode_id,
+                    path=path,
+                    replication=replication,
+                    mtime=time,
+                    atime=time,
+                    block_size=block_size,
+                    permissions=ops.PermissionStatus(caller.user, group_for(self._namespace, caller, path), mode),
+                    client_name=holder,
+                    client_machine=caller.machine,
+                    overwrite=overwrite,
+                    rpc_client_id=caller.client_id,
+                    rpc_call_id=caller.call_id,
+                )
+            )
+            self._renew(holder)
+            return inode_id
+
+    def _check_target(self, path: str, holder: str, *, overwrite: bool, must_exist: bool) -> None:
+        check_name(path)
+        namespace = self._namespace
+        row = find_for_change(namespace, path)
+        if row == NO_ROW:
+            if must_exist:
+                raise NotThereError(f"Can't overwrite non-existent {path}")
+            parent = find(namespace, parent_of(path))
+            if parent != NO_ROW:
+                check_quotas(namespace, parent, 1)
+            return
+        if namespace.table.kind[row] != FILE:
+            raise AlreadyThereError(f"{path} already exists as a directory or a link")
+        if overwrite:
+            return
+        if namespace.table.is_under_construction(row):
+            self._take_over(row, path, holder)
+        raise AlreadyThereError(f"{path} already exists")
+
+    def _take_over(self, row: int, path: str, client: str, *, force: bool = False) -> None:
+        """FSNamesystem.recoverLeaseInternal: close what its writer left behind, if it did."""
+        holder = holder_of(self._namespace, row)
+        if not force and holder == client:
+            raise AlreadyBeingCreatedError(f"{path} is being written by {client} already, which holds its lease")
+        if not force and self._clock() - self._renewed.get(holder, self._started) < _SOFT_LIMIT:
+            raise AlreadyBeingCreatedError(f"Failed to create file {path} for {client}, since {holder} is writing it")
+        if self._namespace.table.file_blocks(row):
+            raise AlreadyBeingCreatedError(f"the last block of {path} cannot be recovered: the stub has no DataNodes")
+        self._close(row, path)
+
+    # ---- writing -----------------------------------------------------------------------------------------------
+
+    def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
+        """Why a block cannot be had for a file; raises what comes before that."""
+        with self._transactions.change(f"add block to {path}"):
+            self._held(path, holder)
+        return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")
+
+    def refuse_append(self, path: str) -> OperationRefusedError:
+        """Why a file cannot be appended to."""
+        with self._transactions.change(f"append to file {path}"):
+            row = existing_for_change(self._namespace, path)
+            if self._namespace.table.kind[row] != FILE:
+                raise NotThereError(f"{path} is no file")
+        return NoDataNodesError(f"{path} cannot be appended to. {_NO_DATA}")
+
+    def _held(self, path: str, holder: str, inode_id: int = 0) -> int:
+        """Row of a file that a client is writing (FSNamesystem.checkLease)."""
+        table = self._namespace.table
+        row = find_for_change(self._namespace, path)
+        what = f"No lease on {path} (inode {inode_id})"
+        if row == NO_ROW or (inode_id and int(table.id[row]) != inode_id):
+            raise LeaseExpiredError(f"{what}: File does not exist. [Lease. Holder: {holder}]")
+        if table.kind[row] != FILE:
+            raise LeaseExpiredError(f"{what}: it is no regular file.")
+        if not table.is_under_construction(row):
+            raise LeaseExpiredError(f"{what}: File is not open for writing. [Lease. Holder: {holder}]")
+        found = holder_of(self._namespace, row)
+        if holder != found:
+            raise LeaseExpiredError(f"Lease mismatch on {path} owned by {found} but is accessed by {holder}")
+        return row
+
+    def check_held(self, path: str, holder: str, inode_id: int = 0) -> None:
+        """Raises LeaseExpiredError unless a client is writing a file."""
+        with self._transactions.change(f"fsync file {path}"):
+            self._held(path, holder, inode_id)
+
+    def complete(self, path: str, holder: str, inode_id: int = 0, *, last_block: int | None = None) -> bool:
+        """Close a file that a client wrote; one that it closed before stays as it is."""
+        with self._transactions.change(f"complete file {path}"):
+            try:
+                row = self._held(path, holder, inode_id)
+            except LeaseExpiredError:
+                if self._is_closed(path, last_block):
+                    return True
+                raise
+            self._close(row, path)
+            return True
+
+    def _is_closed(self, path: str, last_block: int | None) -> bool:
+        table = self._namespace.table
+        row = find(self._namespace, path)
+        if row == NO_ROW or table.kind[row] != FILE or table.is_under_construction(row):
+            return False
+        blocks = table.file_blocks(row)
+        return (blocks[-1].block_id if blocks else None) == last_block
+
+    def _close(self, row: int, path: str, length: int = 0) -> None:
+        table = self._namespace.table
+        blocks = [ops.Block(*block) for block in table.file_blocks(row)]
+        if blocks:
+            blocks[-1] = blocks[-1]._replace(num_bytes=length)
+        self._transactions.perform(
+            ops.CloseOp(
+                path=path,
+                replication=int(table.replication[row]),
+                mtime=now(),
+                atime=int(table.atime[row]),
+                block_size=int(table.block_size[row]),
+                blocks=tuple(blocks),
+                permissions=permission_status(self._namespace, row),
+            )
+        )
+
+    # ---- without DataNodes: the HTTP API allocates blocks that hold nothing --------------------------------------
+
+    def add_block(self, path: str) -> int:
+        """Allocate the next block of an open file, whose last one must be full; returns the block's id."""
+        with self._transactions.change(f"add block to {path}"):
+            namespace = self._namespace
+            row = self._open(path)
+            old = namespace.table.file_blocks(row)
+            block_id, genstamp = namespace.info.lastAllocatedBlockId + 1, namespace.info.genstampV2 + 1
+            self._transactions.perform(ops.AllocateBlockIdOp(block_id=block_id))
+            self._transactions.perform(ops.SetGenstampV2Op(genstamp=genstamp))
+            size = int(namespace.table.block_size[row])
+            previous = [ops.Block(old[-1].block_id, size, old[-1].genstamp)] if old else []
+            blocks = (*previous, ops.Block(block_id, 0, genstamp))
+            self._transactions.perform(ops.AddBlockOp(path=path, blocks=blocks))
+            return block_id
+
+    def close(self, path: str, length: int) -> None:
+        """Close an open file whoever writes it; `length` is that of its last block."""
+        with self._transactions.change(f"complete file {path}"):
+            row = self._open(path)
+            size = int(self._namespace.table.block_size[row])
+            if not 0 <= length <= size:
+                raise OperationRefusedError(f"length {length} is not within 0 and the block size {size}")
+            self._close(row, path, length)
+
+    def _open(self, path: str) -> int:
+        row = existing(self._namespace, path)
+        if not self._namespace.table.is_under_construction(row):
+            raise OperationRefusedError(f"{path} is not open for write")
+        return row
+
+    # ---- leases ------------------------------------------------------------------------------------------------
+
+    def renew_lease(self, holder: str) -> None:
+        """A client is alive."""
+        with self._transactions.view():
+            self._renew(holder)
+
+    def _renew(self, holder: str) -> None:
+        time = self._clock()
+        if len(self._renewed) >= _MANY_HOLDERS:
+            self._renewed = {name: at for name, at in self._renewed.items() if time - at < _SOFT_LIMIT}
+        self._renewed[holder] = time
+
+    def recover_lease(self, path: str, client: str) -> bool:
+        """Close a file that its writer left open; whether it is closed now."""
+        with self._transactions.change(f"recover the lease of {path}"):
+            row = existing_for_change(self._namespace, path)
+            if self._namespace.table.kind[row] != FILE:
+                raise NotThereError(f"{path} is no file")
+            if self._namespace.table.is_under_construction(row):
+                self._take_over(row, path, client, force=True)
+            return True

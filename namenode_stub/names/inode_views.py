@@ -1,0 +1,143 @@
+"""An inode as clients see it, now or at a snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.diffs import CURRENT_STATE
+from image_format.inode_table import DIRECTORY, FILE, SYMLINK, Block, to_signed
+from image_format.permission import unpack_acl_entry, unpack_permission, unpack_xattr_name
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind
+from journal.ops import XAttr
+from namenode_stub.names.past_states import Place, children_at, copy_at, size_at
+
+__all__ = ["DOT_SNAPSHOT_VIEW", "AclEntryView", "InodeView", "replication_at", "view_of", "xattrs_of"]
+
+_FILE_ATTRIBUTES = pb.INodeFile | pb.INodeDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntryView:
+    """One entry of an ACL: numbers as in AclEntryProto, `name` "" for the owner, owning group, mask or others."""
+
+    scope: int
+    type: int
+    name: str
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class InodeView:
+    """An inode as it is now or at a snapshot; times in ms since the epoch, sizes in bytes.
+
+    Attributes:
+        name: local name, empty where the path was asked for itself.
+        children: how many names a directory holds.
+        acl: extended entries, None where it has no ACL.
+        snapshottable: whether it may have snapshots.
+    """
+
+    kind: int
+    id: int
+    name: bytes
+    owner: str
+    group: str
+    mode: int
+    mtime: int
+    atime: int
+    length: int = 0
+    replication: int = 0
+    block_size: int = 0
+    target: bytes | None = None
+    children: int = 0
+    acl: tuple[AclEntryView, ...] | None = None
+    blocks: tuple[Block, ...] = ()
+    is_open: bool = False
+    snapshottable: bool = False
+
+
+DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group="", mode=0, mtime=0, atime=0)
+"""`/dir/.snapshot` has no inode; clients are told of a directory with nothing."""
+
+
+def replication_at(namespace: Namespace, place: Place) -> int:
+    """How many replicas a file is to have, or was at a snapshot."""
+    copy = copy_at(namespace, place)
+    return copy.replication if isinstance(copy, pb.INodeFile) else max(0, int(namespace.table.replication[place.row]))
+
+
+def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
+    """Extended attributes of an inode, in the order it has them."""
+    copy = copy_at(namespace, place)
+    if copy is None:
+        held = namespace.table.feature(place.row).xattrs or ()
+    else:
+        held = tuple((xattr.name, xattr.value) for xattr in copy.xAttrs.xAttrs)
+    found = []
+    for packed, value in held:
+        space, serial = unpack_xattr_name(packed)
+        found.append(XAttr(space, namespace.strings.lookup(serial, StringKind.XATTR) or "", value))
+    return found
+
+
+def view_of(namespace: Namespace, place: Place, name: bytes = b"") -> InodeView:
+    """An inode as clients see it."""
+    table, row = namespace.table, place.row
+    kind = int(table.kind[row])
+    copy = copy_at(namespace, place)
+    packed = int(table.permission[row]) if copy is None else copy.permission
+    user, group, mode = unpack_permission(packed)
+    is_file = kind == FILE
+    past = place.snapshot_id != CURRENT_STATE
+    times = _times(namespace, row, copy)
+    return InodeView(
+        kind=kind,
+        id=int(table.id[row]),
+        name=name,
+        owner=namespace.strings.lookup(user, StringKind.USER) or "",
+        group=namespace.strings.lookup(group, StringKind.GROUP) or "",
+        mode=mode,
+        mtime=times[0],
+        atime=times[1],
+        length=size_at(namespace, place) if is_file else 0,
+        replication=replication_at(namespace, place) if is_file else 0,
+        block_size=int(table.block_size[row]) if is_file else 0,
+        target=table.feature(row).target if kind == SYMLINK else None,
+        children=_child_count(namespace, place) if kind == DIRECTORY else 0,
+        acl=_acl(namespace, row, copy),
+        blocks=tuple(table.file_blocks(row)) if is_file and not past else (),
+        is_open=is_file and not past and table.is_under_construction(row),
+        snapshottable=kind == DIRECTORY and not past and namespace.snapshots.is_snapshottable(int(table.id[row])),
+    )
+
+
+def _times(namespace: Namespace, row: int, copy: _FILE_ATTRIBUTES | None) -> tuple[int, int]:
+    """Modification and access time; directories have none of the second."""
+    table = namespace.table
+    if copy is None:
+        return int(table.mtime[row]), 0 if table.kind[row] == DIRECTORY else int(table.atime[row])
+    atime = to_signed(copy.accessTime) if isinstance(copy, pb.INodeFile) else 0
+    return to_signed(copy.modificationTime), atime
+
+
+def _child_count(namespace: Namespace, place: Place) -> int:
+    if place.snapshot_id == CURRENT_STATE:
+        return namespace.tree.child_count(place.row)
+    return sum(1 for _ in children_at(namespace, place))
+
+
+def _acl(namespace: Namespace, row: int, copy: _FILE_ATTRIBUTES | None) -> tuple[AclEntryView, ...] | None:
+    entries = namespace.table.feature(row).acl
+    if copy is not None:
+        entries = tuple(copy.acl.entries) if copy.HasField("acl") else None
+    if entries is None:
+        return None
+    kinds = {0: StringKind.USER, 1: StringKind.GROUP}
+    found = []
+    for packed in entries:
+        scope, kind, serial, permission = unpack_acl_entry(packed)
+        name = namespace.strings.lookup(serial, kinds[kind]) if serial and kind in kinds else ""
+        found.append(AclEntryView(scope, kind, name or "", permission))
+    return tuple(found)

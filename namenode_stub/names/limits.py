@@ -1,0 +1,71 @@
+"""What limits new names: the length of one, and the namespace quotas of the directories above it."""
+
+from __future__ import annotations
+
+from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.namespace.tree import LARGEST_QUOTA, encode_name
+from image_format.inode_table import DIRECTORY, NO_ROW
+from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
+
+__all__ = ["MAX_COMPONENT_LENGTH", "NameTooLongError", "check_modes", "check_name", "check_quotas", "count_below"]
+
+MAX_COMPONENT_LENGTH = 255  # dfs.namenode.fs-limits.max-component-length
+_MAX_MODE = 0o1777
+
+
+class NameTooLongError(OperationRefusedError):
+    """A part of a path has too many bytes."""
+
+    java_class = "org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException"
+
+
+def check_name(path: str) -> None:
+    """Raises NameTooLongError where the last part of a path is longer than a name may be."""
+    parent, _, name = path.rpartition("/")
+    size = len(encode_name(name))
+    if size > MAX_COMPONENT_LENGTH:
+        raise NameTooLongError(
+            f"The maximum path component name limit of {name[:80]} in directory {parent or '/'} is exceeded: "
+            f"limit={MAX_COMPONENT_LENGTH} length={size}"
+        )
+
+
+def check_modes(mode: int) -> None:
+    """Raises OperationRefusedError unless `mode` is rwx bits and the sticky bit."""
+    if not 0 <= mode <= _MAX_MODE:
+        raise OperationRefusedError(f"mode {mode:o} is not within 0 and {_MAX_MODE:o}")
+
+
+def count_below(namespace: Namespace, row: int) -> int:
+    """Inodes at and below `row`, as they are now."""
+    count, rows = 0, [row]
+    while rows:
+        row = rows.pop()
+        count += 1
+        if namespace.table.kind[row] == DIRECTORY:
+            rows.extend(child for _, child in namespace.tree.children(row))
+    return count
+
+
+def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int = NO_ROW) -> None:
+    """Check that `more` names fit below a directory.
+
+    Unlike in Hadoop, names that only snapshots have are not counted.
+
+    Args:
+        below: directory from which on nothing changes, as where a rename stays below it.
+
+    Raises:
+        QuotaExceededError: a directory above would have more names than its quota.
+    """
+    row = directory
+    while row not in (below, NO_ROW):
+        quota = int(namespace.table.ns_quota[row])
+        if 0 <= quota < LARGEST_QUOTA and more > 0:
+            count = count_below(namespace, row) + more
+            if count > quota:
+                raise QuotaExceededError(
+                    f"The NameSpace quota (directories and files) of directory {namespace.tree.path(row)} is "
+                    f"exceeded: quota={quota} file count={count}"
+                )
+        row = NO_ROW if row == ROOT_ROW else int(namespace.table.parent[row])

@@ -1,0 +1,109 @@
+"""The tree as it is or as a snapshot has it: what a path leads to, `/dir/.snapshot/NAME/...` included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.namespace.diffs import CURRENT_STATE, Node
+from checkpointer.namespace.tree import encode_name
+from image_format.inode_table import DIRECTORY, SYMLINK
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from namenode_stub.names.paths import DOT_SNAPSHOT, checked_path
+from namenode_stub.names.snapshot_operations import snapshot_names
+from namenode_stub.refusals import SymlinkInPathError
+
+__all__ = ["Place", "PlaceOfSnapshots", "children_at", "copy_at", "resolve", "size_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An inode as it is now, or as it was at a snapshot."""
+
+    row: int
+    snapshot_id: int = CURRENT_STATE
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOfSnapshots:
+    """`DIR/.snapshot` of the directory in `row`: no inode, but its snapshots are listed there."""
+
+    row: int
+
+
+def _row(node: Node) -> int:
+    return node if isinstance(node, int) else node.row
+
+
+def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place | PlaceOfSnapshots | None:
+    """What a path leads to (INodesInPath.resolve); None where there is nothing.
+
+    Args:
+        follow: refuse a symbolic link at its end as well.
+
+    Raises:
+        InvalidPathError: it is no path.
+        SymlinkInPathError: it leads through a symbolic link.
+    """
+    names = [name for name in checked_path(path).split("/") if name]
+    place = Place(ROOT_ROW)
+    at = 0
+    while at < len(names):
+        if names[at] == DOT_SNAPSHOT and place.snapshot_id == CURRENT_STATE and _has_dot_snapshot(namespace, place.row):
+            if at + 1 == len(names):
+                return PlaceOfSnapshots(place.row)
+            found = snapshot_names(namespace, place.row).get(encode_name(names[at + 1]))
+            if found is None:
+                return None
+            place = Place(place.row, found)
+            at += 2
+            continue
+        node = None
+        if namespace.table.kind[place.row] == DIRECTORY:
+            node = namespace.history.child_at(place.row, encode_name(names[at]), place.snapshot_id)
+        if node is None:
+            return None
+        place = Place(_row(node), place.snapshot_id)
+        at += 1
+        if namespace.table.kind[place.row] == SYMLINK and (follow or at < len(names)):
+            raise SymlinkInPathError(f"/{'/'.join(names[:at])} in {path} is a symbolic link")
+    return place
+
+
+def _has_dot_snapshot(namespace: Namespace, row: int) -> bool:
+    return namespace.snapshots.is_snapshottable(int(namespace.table.id[row]))
+
+
+def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Place]]:
+    """Name and place of each child of a directory, in Hadoop's order of names."""
+    names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
+    if place.snapshot_id != CURRENT_STATE:
+        names.update(namespace.tree.misplaced(place.row))
+        since = namespace.history.changes_since(place.row, place.snapshot_id)
+        for name in since.created:
+            names.pop(name, None)
+        names.update(since.deleted)
+    for name in sorted(names, key=name_key):
+        yield name, Place(_row(names[name]), place.snapshot_id)
+
+
+def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirectory | None:
+    """Attributes that an inode had at a snapshot; None where they are those of now."""
+    if place.snapshot_id == CURRENT_STATE:
+        return None
+    diffs = namespace.history.diffs.get(place.row)
+    if diffs is None:
+        return None
+    later = diffs.items[diffs.index_at(place.snapshot_id) :]
+    return next((diff.copy for diff in later if diff.copy is not None), None)
+
+
+def size_at(namespace: Namespace, place: Place) -> int:
+    """Bytes that a file has, or had at a snapshot."""
+    diffs = namespace.history.diffs.of_file(place.row)
+    diff = None if diffs is None else diffs.at(place.snapshot_id)
+    if diff is not None:
+        return diff.file_size
+    return sum(block.num_bytes for block in namespace.table.file_blocks(place.row))

@@ -1,0 +1,124 @@
+"""Paths of the live namespace: what is a path, what it leads to, and what must not be changed."""
+
+from __future__ import annotations
+
+from checkpointer.namespace import Namespace
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+from namenode_stub.refusals import (
+    IllegalArgumentError,
+    InvalidPathError,
+    NotADirectoryRefusalError,
+    NotThereError,
+    SnapshotPathError,
+    SymlinkInPathError,
+)
+
+__all__ = [
+    "DOT_SNAPSHOT",
+    "check_parent",
+    "checked_path",
+    "existing",
+    "existing_for_change",
+    "find",
+    "find_for_change",
+    "is_directory",
+    "parent_of",
+]
+
+DOT_SNAPSHOT = ".snapshot"
+_RESERVED = ".reserved"
+
+
+def checked_path(path: str) -> str:
+    """`path` itself.
+
+    Raises:
+        InvalidPathError: it is not absolute and normalized, or has a part that is no name.
+    """
+    if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
+        raise InvalidPathError(f"{path!a} is not a normalized absolute path")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise InvalidPathError(f"{path!a} has a component that is no name")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPathError(f"{path!a} has a lone surrogate, which a name cannot hold") from error
+    return path
+
+
+def parent_of(path: str) -> str:
+    """Path of the directory that holds `path`."""
+    return path.rpartition("/")[0] or "/"
+
+
+def is_directory(namespace: Namespace, row: int) -> bool:
+    return bool(namespace.table.kind[row] == DIRECTORY)
+
+
+def find(namespace: Namespace, path: str) -> int:
+    """Row of the inode at `path`, NO_ROW where there is none.
+
+    Raises:
+        InvalidPathError: it is no path.
+        SymlinkInPathError: a directory in it is a symbolic link.
+    """
+    row = namespace.tree.find(checked_path(path))
+    if row == NO_ROW:
+        _check_links(namespace, path)
+    return row
+
+
+def _check_links(namespace: Namespace, path: str) -> None:
+    above = path
+    while (above := parent_of(above)) != "/":
+        row = namespace.tree.find(above)
+        if row == NO_ROW:
+            continue
+        if namespace.table.kind[row] == SYMLINK:
+            raise SymlinkInPathError(f"{above} in {path} is a symbolic link")
+        return
+
+
+def existing(namespace: Namespace, path: str) -> int:
+    """Row of the inode at `path`; raises NotThereError where there is none."""
+    row = find(namespace, path)
+    if row == NO_ROW:
+        raise NotThereError(f"File does not exist: {path}")
+    return row
+
+
+def find_for_change(namespace: Namespace, path: str) -> int:
+    """`find` of a path that is going to be made, changed or removed.
+
+    Raises:
+        SnapshotPathError: it is in a snapshot.
+        IllegalArgumentError: a name in it is reserved.
+    """
+    parts = checked_path(path).split("/")[1:]
+    if DOT_SNAPSHOT in parts:
+        above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
+        row = namespace.tree.find(above)
+        if row != NO_ROW and namespace.snapshots.is_snapshottable(int(namespace.table.id[row])):
+            raise SnapshotPathError("Modification on a read-only snapshot is disallowed")
+        raise IllegalArgumentError(f'"{DOT_SNAPSHOT}" is a reserved name.')
+    if parts[0] == _RESERVED:
+        raise IllegalArgumentError(f'"{_RESERVED}" is a reserved name.')
+    return find(namespace, path)
+
+
+def existing_for_change(namespace: Namespace, path: str) -> int:
+    """`find_for_change` of what has to be there; raises NotThereError where it is not."""
+    row = find_for_change(namespace, path)
+    if row == NO_ROW:
+        raise NotThereError(f"File does not exist: {path}")
+    return row
+
+
+def check_parent(namespace: Namespace, path: str) -> None:
+    """Raises NotThereError or NotADirectoryRefusalError unless `path` can be made without directories above it."""
+    above = parent_of(path)
+    row = find(namespace, above)
+    if row == NO_ROW:
+        raise NotThereError(f"Parent directory doesn't exist: {above}")
+    if not is_directory(namespace, row):
+        raise NotADirectoryRefusalError(f"Parent path is not a directory: {above}")

@@ -1,0 +1,88 @@
+"""Repeated calls: an answer that got lost is given again, and the operation is not done twice (RetryCache)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from journal.operation import EditOp
+from journal.ops import NO_CALL_ID
+from namenode_stub.names.caller import Caller
+
+__all__ = ["RetryCache"]
+
+T = TypeVar("T")
+_EXPIRY = 600.0  # seconds: dfs.namenode.retrycache.expirytime.millis
+_CAPACITY = 65536
+_Key = tuple[bytes, int]
+
+
+class RetryCache:
+    """Answers of calls that must not be performed twice, by client id and call id; any thread may use it.
+
+    Args:
+        clock: seconds, of any origin.
+        capacity: how many answers are kept; the oldest goes first.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = _CAPACITY) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._condition = threading.Condition()
+        self._running: set[_Key] = set()
+        # When it was given, and the answer.
+        self._answers: OrderedDict[_Key, tuple[float, Any]] = OrderedDict()
+
+    def once(self, caller: Caller, perform: Callable[[], T], known: Callable[[], T]) -> T:
+        """The answer of `perform`, or the one it gave when the same call came before.
+
+        A call that fails is performed again when it is repeated.
+
+        Args:
+            known: the answer to a call that the edit log tells of, but whose answer a restart forgot.
+        """
+        if not caller.client_id or caller.call_id == NO_CALL_ID:
+            return perform()
+        key = caller.client_id, caller.call_id
+        with self._condition:
+            self._condition.wait_for(lambda: key not in self._running)
+            self._expire()
+            found = self._answers.get(key)
+            if found is not None:
+                answer = found[1]
+                return known() if answer is _FORGOTTEN else answer
+            self._running.add(key)
+        try:
+            result = perform()
+            with self._condition:
+                self._keep(key, result)
+            return result
+        finally:
+            with self._condition:
+                self._running.discard(key)
+                self._condition.notify_all()
+
+    def watch(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
+        """Pass on operations that are replayed, and remember the calls that they came by."""
+        for op in ops:
+            client_id, call_id = getattr(op, "rpc_client_id", b""), getattr(op, "rpc_call_id", NO_CALL_ID)
+            if client_id and call_id != NO_CALL_ID:
+                with self._condition:
+                    self._keep((client_id, call_id), _FORGOTTEN)
+            yield op
+
+    def _keep(self, key: _Key, answer: object) -> None:
+        self._answers[key] = self._clock(), answer
+        while len(self._answers) > self._capacity:
+            self._answers.popitem(last=False)
+
+    def _expire(self) -> None:
+        oldest = self._clock() - _EXPIRY
+        while self._answers and next(iter(self._answers.values()))[0] < oldest:
+            self._answers.popitem(last=False)
+
+
+_FORGOTTEN = object()

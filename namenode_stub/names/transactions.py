@@ -1,0 +1,178 @@
+"""Changes of the live namespace: each is encoded, applied and logged under one lock, and durable before it counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from checkpointer.errors import NamespaceError, ReplayError
+from checkpointer.namespace import Namespace
+from checkpointer.replay import apply
+from journal import ops
+from journal.binary_codec import encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import JournalError, OpEncodingError
+from namenode_stub.fail_stop import FailStop
+from namenode_stub.names.safe_mode import SafeMode
+from namenode_stub.refusals import OperationRefusedError
+
+__all__ = ["EditStreams", "Transactions", "now"]
+
+
+class EditStreams(Protocol):
+    """Who else gets the edits besides the log's own directories; calls of `logged` and `rolled` are in txid order."""
+
+    def logged(self, txid: int, record: bytes) -> None:
+        """An operation got its txid; `record` is as it stands in the log."""
+
+    def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
+        """A segment ended with the record `end`, and one starts at `first_txid` with the record `start`."""
+
+    def flush(self) -> None:
+        """Send what was logged so far; an operation counts only after that."""
+
+
+class NoStreams:
+    """Nobody else gets the edits."""
+
+    def logged(self, txid: int, record: bytes) -> None:
+        """Nobody listens."""
+
+    def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
+        """Nobody listens."""
+
+    def flush(self) -> None:
+        """Nobody listens."""
+
+
+class Transactions:
+    """The one way to change the namespace; any thread may use it.
+
+    A change is encoded first, then applied, then logged, so that one that is refused leaves no trace. Where a fault
+    comes after the namespace began to change, `fail_stop` trips and nothing is served any more: what is in memory
+    may then differ from the log, and the log is right.
+
+    Args:
+        namespace: loaded and up to date; this object changes it from now on.
+        log: writer whose next txid follows the namespace's last one.
+        layout_version: layout of the log's segments.
+        fail_stop: shared with whoever else may find that service has to end.
+
+    Attributes:
+        lock: whoever looks at the namespace holds it.
+        safe_mode: while it is on, `perform` refuses.
+    """
+
+    def __init__(self, namespace: Namespace, log: EditLogWriter, layout_version: int, fail_stop: FailStop) -> None:
+        self.namespace = namespace
+        self.log = log
+        self.layout_version = layout_version
+        self.fail_stop = fail_stop
+        self.safe_mode = SafeMode()
+        self.lock = threading.RLock()
+        self._streams: EditStreams = NoStreams()
+
+    @property
+    def last_txid(self) -> int:
+        with self.lock:
+            return self.namespace.last_txid
+
+    def stream_to(self, streams: EditStreams) -> None:
+        """Let somebody else have the edits from now on; the caller holds no lock."""
+        with self.lock:
+            self._streams = streams
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def change(self, what: str) -> Iterator[None]:
+        """Hold the lock for one client operation; what it logged is durable when this ends without an error.
+
+        An answer that needs no change waits for the disk too: it tells of changes that others made.
+
+        Args:
+            what: told where safe mode forbids it, such as "create file /a".
+
+        Raises:
+            InSafeModeError: the namespace must not change now.
+            NotServingError: `fail_stop` tripped, now or earlier; the change is not acknowledged.
+        """
+        with self.lock:
+            self.fail_stop.check()
+            self.safe_mode.check(what)
+            yield
+            txid = self.log.last_txid
+        self.commit(txid)
+
+    @contextmanager
+    def view(self) -> Iterator[Namespace]:
+        """Hold the lock to look at the namespace.
+
+        Raises:
+            NotServingError: `fail_stop` tripped.
+        """
+        with self.lock:
+            self.fail_stop.check()
+            yield self.namespace
+
+    def perform(self, op: ops.EditOp) -> int:
+        """Encode, apply, log, inside of `change`; returns the txid.
+
+        Raises:
+            OperationRefusedError: it does not fit; nothing changed.
+            NotServingError: it may have been done in part.
+        """
+        self.fail_stop.check()
+        op.txid = self.log.last_txid + 1
+        try:
+            record = encode_op(op, self.layout_version)
+        except OpEncodingError as error:
+            raise OperationRefusedError(error.message, hint=error.hint) from error
+        try:
+            apply(self.namespace, op)
+        except Exception as error:
+            # Handlers check what an operation needs before they change anything; any other fault may come after.
+            if isinstance(error, ReplayError) and isinstance(error.__cause__, NamespaceError):
+                raise OperationRefusedError(error.message, hint=error.hint) from error
+            raise self.fail_stop.trip(f"{op.name} at txid {op.txid} may be applied in part: {error}") from error
+        try:
+            txid = self.log.write(op)
+        except Exception as error:
+            raise self.fail_stop.trip(f"{op.name} at txid {op.txid} was not logged: {error}") from error
+        self._streams.logged(txid, record)
+        return txid
+
+    def commit(self, txid: int) -> None:
+        """Wait for the disk outside the lock, so that others go on meanwhile."""
+        try:
+            self.log.sync(txid)
+        except JournalError as error:
+            raise self.fail_stop.trip(f"the edit log failed: {error.message}") from error
+        self._streams.flush()
+        self.fail_stop.check()
+
+    def roll(self) -> int:
+        """End the segment and start the next; returns the new segment's first txid."""
+        with self.lock:
+            self.fail_stop.check()
+            try:
+                self.log.roll()
+            except JournalError as error:
+                raise self.fail_stop.trip(f"the edit log could not be rolled: {error.message}") from error
+            # The two markers are transactions too.
+            self.namespace.last_txid = self.log.last_txid
+            first = self.log.segment_first_txid
+            start = encode_op(ops.StartLogSegmentOp(txid=first), self.layout_version)
+            end = encode_op(ops.EndLogSegmentOp(txid=first - 1), self.layout_version)
+            self._streams.rolled(first, start, end)
+        self._streams.flush()
+        self.fail_stop.check()
+        return first
+
+
+def now() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,175 @@
+"""What clients read: the status of an inode, a page of a directory, sums below it (FSDirStatAndListingOp)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.tree import LARGEST_QUOTA
+from image_format.inode_table import DIRECTORY, FILE
+from image_format.name_order import name_key
+from journal.ops import XAttr
+from namenode_stub.names.inode_views import DOT_SNAPSHOT_VIEW, InodeView, replication_at, view_of, xattrs_of
+from namenode_stub.names.past_states import Place, PlaceOfSnapshots, children_at, resolve, size_at
+from namenode_stub.names.snapshot_operations import snapshot_names
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import NotThereError, SnapshotRefusedError
+
+__all__ = ["Page", "SnapshottableDirectory", "Sums", "Views"]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some children of a directory, and how many come after them."""
+
+    entries: tuple[InodeView, ...]
+    remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """All below a path; `space` counts replicas, quotas are -1 where there are none."""
+
+    length: int
+    files: int
+    directories: int
+    space: int
+    ns_quota: int
+    ds_quota: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshottableDirectory:
+    """A directory that may have snapshots, and how many it has."""
+
+    view: InodeView
+    parent: str
+    snapshots: int
+
+
+class Views:
+    """Reads of the live namespace and of its snapshots; all raise NotServingError once service has ended.
+
+    Args:
+        page_size: most children that one call lists (dfs.ls.limit).
+    """
+
+    def __init__(self, transactions: Transactions, page_size: int) -> None:
+        self._transactions = transactions
+        self._page_size = page_size
+
+    # ---- one inode ---------------------------------------------------------------------------------------------
+
+    def status(self, path: str, *, follow: bool = True) -> InodeView | None:
+        """Status of what a path leads to, None where there is nothing; `follow` refuses a link at its end."""
+        with self._transactions.view() as namespace:
+            place = resolve(namespace, path, follow=follow)
+            if isinstance(place, PlaceOfSnapshots):
+                return DOT_SNAPSHOT_VIEW
+            return None if place is None else view_of(namespace, place)
+
+    def file(self, path: str) -> InodeView:
+        """Status of a file; raises NotThereError where there is none."""
+        found = self.status(path)
+        if found is None or found.kind != FILE:
+            raise NotThereError(f"File does not exist: {path}")
+        return found
+
+    def existing(self, path: str, *, follow: bool = True) -> InodeView:
+        """Status; raises NotThereError where there is nothing."""
+        found = self.status(path, follow=follow)
+        if found is None:
+            raise NotThereError(f"File does not exist: {path}")
+        return found
+
+    def xattrs(self, path: str) -> list[XAttr]:
+        """Extended attributes; raises NotThereError where there is no inode."""
+        with self._transactions.view() as namespace:
+            return xattrs_of(namespace, _inode(namespace, path))
+
+    # ---- directories -------------------------------------------------------------------------------------------
+
+    def listing(self, path: str, start_after: bytes = b"") -> Page | None:
+        """The children whose names come after one, as many as fit; a file itself; None where there is nothing."""
+        with self._transactions.view() as namespace:
+            place = resolve(namespace, path, follow=True)
+            if place is None:
+                return None
+            if isinstance(place, Place) and namespace.table.kind[place.row] != DIRECTORY:
+                return Page((view_of(namespace, place),), 0)
+            children = _snapshots(namespace, place) if isinstance(place, PlaceOfSnapshots) else _all(namespace, place)
+            wanted = [child for child in children if not start_after or name_key(child[0]) > name_key(start_after)]
+            page = wanted[: self._page_size]
+            entries = tuple(view_of(namespace, child, name) for name, child in page)
+            return Page(entries, len(wanted) - len(page))
+
+    def sums(self, path: str) -> Sums:
+        """Everything at and below a path (ContentSummary); raises NotThereError where there is nothing.
+
+        Unlike in Hadoop, what only snapshots have is counted below `.snapshot` alone.
+        """
+        with self._transactions.view() as namespace:
+            top = _inode(namespace, path)
+            length = files = directories = space = 0
+            for place in _walk(namespace, top):
+                kind = namespace.table.kind[place.row]
+                directories += int(kind == DIRECTORY)
+                if kind == FILE:
+                    size = size_at(namespace, place)
+                    files, length = files + 1, length + size
+                    space += size * replication_at(namespace, place)
+            table = namespace.table
+            quotas = [int(table.ns_quota[top.row]), int(table.ds_quota[top.row])]
+            if table.kind[top.row] != DIRECTORY:
+                quotas = [-1, -1]
+            return Sums(length, files, directories, space, *(-1 if q > LARGEST_QUOTA else q for q in quotas))
+
+    # ---- snapshots ---------------------------------------------------------------------------------------------
+
+    def snapshottable(self) -> list[SnapshottableDirectory]:
+        """Directories that may have snapshots, by path."""
+        with self._transactions.view() as namespace:
+            rows = namespace.tree.locate(list(namespace.snapshots.snapshottable_ids))
+            found = []
+            for row in sorted(rows, key=namespace.tree.path):
+                parent = namespace.tree.path(int(namespace.table.parent[row])) if namespace.table.name(row) else ""
+                view = view_of(namespace, Place(row), namespace.table.name(row))
+                found.append(SnapshottableDirectory(view, parent, len(snapshot_names(namespace, row))))
+            return found
+
+    def snapshots(self, path: str) -> list[tuple[int, InodeView]]:
+        """Id and root of each snapshot of a directory; raises SnapshotRefusedError where it cannot have any."""
+        with self._transactions.view() as namespace:
+            place = _inode(namespace, path)
+            if not namespace.snapshots.is_snapshottable(int(namespace.table.id[place.row])):
+                raise SnapshotRefusedError(f"Directory is not a snapshottable directory: {path}")
+            return [
+                (root.snapshot_id, view_of(namespace, root, name))
+                for name, root in _snapshots(namespace, PlaceOfSnapshots(place.row))
+            ]
+
+
+def _inode(namespace: Namespace, path: str) -> Place:
+    place = resolve(namespace, path, follow=True)
+    if not isinstance(place, Place):
+        raise NotThereError(f"File does not exist: {path}")
+    return place
+
+
+def _all(namespace: Namespace, place: Place) -> Sequence[tuple[bytes, Place]]:
+    return list(children_at(namespace, place))
+
+
+def _snapshots(namespace: Namespace, place: PlaceOfSnapshots) -> Sequence[tuple[bytes, Place]]:
+    names = snapshot_names(namespace, place.row)
+    return [(name, Place(place.row, names[name])) for name in sorted(names, key=name_key)]
+
+
+def _walk(namespace: Namespace, place: Place) -> Iterator[Place]:
+    places = [place]
+    while places:
+        place = places.pop()
+        yield place
+        if namespace.table.kind[place.row] == DIRECTORY:
+            places.extend(child for _, child in children_at(namespace, place))

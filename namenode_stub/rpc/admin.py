@@ -1,0 +1,102 @@
+"""ClientProtocol, the part of `hdfs dfsadmin`."""
+
+from __future__ import annotations
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext, Method
+from namenode_stub.administration import Administration, RollingUpgrade
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import IllegalArgumentError
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.handlers import EMPTY, result
+
+__all__ = ["AdminCalls"]
+
+# SafeModeActionProto
+_LEAVE, _ENTER, _GET, _FORCE_EXIT = 1, 2, 3, 4
+# RollingUpgradeActionProto
+_QUERY, _START, _FINALIZE = 1, 2, 3
+
+
+class AdminCalls:
+    """Handlers for superusers.
+
+    Args:
+        pool: block pool id.
+    """
+
+    def __init__(self, administration: Administration, transactions: Transactions, gate: Gate, pool: str) -> None:
+        self._administration = administration
+        self._transactions = transactions
+        self._gate = gate
+        self._pool = pool
+
+    def methods(self) -> dict[str, Method]:
+        return {
+            "setSafeMode": Method(pb.SetSafeModeRequestProto, self.set_safe_mode),
+            "saveNamespace": Method(pb.SaveNamespaceRequestProto, self.save_namespace),
+            "rollEdits": Method(pb.EmptyProto, self.roll_edits),
+            "restoreFailedStorage": Method(pb.RestoreFailedStorageRequestProto, self.restore_failed_storage),
+            "finalizeUpgrade": Method(pb.EmptyProto, self.finalize_upgrade),
+            "upgradeStatus": Method(pb.EmptyProto, self.upgrade_status),
+            "rollingUpgrade": Method(pb.RollingUpgradeRequestProto, self.rolling_upgrade),
+            "getCurrentEditLogTxid": Method(pb.EmptyProto, self.current_txid),
+        }
+
+    def set_safe_mode(self, request: pb.SetSafeModeRequestProto, context: CallContext) -> pb.ResultProto:
+        if request.action == _GET:
+            return result(self._administration.in_safe_mode)
+        self._gate.check_superuser(context)
+        if request.action not in (_LEAVE, _ENTER, _FORCE_EXIT):
+            raise IllegalArgumentError(f"there is no safe mode action {request.action}")
+        return result(self._administration.set_safe_mode(on=request.action == _ENTER))
+
+    def save_namespace(
+        self, request: pb.SaveNamespaceRequestProto, context: CallContext
+    ) -> pb.SaveNamespaceResponseProto:
+        self._gate.check_superuser(context)
+        saved = self._administration.save_namespace(request.timeWindow, request.txGap)
+        return pb.SaveNamespaceResponseProto(saved=saved)
+
+    def roll_edits(self, _: pb.EmptyProto, context: CallContext) -> pb.RollEditsResponseProto:
+        self._gate.check_superuser(context)
+        return pb.RollEditsResponseProto(newSegmentTxId=self._administration.roll())
+
+    def restore_failed_storage(self, _: pb.RestoreFailedStorageRequestProto, context: CallContext) -> pb.ResultProto:
+        """A directory that failed is left out until the next start."""
+        self._gate.check_superuser(context)
+        return result(False)
+
+    def finalize_upgrade(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
+        """There is never an upgrade to finalize: the stub does not start from storage that has one."""
+        self._gate.check_superuser(context)
+        return EMPTY
+
+    def upgrade_status(self, _: pb.EmptyProto, __: CallContext) -> pb.UpgradeStatusResponseProto:
+        return pb.UpgradeStatusResponseProto(upgradeFinalized=True)
+
+    def current_txid(self, _: pb.EmptyProto, context: CallContext) -> pb.GetCurrentEditLogTxidResponseProto:
+        self._gate.check_superuser(context)
+        return pb.GetCurrentEditLogTxidResponseProto(txid=self._transactions.log.durable_txid)
+
+    def rolling_upgrade(
+        self, request: pb.RollingUpgradeRequestProto, context: CallContext
+    ) -> pb.RollingUpgradeResponseProto:
+        self._gate.check_superuser(context)
+        actions = {
+            _QUERY: self._administration.query_rolling_upgrade,
+            _START: self._administration.start_rolling_upgrade,
+            _FINALIZE: self._administration.finalize_rolling_upgrade,
+        }
+        if request.action not in actions:
+            raise IllegalArgumentError(f"there is no rolling upgrade action {request.action}")
+        found = actions[request.action]()
+        return pb.RollingUpgradeResponseProto(rollingUpgradeInfo=None if found is None else self._message(found))
+
+    def _message(self, upgrade: RollingUpgrade) -> pb.RollingUpgradeInfoProto:
+        return pb.RollingUpgradeInfoProto(
+            status=pb.RollingUpgradeStatusProto(blockPoolId=self._pool, finalized=upgrade.finalized_at > 0),
+            startTime=upgrade.started_at,
+            finalizeTime=upgrade.finalized_at,
+            createdRollbackImages=upgrade.has_rollback_image,
+        )

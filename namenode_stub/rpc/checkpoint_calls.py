@@ -1,0 +1,187 @@
+"""NamenodeProtocol and HAServiceProtocol: the stub as the active NameNode of checkpointers and BackupNodes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RemoteError, UnregisteredNodeError
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus
+from hadoop_rpc.namenode_protocol import (
+    CheckpointCommand,
+    CheckpointSignature,
+    EditLogManifest,
+    NamenodeRegistration,
+    NamenodeRole,
+    NamespaceInfo,
+    RemoteEditLog,
+)
+from hadoop_rpc.service import CallContext
+from journal.segment_file import EditLogSegment
+from namenode_stub.administration import Administration
+from namenode_stub.backup_streams import BackupStreams
+from namenode_stub.image_store import StubImages
+from namenode_stub.manifest import manifest
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.releases import release_of
+from namenode_stub.rpc.gate import Gate
+
+__all__ = ["Addresses", "CheckpointCalls", "HealthCheckFailedError"]
+
+_LOG = logging.getLogger(__name__)
+_FATAL = 1  # NamenodeProtocol.FATAL
+
+
+class HealthCheckFailedError(RemoteError):
+    """The NameNode is not well; a failover controller looks for another one."""
+
+    java_class = "org.apache.hadoop.ha.HealthCheckFailedException"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where this NameNode is, `host:port` each."""
+
+    rpc: str
+    http: str
+
+
+class CheckpointCalls:
+    """`NamenodeProtocol` and `HAServiceProtocol` of the stub.
+
+    Args:
+        info: of the storage.
+        segments: lists the segments in all edits directories.
+        addresses: where this node's servers listen, asked for when they do.
+    """
+
+    def __init__(
+        self,
+        info: StorageInfo,
+        transactions: Transactions,
+        administration: Administration,
+        images: StubImages,
+        backups: BackupStreams,
+        gate: Gate,
+        *,
+        segments: Callable[[], Iterable[EditLogSegment]],
+        addresses: Callable[[], Addresses],
+    ) -> None:
+        self._info = info
+        self._transactions = transactions
+        self._administration = administration
+        self._images = images
+        self._backups = backups
+        self._gate = gate
+        self._segments = segments
+        self._addresses = addresses
+
+    # ---- questions ---------------------------------------------------------------------------------------------
+
+    def transaction_id(self, caller: CallContext) -> int:
+        self._gate.check_superuser(caller)
+        self._transactions.fail_stop.check()
+        return self._transactions.log.last_txid
+
+    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
+        self._gate.check_superuser(caller)
+        return self._images.checkpoint_txid
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        self._gate.check_superuser(caller)
+        release = release_of(self._info.layout_version)
+        # Releases before 3.0 have no state there.
+        state = "" if release.version.startswith("2.") else "ACTIVE"
+        return NamespaceInfo(self._info, release.revision, release.version, state)
+
+    def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
+        self._gate.check_superuser(caller)
+        self._transactions.fail_stop.check()
+        logs = tuple(RemoteEditLog(first, last) for first, last in manifest(self._segments(), since))
+        committed = None if release_of(self._info.layout_version).version.startswith("2.") else self._committed(logs)
+        return EditLogManifest(logs, committed)
+
+    @staticmethod
+    def _committed(logs: tuple[RemoteEditLog, ...]) -> int | None:
+        return logs[-1].last if logs else None
+
+    def is_upgrade_finalized(self, caller: CallContext) -> bool:
+        """Always: the stub does not start from storage that has a `previous` directory."""
+        self._gate.check_superuser(caller)
+        return True
+
+    def is_rolling_upgrade(self, caller: CallContext) -> bool:
+        self._gate.check_superuser(caller)
+        return self._administration.is_rolling_upgrade
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------
+
+    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature:
+        self._gate.check_superuser(caller)
+        return self._signature(self._administration.roll())
+
+    def _signature(self, first: int) -> CheckpointSignature:
+        return CheckpointSignature(self._info, self._images.checkpoint_txid, first)
+
+    def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
+        """A BackupNode gets the edits from the next segment on; a CheckpointNode is only told who we are."""
+        self._gate.check_superuser(caller)
+        if registration.storage_info.namespace_id != self._info.namespace_id:
+            raise RemoteError(
+                f"Incompatible namespaceIDs: Namenode namespaceID = {self._info.namespace_id}; "
+                f"{registration.role.name} node namespaceID = {registration.storage_info.namespace_id}"
+            )
+        if registration.role is NamenodeRole.BACKUP:
+            try:
+                self._backups.register(registration)
+            except ValueError as fault:
+                raise RemoteError(f"the address {registration.rpc_address!r} of the backup node {fault}") from fault
+        addresses = self._addresses()
+        return NamenodeRegistration(addresses.rpc, addresses.http, self._info, NamenodeRole.NAMENODE)
+
+    def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
+        self._gate.check_superuser(caller)
+        self._check_registered(registration)
+        other = registration.storage_info
+        newer = other.layout_version < self._info.layout_version or (
+            other.layout_version == self._info.layout_version and other.c_time > self._info.c_time
+        )
+        if registration.role is NamenodeRole.NAMENODE or newer:
+            _LOG.error("%s may make no checkpoint: role %s, %s", registration.rpc_address, registration.role, other)
+            return None
+        return CheckpointCommand(self._signature(self._administration.roll()), need_to_return_image=True)
+
+    def end_checkpoint(
+        self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext
+    ) -> None:
+        self._gate.check_superuser(caller)
+        self._check_registered(registration)
+        if signature.storage_info != self._info:
+            raise RemoteError(f"Inconsistent checkpoint fields: {signature.storage_info}, expected {self._info}")
+
+    def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None:
+        self._gate.check_superuser(caller)
+        self._check_registered(registration)
+        _LOG.warning("error report from %s: %d, %s", registration.rpc_address, code, text)
+        if code == _FATAL:
+            self._backups.release(registration)
+
+    def _check_registered(self, registration: NamenodeRegistration) -> None:
+        """NameNodeRpcServer.verifyRequest: the node belongs to this very file system."""
+        other, own = registration.storage_info, self._info
+        if (other.namespace_id, other.cluster_id, other.c_time) != (own.namespace_id, own.cluster_id, own.c_time):
+            raise UnregisteredNodeError(f"Unregistered server: {registration.rpc_address} has {other}, expected {own}")
+
+    # ---- HAServiceProtocol -------------------------------------------------------------------------------------
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        self._gate.check_superuser(caller)
+        return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True)
+
+    def monitor_health(self, caller: CallContext) -> None:
+        self._gate.check_superuser(caller)
+        reason = self._transactions.fail_stop.reason
+        if reason:
+            raise HealthCheckFailedError(reason)

@@ -1,0 +1,46 @@
+"""What the handlers of ClientProtocol share: paths as clients send them, and who the caller is to the namespace."""
+
+from __future__ import annotations
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext
+from journal.ops import NO_CALL_ID
+from namenode_stub.names.caller import Caller
+from namenode_stub.refusals import InvalidPathError, OperationRefusedError
+
+__all__ = ["EMPTY", "caller_of", "client_path", "new_path", "result"]
+
+EMPTY = pb.EmptyProto()
+_MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants
+
+
+def client_path(path: str) -> str:
+    """A path as the namespace has it: without a slash at its end."""
+    return path.rstrip("/") or "/"
+
+
+def new_path(path: str) -> str:
+    """`client_path` of what is going to be made.
+
+    Raises:
+        InvalidPathError: it has a name that clients must not give (DFSUtil.isValidName).
+        OperationRefusedError: it is too long.
+    """
+    if ":" in path:
+        raise InvalidPathError(f"Invalid path name {path}")
+    if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
+        raise OperationRefusedError(
+            f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."
+        )
+    return client_path(path)
+
+
+def caller_of(context: CallContext) -> Caller:
+    """Who calls, and by which RPC."""
+    machine = context.peer.rpartition(":")[0] or context.peer
+    call_id = context.call_id if context.client_id else NO_CALL_ID
+    return Caller(user=context.user, machine=machine, client_id=context.client_id, call_id=call_id)
+
+
+def result(value: bool) -> pb.ResultProto:
+    return pb.ResultProto(result=value)

@@ -1,0 +1,182 @@
+"""ClientProtocol, the part that reads: status, listings, sums, and what the stub has nothing of."""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext, Method
+from image_format.inode_table import SYMLINK
+from namenode_stub.names.views import Views
+from namenode_stub.refusals import OperationRefusedError
+from namenode_stub.rpc.handlers import EMPTY, client_path
+from namenode_stub.rpc.statuses import located, status_message, unsigned
+from namenode_stub.server_defaults import ServerDefaults
+
+__all__ = ["Reads"]
+
+_PACKET_SIZE = 64 << 10
+_CRC32C = 2
+_ACTIVE = 1
+
+
+class Reads:
+    """Handlers that change nothing.
+
+    Args:
+        pool: block pool id.
+    """
+
+    def __init__(self, views: Views, defaults: ServerDefaults, pool: str) -> None:
+        self._views = views
+        self._defaults = defaults
+        self._pool = pool
+
+    def methods(self) -> dict[str, Method]:
+        path = pb.PathRequestProto
+        return {
+            "getServerDefaults": Method(pb.EmptyProto, self.server_defaults),
+            "getFileInfo": Method(path, self.file_info),
+            "getFileLinkInfo": Method(path, self.link_info),
+            "getLocatedFileInfo": Method(pb.GetLocatedFileInfoRequestProto, self.located_info),
+            "getListing": Method(pb.GetListingRequestProto, self.listing),
+            "getBlockLocations": Method(pb.GetBlockLocationsRequestProto, self.block_locations),
+            "getContentSummary": Method(path, self.content_summary),
+            "getQuotaUsage": Method(path, self.quota_usage),
+            "getPreferredBlockSize": Method(path, self.preferred_block_size),
+            "isFileClosed": Method(path, self.is_file_closed),
+            "getLinkTarget": Method(path, self.link_target),
+            "checkAccess": Method(pb.CheckAccessRequestProto, self.check_access),
+            **_nothing_there(),
+        }
+
+    def server_defaults(self, _: pb.EmptyProto, __: CallContext) -> pb.GetServerDefaultsResponseProto:
+        defaults = self._defaults
+        return pb.GetServerDefaultsResponseProto(
+            serverDefaults=pb.FsServerDefaultsProto(
+                blockSize=defaults.block_size,
+                bytesPerChecksum=defaults.bytes_per_checksum,
+                writePacketSize=_PACKET_SIZE,
+                replication=defaults.replication,
+                fileBufferSize=defaults.buffer_size,
+                trashInterval=defaults.trash_interval,
+                checksumType=_CRC32C,
+                # An empty one says that there is no encryption, an absent one lets a 3.x client look elsewhere.
+                keyProviderUri="",
+            )
+        )
+
+    # ---- one inode ---------------------------------------------------------------------------------------------
+
+    def file_info(self, request: pb.PathRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
+        return self._info(request.src, follow=True)
+
+    def link_info(self, request: pb.PathRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
+        return self._info(request.src, follow=False)
+
+    def located_info(self, request: pb.GetLocatedFileInfoRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
+        return self._info(request.src, follow=True, locations=True)
+
+    def _info(self, path: str, *, follow: bool, locations: bool = False) -> pb.FileStatusResponseProto:
+        view = self._views.status(client_path(path), follow=follow)
+        if view is None:
+            return pb.FileStatusResponseProto()
+        return pb.FileStatusResponseProto(fs=status_message(view, self._pool, locations=locations))
+
+    def block_locations(
+        self, request: pb.GetBlockLocationsRequestProto, _: CallContext
+    ) -> pb.GetBlockLocationsResponseProto:
+        view = self._views.file(client_path(request.src))
+        return pb.GetBlockLocationsResponseProto(locations=located(view, self._pool))
+
+    def preferred_block_size(
+        self, request: pb.PathRequestProto, _: CallContext
+    ) -> pb.GetPreferredBlockSizeResponseProto:
+        return pb.GetPreferredBlockSizeResponseProto(bsize=self._views.file(client_path(request.src)).block_size)
+
+    def is_file_closed(self, request: pb.PathRequestProto, _: CallContext) -> pb.ResultProto:
+        return pb.ResultProto(result=not self._views.file(client_path(request.src)).is_open)
+
+    def link_target(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetLinkTargetResponseProto:
+        view = self._views.existing(client_path(request.src), follow=False)
+        if view.kind != SYMLINK:
+            raise OperationRefusedError(f"Path {request.src} is not a symbolic link")
+        return pb.GetLinkTargetResponseProto(targetPath=(view.target or b"").decode("utf-8", "replace"))
+
+    def check_access(self, request: pb.CheckAccessRequestProto, _: CallContext) -> pb.EmptyProto:
+        """Everybody may do everything to what exists: permissions are kept, but not enforced."""
+        self._views.existing(client_path(request.path))
+        return EMPTY
+
+    # ---- directories -------------------------------------------------------------------------------------------
+
+    def listing(self, request: pb.GetListingRequestProto, _: CallContext) -> pb.GetListingResponseProto:
+        page = self._views.listing(client_path(request.src), request.startAfter)
+        if page is None:
+            return pb.GetListingResponseProto()
+        entries = [status_message(view, self._pool, locations=request.needLocation) for view in page.entries]
+        return pb.GetListingResponseProto(
+            dirList=pb.DirectoryListingProto(partialListing=entries, remainingEntries=page.remaining)
+        )
+
+    def content_summary(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetContentSummaryResponseProto:
+        sums = self._views.sums(client_path(request.src))
+        return pb.GetContentSummaryResponseProto(
+            summary=pb.ContentSummaryProto(
+                length=sums.length,
+                fileCount=sums.files,
+                directoryCount=sums.directories,
+                quota=unsigned(sums.ns_quota),
+                spaceConsumed=sums.space,
+                spaceQuota=unsigned(sums.ds_quota),
+            )
+        )
+
+    def quota_usage(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetQuotaUsageResponseProto:
+        sums = self._views.sums(client_path(request.src))
+        return pb.GetQuotaUsageResponseProto(
+            usage=pb.QuotaUsageProto(
+                fileAndDirectoryCount=sums.files + sums.directories,
+                quota=unsigned(sums.ns_quota),
+                spaceConsumed=sums.space,
+                spaceQuota=unsigned(sums.ds_quota),
+            )
+        )
+
+
+def _nothing_there() -> dict[str, Method]:
+    """Questions whose answer never changes: there are no DataNodes, no security, no encryption, no erasure coding."""
+    blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
+    answers: dict[str, tuple[type[Message], Message]] = {
+        "getFsStats": (
+            pb.EmptyProto,
+            pb.GetFsStatsResponseProto(
+                capacity=0, used=0, remaining=0, under_replicated=0, missing_repl_one_blocks=0, **blocks
+            ),
+        ),
+        "getFsReplicatedBlockStats": (
+            pb.EmptyProto,
+            pb.GetFsReplicatedBlockStatsResponseProto(low_redundancy=0, missing_repl_one_blocks=0, **blocks),
+        ),
+        "getFsECBlockGroupStats": (
+            pb.EmptyProto,
+            pb.GetFsECBlockGroupStatsResponseProto(low_redundancy=0, **blocks),
+        ),
+        "getDatanodeReport": (pb.GetDatanodeReportRequestProto, pb.GetDatanodeReportResponseProto()),
+        "getDatanodeStorageReport": (pb.GetDatanodeReportRequestProto, EMPTY),
+        "getSlowDatanodeReport": (pb.EmptyProto, EMPTY),
+        "getDataEncryptionKey": (pb.EmptyProto, EMPTY),
+        "getDelegationToken": (pb.EmptyProto, pb.GetDelegationTokenResponseProto()),
+        "getEZForPath": (pb.PathRequestProto, EMPTY),
+        "getErasureCodingPolicy": (pb.PathRequestProto, EMPTY),
+        "getErasureCodingPolicies": (pb.EmptyProto, EMPTY),
+        "getErasureCodingCodecs": (pb.EmptyProto, EMPTY),
+        "getEnclosingRoot": (pb.EmptyProto, pb.GetEnclosingRootResponseProto(enclosingRootPath="/")),
+        "getHAServiceState": (pb.EmptyProto, pb.HAServiceStateResponseProto(state=_ACTIVE)),
+        "msync": (pb.EmptyProto, EMPTY),
+    }
+    return {name: _constant(request, answer) for name, (request, answer) in answers.items()}
+
+
+def _constant(request: type[Message], answer: Message) -> Method:
+    return Method(request, lambda _, __: answer)

@@ -1,0 +1,49 @@
+"""Puts the protocols together that the stub's RPC server offers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hadoop_rpc.ha_protocol import ha_service
+from hadoop_rpc.namenode_protocol import namenode_service
+from hadoop_rpc.service import Service
+from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.administration import Administration
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.rpc.admin import AdminCalls
+from namenode_stub.rpc.attributes import AttributeChanges
+from namenode_stub.rpc.changes import Changes
+from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.reads import Reads
+from namenode_stub.rpc.snapshots import SnapshotCalls
+from namenode_stub.server_defaults import ServerDefaults
+
+__all__ = ["CLIENT_PROTOCOL", "client_service", "stub_services"]
+
+CLIENT_PROTOCOL: Final = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+
+
+def client_service(
+    names: ActiveNamespace,
+    administration: Administration,
+    cache: RetryCache,
+    gate: Gate,
+    defaults: ServerDefaults,
+    pool: str,
+) -> Service:
+    """ClientProtocol; `pool` is the block pool's id."""
+    methods = {
+        **Reads(names.views, defaults, pool).methods(),
+        **Changes(names, cache, pool).methods(),
+        **AttributeChanges(names, cache, gate).methods(),
+        **SnapshotCalls(names, cache, gate, pool).methods(),
+        **AdminCalls(administration, names.transactions, gate, pool).methods(),
+    }
+    return Service(CLIENT_PROTOCOL, methods)
+
+
+def stub_services(client: Service, checkpoints: CheckpointCalls, gate: Gate) -> list[Service]:
+    """All protocols, behind the gate."""
+    services = [client, namenode_service(checkpoints), ha_service(checkpoints)]
+    return [gate.guarded(service) for service in services]

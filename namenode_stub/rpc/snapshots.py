@@ -1,0 +1,101 @@
+"""ClientProtocol, the part about snapshots."""
+
+from __future__ import annotations
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext, Method
+from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.names.snapshot_operations import snapshot_path
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.statuses import status_message
+
+__all__ = ["SnapshotCalls"]
+
+_SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
+
+
+class SnapshotCalls:
+    """Handlers of snapshots."""
+
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate, pool: str) -> None:
+        self._names = names
+        self._snapshots = names.snapshots
+        self._cache = cache
+        self._gate = gate
+        self._pool = pool
+
+    def methods(self) -> dict[str, Method]:
+        return {
+            "allowSnapshot": Method(pb.PathRequestProto, self.allow),
+            "disallowSnapshot": Method(pb.PathRequestProto, self.disallow),
+            "createSnapshot": Method(pb.CreateSnapshotRequestProto, self.create),
+            "renameSnapshot": Method(pb.RenameSnapshotRequestProto, self.rename),
+            "deleteSnapshot": Method(pb.DeleteSnapshotRequestProto, self.delete),
+            "getSnapshottableDirListing": Method(pb.EmptyProto, self.snapshottable),
+            "getSnapshotListing": Method(pb.PathRequestProto, self.listing),
+        }
+
+    def allow(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
+        self._gate.check_superuser(context)
+        self._snapshots.allow(client_path(request.src))
+        return EMPTY
+
+    def disallow(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
+        self._gate.check_superuser(context)
+        self._snapshots.disallow(client_path(request.src))
+        return EMPTY
+
+    def create(self, request: pb.CreateSnapshotRequestProto, context: CallContext) -> pb.CreateSnapshotResponseProto:
+        caller = caller_of(context)
+        root = client_path(request.snapshotRoot)
+
+        def perform() -> str:
+            return self._snapshots.create(root, request.snapshotName, caller)
+
+        path = self._cache.once(caller, perform, lambda: snapshot_path(root, request.snapshotName))
+        return pb.CreateSnapshotResponseProto(snapshotPath=path)
+
+    def rename(self, request: pb.RenameSnapshotRequestProto, context: CallContext) -> pb.EmptyProto:
+        caller = caller_of(context)
+
+        def perform() -> None:
+            root = client_path(request.snapshotRoot)
+            self._snapshots.rename(root, request.snapshotOldName, request.snapshotNewName, caller)
+
+        self._cache.once(caller, perform, lambda: None)
+        return EMPTY
+
+    def delete(self, request: pb.DeleteSnapshotRequestProto, context: CallContext) -> pb.EmptyProto:
+        caller = caller_of(context)
+
+        def perform() -> None:
+            self._snapshots.delete(client_path(request.snapshotRoot), request.snapshotName, caller)
+
+        self._cache.once(caller, perform, lambda: None)
+        return EMPTY
+
+    def snapshottable(self, _: pb.EmptyProto, __: CallContext) -> pb.GetSnapshottableDirListingResponseProto:
+        """No list at all where no directory is snapshottable, as Hadoop answers."""
+        answer = pb.GetSnapshottableDirListingResponseProto()
+        for found in self._names.views.snapshottable():
+            answer.snapshottableDirList.snapshottableDirListing.add(
+                dirStatus=status_message(found.view, self._pool),
+                snapshot_quota=_SNAPSHOT_LIMIT,
+                snapshot_number=found.snapshots,
+                parent_fullpath=found.parent.encode(),
+            )
+        return answer
+
+    def listing(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetSnapshotListingResponseProto:
+        path = client_path(request.src)
+        answer = pb.GetSnapshotListingResponseProto(snapshotList=pb.SnapshotListingProto())
+        for snapshot_id, view in self._names.views.snapshots(path):
+            answer.snapshotList.snapshotListing.add(
+                dirStatus=status_message(view, self._pool),
+                snapshotID=snapshot_id,
+                parent_fullpath=path.encode(),
+                isDeleted=False,
+            )
+        return answer

@@ -1,0 +1,75 @@
+"""Views of inodes as messages of ClientProtocol (PBHelper)."""
+
+from __future__ import annotations
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from image_format.inode_table import DIRECTORY, FILE
+from namenode_stub.names.inode_views import InodeView
+
+__all__ = ["located", "signed", "status_message", "unsigned"]
+
+_UINT64 = (1 << 64) - 1
+_ACL_BIT = 1 << 12  # FsPermissionExtension: 2.7 knows an ACL by this bit, 3.x by the flag
+_HAS_ACL, _SNAPSHOT_ENABLED = 0x01, 0x08  # HdfsFileStatusProto.Flags
+_NO_TOKEN = pb.TokenProto(identifier=b"", password=b"", kind="", service="")
+
+
+def unsigned(value: int) -> int:
+    """A Java long as a uint64 field has it."""
+    return value & _UINT64
+
+
+def signed(value: int) -> int:
+    """The Java long that a uint64 field stands for."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _kind(view: InodeView) -> pb.HdfsFileStatusProto.FileType:
+    if view.kind == DIRECTORY:
+        return pb.HdfsFileStatusProto.IS_DIR
+    return pb.HdfsFileStatusProto.IS_FILE if view.kind == FILE else pb.HdfsFileStatusProto.IS_SYMLINK
+
+
+def status_message(view: InodeView, pool: str, *, locations: bool = False) -> pb.HdfsFileStatusProto:
+    """HdfsFileStatusProto; with `locations` of its blocks, of which nobody has any here."""
+    message = pb.HdfsFileStatusProto(
+        fileType=_kind(view),
+        path=view.name,
+        length=view.length,
+        permission=pb.FsPermissionProto(perm=view.mode | (_ACL_BIT if view.acl is not None else 0)),
+        owner=view.owner,
+        group=view.group,
+        modification_time=unsigned(view.mtime),
+        access_time=unsigned(view.atime),
+        block_replication=view.replication,
+        blocksize=view.block_size,
+        fileId=view.id,
+        childrenNum=view.children,
+        flags=(_HAS_ACL if view.acl is not None else 0) | (_SNAPSHOT_ENABLED if view.snapshottable else 0),
+    )
+    if view.target is not None:
+        message.symlink = view.target
+    if locations and view.kind == FILE:
+        message.locations.CopyFrom(located(view, pool))
+    return message
+
+
+def located(view: InodeView, pool: str) -> pb.LocatedBlocksProto:
+    """LocatedBlocksProto of a file: blocks without a DataNode that has them."""
+    message = pb.LocatedBlocksProto(
+        fileLength=view.length, underConstruction=view.is_open, isLastBlockComplete=not view.is_open
+    )
+    offset = 0
+    for block in view.blocks:
+        message.blocks.add(
+            b=pb.ExtendedBlockProto(
+                poolId=pool, blockId=unsigned(block.block_id), generationStamp=block.genstamp, numBytes=block.num_bytes
+            ),
+            offset=offset,
+            corrupt=False,
+            blockToken=_NO_TOKEN,
+        )
+        offset += block.num_bytes
+    if message.blocks:
+        message.lastBlock.CopyFrom(message.blocks[-1])
+    return message

@@ -1,0 +1,195 @@
+"""ClientProtocol over real sockets: what `hdfs dfsadmin` does, and what of it survives."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import namenode_stub.rollback_images as rollback_images
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from namenode_stub.rollback_images import has_rollback_image, promote_rollback_images
+from tests.namenode_stub.rpc_support import Dfs, refused, rpc_config, serving
+from tests.namenode_stub.stub_support import restarted_tree
+
+ME = getpass.getuser()
+LEAVE, ENTER, GET, FORCE_EXIT = 1, 2, 3, 4
+QUERY, START, FINALIZE = 1, 2, 3
+
+
+def save(dfs: Dfs, **options: int) -> bool:
+    request = pb.SaveNamespaceRequestProto(**options)
+    return dfs.call("saveNamespace", request, pb.SaveNamespaceResponseProto).saved
+
+
+def roll(dfs: Dfs) -> int:
+    return dfs.call("rollEdits", pb.EmptyProto(), pb.RollEditsResponseProto).newSegmentTxId
+
+
+def upgrade(dfs: Dfs, action: int) -> pb.RollingUpgradeInfoProto | None:
+    answer = dfs.call("rollingUpgrade", pb.RollingUpgradeRequestProto(action=action), pb.RollingUpgradeResponseProto)
+    return answer.rollingUpgradeInfo if answer.HasField("rollingUpgradeInfo") else None
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "current").iterdir())
+
+
+def test_safe_mode_refuses_changes_and_allows_reads(tmp_path: Path) -> None:
+    with serving(rpc_config(tmp_path), ME) as (stub, dfs):
+        dfs.create("/f")
+        assert not dfs.safe_mode(GET)
+        assert dfs.safe_mode(ENTER)
+        assert dfs.safe_mode(GET)
+        last = stub.namespace.last_txid
+        calls: list[Any] = [
+            lambda d: d.mkdirs("/x"),
+            lambda d: d.create("/x"),
+            lambda d: d.complete("/f"),
+            lambda d: d.delete("/f"),
+            lambda d: d.rename("/f", "/g"),
+            lambda d: d.allow("/"),
+            roll,
+        ]
+        assert {refused(dfs, call) for call in calls} == {"SafeModeException"}
+        assert dfs.names("/") == ["f"]
+        dfs.call("renewLease", pb.RenewLeaseRequestProto(clientName="c"), pb.EmptyProto)
+        assert stub.namespace.last_txid == last
+        assert refused(dfs, lambda d: d.safe_mode(9)) == "HadoopIllegalArgumentException"
+        assert not dfs.safe_mode(FORCE_EXIT)
+        assert dfs.complete("/f")
+
+
+def test_save_namespace_writes_an_image_and_purges_edits(tmp_path: Path) -> None:
+    config = rpc_config(tmp_path)
+    with serving(config, ME) as (stub, dfs):
+        for number in range(5):
+            dfs.mkdirs(f"/d{number}")
+            if number % 2:
+                assert roll(dfs) == stub.namespace.log.segment_first_txid
+        assert refused(dfs, save) == "IOException"
+        dfs.safe_mode(ENTER)
+        assert save(dfs)
+        first = stub.namespace.log.segment_first_txid
+        assert stub.images.checkpoint_txid == first - 1
+        assert save(dfs)
+        assert not save(dfs, timeWindow=3600, txGap=10)
+        assert save(dfs, timeWindow=3600, txGap=0)
+        newest = stub.images.checkpoint_txid
+        names = names_in(tmp_path / "name")
+        assert [name for name in names if name.startswith("fsimage") and not name.endswith(".md5")] == [
+            f"fsimage_{newest - 2:019d}",
+            f"fsimage_{newest:019d}",
+        ]
+        assert not [name for name in names if name.startswith("edits_0") and int(name[-19:]) < newest - 2]
+        dfs.safe_mode(LEAVE)
+        dfs.mkdirs("/later")
+        before = stub.namespace.walk()
+    assert restarted_tree(config) == before
+
+
+def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = rpc_config(tmp_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serving(config, ME) as (stub, dfs):
+        dfs.mkdirs("/d")
+        dfs.safe_mode(ENTER)
+        with monkeypatch.context() as patched:
+            patched.setattr("checkpointer.storage.saver.rename_durably", full)
+            assert refused(dfs, save) == "IOException"
+        assert stub.images.checkpoint_txid == 0
+        assert stub.namespace.last_txid == stub.namespace.log.last_txid
+        dfs.safe_mode(LEAVE)
+        dfs.mkdirs("/e")
+        before = stub.namespace.walk()
+    assert restarted_tree(config) == before
+
+
+def test_small_admin_answers(tmp_path: Path) -> None:
+    with serving(rpc_config(tmp_path), ME) as (stub, dfs):
+        assert dfs.call("upgradeStatus", pb.EmptyProto(), pb.UpgradeStatusResponseProto).upgradeFinalized
+        dfs.call("finalizeUpgrade", pb.EmptyProto(), pb.EmptyProto)
+        restore = pb.RestoreFailedStorageRequestProto(arg="check")
+        assert not dfs.call("restoreFailedStorage", restore, pb.ResultProto).result
+        txid = dfs.call("getCurrentEditLogTxid", pb.EmptyProto(), pb.GetCurrentEditLogTxidResponseProto).txid
+        assert txid == stub.namespace.log.durable_txid
+
+
+# ---- rolling upgrades ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [-63, -67])
+def test_a_rolling_upgrade_without_a_standby(tmp_path: Path, layout: int) -> None:
+    config = rpc_config(tmp_path, layout)
+    with serving(config, ME) as (_, dfs):
+        dfs.mkdirs("/d")
+        assert upgrade(dfs, QUERY) is None
+        assert upgrade(dfs, FINALIZE) is None
+        assert refused(dfs, lambda d: upgrade(d, START)) == "IOException"
+        assert refused(dfs, lambda d: upgrade(d, 9)) == "HadoopIllegalArgumentException"
+        dfs.safe_mode(ENTER)
+        begun = upgrade(dfs, START)
+        assert begun is not None
+        assert begun.createdRollbackImages
+        assert not begun.status.finalized
+        assert not dfs.safe_mode(GET)
+        assert upgrade(dfs, START) == begun
+    assert any(name.startswith("fsimage_rollback_") for name in names_in(tmp_path / "name"))
+    with serving(config, ME) as (stub, dfs):
+        assert upgrade(dfs, QUERY) == begun
+        ended = upgrade(dfs, FINALIZE)
+        assert ended is not None
+        assert ended.status.finalized
+        assert ended.startTime == begun.startTime <= ended.finalizeTime
+        assert upgrade(dfs, QUERY) is None
+        before = stub.namespace.walk()
+    assert not any("rollback" in name for name in names_in(tmp_path / "name"))
+    assert restarted_tree(config) == before
+
+
+def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    config = rpc_config(tmp_path, edits_directories=(tmp_path / "name", shared), shared_edits_directory=shared)
+    with serving(config, ME) as (stub, dfs):
+        first = stub.namespace.log.segment_first_txid
+        begun = upgrade(dfs, START)
+        assert begun is not None
+        assert not begun.createdRollbackImages
+        assert stub.namespace.log.segment_first_txid > first
+        assert stub.administration.is_rolling_upgrade
+        assert upgrade(dfs, FINALIZE) is not None
+        assert not stub.administration.is_rolling_upgrade
+
+
+@pytest.mark.parametrize("step", ["write_atomically", "rename_durably", "fsync_directory"])
+def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Whatever step it comes before, no image lacks its digest, and the next attempt ends it."""
+    folder = tmp_path / "name" / "current"
+    config = rpc_config(tmp_path)
+    with serving(config, ME) as (stub, dfs):
+        dfs.safe_mode(ENTER)
+        upgrade(dfs, START)
+        txid = stub.namespace.last_txid
+    assert has_rollback_image([folder])
+
+    class KilledError(Exception):
+        pass
+
+    def kill(*_: Any) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rollback_images, step, kill)
+        with pytest.raises(KilledError):
+            promote_rollback_images([folder])
+    for image in folder.glob("fsimage_*"):
+        assert image.suffix or image.with_name(image.name + ".md5").exists()
+    promote_rollback_images([folder])
+    assert not has_rollback_image([folder])
+    with serving(config, ME) as (stub, _):
+        assert stub.namespace.last_txid > txid

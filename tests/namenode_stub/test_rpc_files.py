@@ -1,0 +1,342 @@
+"""ClientProtocol over real sockets: files and directories, what clients see of them, and what they are refused."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hadoop_rpc.errors import RemoteError, RetriableError, StandbyError
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import Service
+from namenode_stub.names.files import Files
+from namenode_stub.node import NameNodeStub
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.reads import Reads
+from namenode_stub.server_defaults import ServerDefaults
+from tests.namenode_stub.rpc_support import (
+    APPEND,
+    CREATE,
+    MASK64,
+    OVERWRITE,
+    Dfs,
+    refused,
+    rpc_config,
+    serving,
+    without_clocks,
+)
+
+ME = getpass.getuser()
+Pair = tuple[NameNodeStub, Dfs]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with serving(rpc_config(tmp_path), "alice") as found:
+        yield found
+
+
+@pytest.fixture
+def dfs(pair: Pair) -> Dfs:
+    return pair[1]
+
+
+@pytest.mark.parametrize("layout", [-63, -67])
+def test_a_restart_brings_back_what_clients_did(tmp_path: Path, layout: int) -> None:
+    config = rpc_config(tmp_path, layout)
+    with serving(config, ME) as (stub, dfs):
+        assert dfs.mkdirs("/a/b")
+        dfs.touch("/a/f")
+        assert dfs.rename("/a/f", "/a/b")
+        dfs.rename2("/a/b/f", "/a/g")
+        dfs.touch("/a/h")
+        dfs.rename2("/a/g", "/a/h", overwrite=True)
+        request = pb.SetOwnerRequestProto(src="/a/h", username="bob")
+        dfs.call("setOwner", request, pb.EmptyProto)
+        dfs.allow("/a")
+        dfs.snapshot("/a", "s")
+        assert dfs.delete("/a/b")
+        link = pb.CreateSymlinkRequestProto(
+            target="/a/h", link="/l/link", dirPerm=pb.FsPermissionProto(perm=0o755), createParent=True
+        )
+        dfs.call("createSymlink", link, pb.EmptyProto)
+        before = stub.namespace.walk()
+    with serving(config, ME) as (stub, dfs):
+        assert without_clocks(stub.namespace.walk()) == without_clocks(before)
+        assert dfs.names("/a/.snapshot/s") == ["b", "h"]
+        info = dfs.info("/a/h")
+        assert info is not None
+        assert (info.owner, info.group, info.length) == ("bob", "supergroup", 0)
+
+
+def test_owner_group_and_modes_are_those_of_hdfs(dfs: Dfs) -> None:
+    dfs.call("setOwner", pb.SetOwnerRequestProto(src="/", groupname="staff"), pb.EmptyProto)
+    dfs.mkdirs("/x/y", 0o1500)
+    dfs.touch("/x/y/f")
+    upper, lower, file = dfs.info("/x"), dfs.info("/x/y/"), dfs.info("/x/y/f")
+    assert upper is not None
+    assert lower is not None
+    assert file is not None
+    assert (upper.owner, upper.group, upper.permission.perm) == ("alice", "staff", 0o1700)
+    assert (lower.permission.perm, lower.childrenNum, lower.fileType) == (0o1500, 1, lower.IS_DIR)
+    assert (file.group, file.block_replication, file.blocksize) == ("staff", 3, 1 << 27)
+    assert file.fileId == lower.fileId + 1
+    assert file.path == b""
+    assert dfs.info("/x/nothing") is None
+    assert dfs.info("/x/y/f/nothing") is None
+
+
+def test_listings_come_in_pages_in_the_order_of_names(tmp_path: Path) -> None:
+    names = ["B", "a", "b", "ä", "z10", "z9"]
+    with serving(rpc_config(tmp_path, list_limit=4), ME) as (_, dfs):
+        for name in names:
+            dfs.touch(f"/d/{name}")
+        first = dfs.page("/d")
+        assert first is not None
+        assert [entry.path.decode() for entry in first.partialListing] == ["ä", "B", "a", "b"]
+        assert first.remainingEntries == 2
+        second = dfs.page("/d", first.partialListing[-1].path, locations=True)
+        assert second is not None
+        assert [entry.path.decode() for entry in second.partialListing] == ["z10", "z9"]
+        assert second.remainingEntries == 0
+        assert all(entry.HasField("locations") for entry in second.partialListing)
+        alone = dfs.page("/d/a")
+        assert alone is not None
+        assert [entry.path for entry in alone.partialListing] == [b""]
+        assert dfs.page("/nothing") is None
+
+
+def link_to(target: str, path: str) -> pb.CreateSymlinkRequestProto:
+    return pb.CreateSymlinkRequestProto(
+        target=target, link=path, dirPerm=pb.FsPermissionProto(perm=0o755), createParent=False
+    )
+
+
+REFUSED: list[tuple[str, Callable[[Dfs], Any]]] = [
+    ("FileAlreadyExistsException", lambda d: d.mkdirs("/f")),
+    ("ParentNotDirectoryException", lambda d: d.mkdirs("/f/x")),
+    ("FileNotFoundException", lambda d: d.mkdirs("/no/x", create_parent=False)),
+    ("InvalidPathException", lambda d: d.mkdirs("/a:b")),
+    ("InvalidPathException", lambda d: d.mkdirs("/d/../x")),
+    ("InvalidPathException", lambda d: d.mkdirs("relative")),
+    ("FSLimitException$PathComponentTooLongException", lambda d: d.mkdirs("/" + "x" * 256)),
+    ("IOException", lambda d: d.mkdirs("/x" * 1001)),
+    ("HadoopIllegalArgumentException", lambda d: d.mkdirs("/d/.snapshot/x")),
+    ("HadoopIllegalArgumentException", lambda d: d.mkdirs("/.reserved/x")),
+    ("NSQuotaExceededException", lambda d: d.mkdirs("/small/b")),
+    ("NSQuotaExceededException", lambda d: d.create("/small/b")),
+    ("NSQuotaExceededException", lambda d: d.rename("/full", "/small")),
+    ("FileAlreadyExistsException", lambda d: d.create("/f")),
+    ("FileAlreadyExistsException", lambda d: d.create("/d", flags=CREATE | OVERWRITE)),
+    ("AlreadyBeingCreatedException", lambda d: d.create("/open")),
+    ("AlreadyBeingCreatedException", lambda d: d.create("/open", holder="other")),
+    ("FileNotFoundException", lambda d: d.create("/no/x", create_parent=False)),
+    ("FileNotFoundException", lambda d: d.create("/x", flags=OVERWRITE)),
+    ("ParentNotDirectoryException", lambda d: d.create("/f/x")),
+    ("IOException", lambda d: d.create("/x", blockSize=1)),
+    ("IOException", lambda d: d.create("/x", replication=513)),
+    ("IOException", lambda d: d.create("/x", ecPolicyName="RS-6-3-1024k")),
+    ("IOException", lambda d: d.create("/f", flags=APPEND)),
+    ("FileNotFoundException", lambda d: d.create("/nothing", flags=APPEND)),
+    ("IOException", lambda d: d.call("append", pb.AppendRequestProto(src="/f", clientName="c"), pb.EmptyProto)),
+    (
+        "IOException",
+        lambda d: d.call("addBlock", pb.AddBlockRequestProto(src="/open", clientName="DFSClient_1"), pb.EmptyProto),
+    ),
+    (
+        "LeaseExpiredException",
+        lambda d: d.call("addBlock", pb.AddBlockRequestProto(src="/f", clientName="DFSClient_1"), pb.EmptyProto),
+    ),
+    ("LeaseExpiredException", lambda d: d.complete("/open", holder="other")),
+    ("LeaseExpiredException", lambda d: d.complete("/open", inode_id=1)),
+    ("LeaseExpiredException", lambda d: d.complete("/nothing")),
+    ("LeaseExpiredException", lambda d: d.complete("/d")),
+    ("PathIsNotEmptyDirectoryException", lambda d: d.delete("/full", recursive=False)),
+    ("FileNotFoundException", lambda d: d.rename2("/nothing", "/x")),
+    ("FileNotFoundException", lambda d: d.rename2("/f", "/no/x")),
+    ("ParentNotDirectoryException", lambda d: d.rename2("/f", "/open/x")),
+    ("FileAlreadyExistsException", lambda d: d.rename2("/f", "/open")),
+    ("FileAlreadyExistsException", lambda d: d.rename2("/f", "/f")),
+    ("FileAlreadyExistsException", lambda d: d.rename2("/link", "/f")),
+    ("IOException", lambda d: d.rename2("/f", "/d", overwrite=True)),
+    ("IOException", lambda d: d.rename2("/d", "/full", overwrite=True)),
+    ("IOException", lambda d: d.rename2("/d", "/d/x")),
+    ("IOException", lambda d: d.rename2("/", "/d/x")),
+    ("IOException", lambda d: d.rename2("/d", "/")),
+    ("FileAlreadyExistsException", lambda d: d.call("createSymlink", link_to("/x", "/f"), pb.EmptyProto)),
+    ("FileNotFoundException", lambda d: d.call("createSymlink", link_to("/x", "/no/l"), pb.EmptyProto)),
+    ("UnresolvedPathException", lambda d: d.info("/link")),
+    ("UnresolvedPathException", lambda d: d.info("/link/x")),
+    ("UnresolvedPathException", lambda d: d.mkdirs("/link/x")),
+    ("FileNotFoundException", lambda d: d.path("getContentSummary", "/nothing", pb.GetContentSummaryResponseProto)),
+    ("FileNotFoundException", lambda d: d.path("isFileClosed", "/d", pb.ResultProto)),
+    ("IOException", lambda d: d.path("getLinkTarget", "/f", pb.GetLinkTargetResponseProto)),
+    (
+        "FileNotFoundException",
+        lambda d: d.call("checkAccess", pb.CheckAccessRequestProto(path="/no", mode=4), pb.EmptyProto),
+    ),
+    ("RpcNoSuchMethodException", lambda d: d.call("metaSave", pb.EmptyProto(), pb.EmptyProto)),
+]
+
+
+def test_what_is_refused_has_hadoops_exception_and_leaves_no_trace(pair: Pair) -> None:
+    stub, dfs = pair
+    for directory in ("/d", "/full/x", "/small"):
+        dfs.mkdirs(directory)
+    dfs.touch("/f")
+    dfs.create("/open")
+    dfs.call("createSymlink", link_to("/f", "/link"), pb.EmptyProto)
+    stub.namespace.set_quota("/small", 1, -1)
+    before, last = stub.namespace.walk(), stub.namespace.last_txid
+    assert [refused(dfs, call) for _, call in REFUSED] == [name for name, _ in REFUSED]
+    assert stub.namespace.walk() == before
+    assert stub.namespace.last_txid == last
+
+
+def test_the_old_rename_moves_into_directories_and_answers_false(dfs: Dfs) -> None:
+    for directory in ("/d/e", "/there"):
+        dfs.mkdirs(directory)
+    for file in ("/f", "/g"):
+        dfs.touch(file)
+    for source, target in (
+        ("/nothing", "/x"),
+        ("/", "/x"),
+        ("/f", "/g"),
+        ("/f", "/no/x"),
+        ("/f", "/g/x"),
+        ("/d", "/d/e"),
+        ("/d", "/d/x"),
+    ):
+        assert not dfs.rename(source, target)
+    assert dfs.rename("/f", "/f")
+    assert dfs.rename("/f", "/there/")
+    assert dfs.rename("/d", "/there")
+    assert dfs.rename("/there/d/e", "/new")
+    assert dfs.names("/") == ["g", "new", "there"]
+    assert dfs.names("/there") == ["d", "f"]
+
+
+def test_deletes_answer_whether_something_went(dfs: Dfs) -> None:
+    dfs.touch("/d/f")
+    assert not dfs.delete("/nothing")
+    assert not dfs.delete("/")
+    assert dfs.delete("/d/f", recursive=False)
+    assert dfs.delete("/d", recursive=False)
+    assert not dfs.delete("/d")
+
+
+def test_a_file_is_completed_once_and_for_all(dfs: Dfs) -> None:
+    made = dfs.create("/f")
+    assert not dfs.path("isFileClosed", "/f", pb.ResultProto).result
+    fsync = pb.FsyncRequestProto(src="/f", client="DFSClient_1", fileId=made.fileId)
+    dfs.call("fsync", fsync, pb.EmptyProto)
+    assert dfs.complete("/f", inode_id=made.fileId)
+    assert dfs.complete("/f", inode_id=made.fileId)
+    assert dfs.path("isFileClosed", "/f", pb.ResultProto).result
+    again = dfs.create("/f", flags=CREATE | OVERWRITE, holder="other")
+    assert again.fileId > made.fileId
+    recover = pb.RecoverLeaseRequestProto(src="/f", clientName="third")
+    assert dfs.call("recoverLease", recover, pb.ResultProto).result
+    assert dfs.call("recoverLease", recover, pb.ResultProto).result
+    assert dfs.path("isFileClosed", "/f", pb.ResultProto).result
+
+
+def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
+    stub, _ = pair
+    now = [0.0]
+    files = Files(stub.namespace.transactions, clock=lambda: now[0])
+    files.create("/f", 0o644, holder="first")
+    now[0] = 59.0
+    files.renew_lease("first")
+    now[0] = 100.0
+    for holder in ("first", "second"):
+        with pytest.raises(Exception, match=r"/f"):
+            files.create("/f", 0o644, holder=holder)
+        assert stub.namespace.status("/f").open
+    now[0] = 120.0
+    # As in Hadoop the file is closed, and then it exists.
+    with pytest.raises(Exception, match="exists"):
+        files.create("/f", 0o644, holder="second")
+    assert not stub.namespace.status("/f").open
+
+
+def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
+    """Every question that has the same answer always can be answered, and in the shape that clients parse."""
+    dfs.touch("/d/f")
+    dfs.mkdirs("/d/e")
+    defaults = dfs.call("getServerDefaults", pb.EmptyProto(), pb.GetServerDefaultsResponseProto).serverDefaults
+    assert (defaults.blockSize, defaults.replication, defaults.trashInterval) == (1 << 27, 3, 0)
+    assert dfs.call("getFsStats", pb.EmptyProto(), pb.GetFsStatsResponseProto).capacity == 0
+    summary = dfs.path("getContentSummary", "/d", pb.GetContentSummaryResponseProto).summary
+    assert (summary.fileCount, summary.directoryCount, summary.quota) == (1, 2, MASK64)
+    usage = dfs.path("getQuotaUsage", "/d", pb.GetQuotaUsageResponseProto).usage
+    assert (usage.fileAndDirectoryCount, usage.spaceQuota) == (3, MASK64)
+    assert dfs.path("getPreferredBlockSize", "/d/f", pb.GetPreferredBlockSizeResponseProto).bsize == 1 << 27
+    where = pb.GetBlockLocationsRequestProto(src="/d/f", offset=0, length=1)
+    located = dfs.call("getBlockLocations", where, pb.GetBlockLocationsResponseProto).locations
+    assert (located.fileLength, located.underConstruction, located.isLastBlockComplete) == (0, False, True)
+    dfs.call("checkAccess", pb.CheckAccessRequestProto(path="/d", mode=7), pb.EmptyProto)
+    dfs.call("renewLease", pb.RenewLeaseRequestProto(clientName="c"), pb.EmptyProto)
+    assert dfs.call("getHAServiceState", pb.EmptyProto(), pb.HAServiceStateResponseProto).state == 1
+    report = pb.GetDatanodeReportRequestProto(type=1)
+    assert not dfs.call("getDatanodeReport", report, pb.GetDatanodeReportResponseProto).di
+    assert not dfs.call("getDelegationToken", pb.EmptyProto(), pb.GetDelegationTokenResponseProto).HasField("token")
+    for method in ("msync", "getDataEncryptionKey", "getErasureCodingPolicies"):
+        dfs.call(method, pb.EmptyProto(), pb.EmptyProto)
+    for method in ("getEZForPath", "getErasureCodingPolicy"):
+        dfs.path(method, "/d", pb.EmptyProto)
+
+
+def test_blocks_are_told_without_a_place(pair: Pair) -> None:
+    stub, dfs = pair
+    stub.namespace.create("/f")
+    block = stub.namespace.add_block("/f")
+    stub.namespace.complete("/f", 7)
+    info = dfs.call("getLocatedFileInfo", pb.GetLocatedFileInfoRequestProto(src="/f"), pb.FileStatusResponseProto).fs
+    assert info.length == 7
+    assert [(each.b.blockId, each.b.numBytes, len(each.locs)) for each in info.locations.blocks] == [(block, 7, 0)]
+    summary = dfs.path("getContentSummary", "/", pb.GetContentSummaryResponseProto).summary
+    assert (summary.length, summary.spaceConsumed) == (7, 21)
+
+
+def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
+    dfs.call("createSymlink", link_to("/else/where", "/link"), pb.EmptyProto)
+    info = dfs.info("/link", "getFileLinkInfo")
+    assert info is not None
+    assert (info.fileType, info.symlink) == (info.IS_SYMLINK, b"/else/where")
+    assert dfs.path("getLinkTarget", "/link", pb.GetLinkTargetResponseProto).targetPath == "/else/where"
+
+
+def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
+    stub, _ = pair
+    gate = Gate("root", "supergroup")
+    service = gate.guarded(Service("p", Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods()))
+    handler = service.methods["getFileInfo"].handler
+    request = pb.PathRequestProto(src="/")
+    context: Any = None
+    with pytest.raises(RetriableError, match="still not started"):
+        handler(request, context)
+    gate.open()
+    assert handler(request, context)
+    gate.close()
+    with pytest.raises(StandbyError, match="shutting down"):
+        handler(request, context)
+
+
+def test_a_node_that_failed_sends_clients_elsewhere(pair: Pair) -> None:
+    stub, dfs = pair
+    stub.fail_stop.trip("a disk is gone")
+    assert refused(dfs, lambda d: d.info("/")) == "StandbyException"
+    assert refused(dfs, lambda d: d.mkdirs("/x")) == "StandbyException"
+
+
+def test_clients_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
+    with serving(rpc_config(tmp_path), ME) as (stub, dfs):
+        dfs.mkdirs("/x")
+        stub.stop()
+        with pytest.raises(Exception, match=r".") as found:
+            dfs.mkdirs("/y")
+        assert not isinstance(found.value, RemoteError)
