@@ -9,7 +9,7 @@ FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop interop-setup fuzz lint types layers check bench format lock clean
+.PHONY: help setup demo test unit interop interop-setup fuzz lint types layers check bench load format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -36,7 +36,7 @@ unit: setup ## the tests that need no Hadoop
 interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
 	$(BIN)/python -m pytest -n 2 -m interop tests/interop
 
-interop-setup: setup ## fetch a JDK (with apt) and Hadoop's jars (with pip, 220 MB), once
+interop-setup: setup ## fetch a JDK (with apt) and Hadoop's jars (with pip, 220 MB + 456 MB), once
 	$(BIN)/python -m tests.interop
 
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS
@@ -62,6 +62,9 @@ check: lint types layers ## the static checks alone
 format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
+	$(BIN)/python -m bench.load
 
 bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5sum
 	$(BIN)/python -m bench

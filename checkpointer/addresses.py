@@ -7,10 +7,19 @@ from urllib.parse import urlsplit
 
 from hadoop_common.configuration import Configuration, ConfigurationError
 
-__all__ = ["Identity", "address", "identity", "namenode_urls", "parse_host_port", "scoped_key"]
+__all__ = [
+    "Identity",
+    "address",
+    "identity",
+    "namenode_rpc",
+    "namenode_urls",
+    "parse_host_port",
+    "scoped_key",
+]
 
+_RPC_KEYS = ("dfs.namenode.servicerpc-address", "dfs.namenode.rpc-address")
 _WILDCARDS = ("0.0.0.0", "::", "")
-_HTTP_PORT, _HTTPS_PORT = 9870, 9871
+_HTTP_PORT, _HTTPS_PORT, _RPC_PORT = 9870, 9871, 8020
 HTTPS_ONLY = "HTTPS_ONLY"
 
 
@@ -120,6 +129,37 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
     if not port:
         raise ConfigurationError([configuration.fault(key, "has port 0, nobody can connect to it")])
     return f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
+    """Host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
+
+    The service RPC address is preferred where there is one, as Hadoop's own checkpointers prefer it
+    (NameNode.getServiceAddress); without HA the address may come from fs.defaultFS.
+
+    Raises:
+        ConfigurationError: an address is malformed, or nothing says where a NameNode's RPC server is.
+    """
+    ids = who.others if who.is_ha else ("",)
+    return tuple(_rpc_address(configuration, who.nameservice, namenode) for namenode in ids)
+
+
+def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) -> tuple[str, int]:
+    for base in _RPC_KEYS:
+        key = scoped_key(configuration, base, nameservice, namenode)
+        if not configuration.get(key, ""):
+            continue
+        host, port = address(configuration, key, _RPC_PORT)
+        if host in _WILDCARDS:
+            host = _host_of_rpc(configuration, nameservice, namenode, key)
+        return host, port
+    default_fs = urlsplit(configuration.get("fs.defaultFS", ""))
+    if not namenode and default_fs.scheme == "hdfs" and default_fs.hostname and default_fs.hostname != nameservice:
+        return default_fs.hostname, default_fs.port or _RPC_PORT
+    # Hadoop's default port on the host that the HTTP address names, for want of a better word.
+    http_key = scoped_key(configuration, "dfs.namenode.http-address", nameservice, namenode)
+    host, _ = address(configuration, http_key, 0)
+    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in _WILDCARDS else host), _RPC_PORT
 
 
 def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +11,15 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from checkpointer.addresses import Identity, address, identity, namenode_urls, scoped_key
+from checkpointer.addresses import (
+    Identity,
+    address,
+    identity,
+    namenode_rpc,
+    namenode_urls,
+    scoped_key,
+)
+from checkpointer.config_catalogue import refusals
 from checkpointer.config_keys import DEFAULTS
 from checkpointer.namespace.rules import ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
@@ -39,8 +49,18 @@ class CheckpointConfig:
     Attributes:
         poll_interval: how often to look whether a checkpoint is due; at most `period`.
         namenode_http_addresses: `http://host:port` of the NameNodes that images go to.
+        namenode_rpc_addresses: host and port of the same NameNodes' RPC servers, in the same order.
+        rpc_user: the user that calls are made as; a superuser of HDFS.
+        rpc_timeout: limit on each call.
+        tail_period: how often new edits are looked for.
+        tail_in_progress: whether the segment that is open is read too.
+        log_roll_period: how long the active's segment may stay open before we ask for a roll; 0 or less is for ever.
+        roll_retries: NameNodes that are asked for a roll, one after the other, before that is given up.
+        upload_parallelism: how many NameNodes get an image at once.
         http_bind_address: host and port of our own HTTP server; port 0 is any free one.
+        rpc_bind_address: host and port of a backup node's RPC server, in the same way.
         image_directories: storage directories; their `current` folders hold the images.
+        edits_directories: where the secondary keeps the edits it fetched; empty for other roles.
         shared_edits_directory: the storage directory that the active writes its edits to.
         image_codec: Hadoop's class name, "" for uncompressed images.
         sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
@@ -58,18 +78,29 @@ class CheckpointConfig:
     extra_edits_retained: int
     max_extra_segments: int
     image_directories: tuple[Path, ...]
+    edits_directories: tuple[Path, ...]
     storage_permission: int
     restore_directories: bool
     shared_edits_directory: Path | None
     standby_checkpoints: bool
     namenode_http_addresses: tuple[str, ...]
+    namenode_rpc_addresses: tuple[tuple[str, int], ...]
+    rpc_user: str
+    rpc_timeout: float
+    tail_period: float
+    tail_in_progress: bool
+    log_roll_period: float
+    roll_retries: int
+    upload_parallelism: int
     http_bind_address: tuple[str, int]
+    rpc_bind_address: tuple[str, int]
     http_policy: str
     image_codec: str
     sub_sections: SubSectionRule | None
     replay_rules: ReplayRules
     transfer_timeout: float
     transfer_bandwidth: int
+    bootstrap_bandwidth: int
     transfer_chunk_size: int
 
     @classmethod
@@ -82,6 +113,8 @@ class CheckpointConfig:
         settings = configuration.with_defaults(DEFAULTS)
         faults = FaultCollector()
         result = _Reader(settings, role, faults).read()
+        for fault in refusals(settings):
+            faults.add(fault)
         faults.raise_if_any()
         return result
 
@@ -148,6 +181,7 @@ class _Reader:
         check = self._at_least(self._time("dfs.namenode.checkpoint.check.period"), 0.001)
         quiet_key = "dfs.namenode.checkpoint.check.quiet-multiplier"
         policy = self._policy()
+        self._take(self._check_role, None)
         return CheckpointConfig(
             role=self._role,
             period=period,
@@ -159,18 +193,31 @@ class _Reader:
             extra_edits_retained=self._at_least(self._int("dfs.namenode.num.extra.edits.retained"), 0),
             max_extra_segments=self._at_least(self._int("dfs.namenode.max.extra.edits.segments.retained"), 0),
             image_directories=self._image_directories(),
+            edits_directories=self._take(self._edits_directories, ()),
             storage_permission=self._permission(),
             restore_directories=self._take(lambda: self._settings.get_bool("dfs.namenode.name.dir.restore"), False),
             shared_edits_directory=self._shared_edits_directory(),
             standby_checkpoints=self._take(self._standby_checkpoints, True),
             namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
+            namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
+            rpc_user=self._take(self._rpc_user, ""),
+            rpc_timeout=self._at_least(self._time("ipc.client.rpc-timeout.ms", "ms"), 0.001),
+            tail_period=self._at_least(self._time("dfs.ha.tail-edits.period"), 0.001),
+            tail_in_progress=self._take(lambda: self._settings.get_bool("dfs.ha.tail-edits.in-progress"), False),
+            log_roll_period=self._take(lambda: self._settings.get_time("dfs.ha.log-roll.period"), 0.0),
+            roll_retries=self._at_least(self._int("dfs.ha.tail-edits.namenode-retries"), 1),
+            upload_parallelism=self._at_least(self._int("checkpointer.upload.parallelism"), 1),
             http_bind_address=self._take(self._bind_address, ("", 0)),
+            rpc_bind_address=self._take(
+                lambda: address(self._settings, self._scoped("dfs.namenode.backup.address"), 50100), ("", 0)
+            ),
             http_policy=policy,
             image_codec=self._take(lambda: image_codec(self._settings), ""),
             sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
             replay_rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
             transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
             transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
+            bootstrap_bandwidth=self._at_least(self._size("dfs.image.transfer-bootstrap-standby.bandwidthPerSec"), 0),
             transfer_chunk_size=self._at_least(self._size("dfs.image.transfer.chunksize"), 1),
         )
 
@@ -198,6 +245,11 @@ class _Reader:
 
     # ---- places --------------------------------------------------------------------------------------------
 
+    def _check_role(self) -> None:
+        if self._role is not Role.STANDBY and len(self._who.namenodes) > 1:
+            problem = "makes this an HA nameservice, whose standby makes the checkpoints: use --role standby"
+            raise self._error(f"dfs.ha.namenodes.{self._who.nameservice}", problem)
+
     def _scoped(self, key: str) -> str:
         return scoped_key(self._settings, key, self._who.nameservice, self._who.own_id)
 
@@ -212,6 +264,15 @@ class _Reader:
             return found
 
         return self._take(directories, ())
+
+    def _edits_directories(self) -> tuple[Path, ...]:
+        if self._role is not Role.SECONDARY:
+            return ()
+        found = self._settings.get_path_list(self._scoped("dfs.namenode.checkpoint.edits.dir"))
+        if found == self._settings.get_path_list("dfs.namenode.checkpoint.dir"):
+            # The default does not know of a directory that is set for this nameservice alone.
+            found = self._settings.get_path_list(self._scoped("dfs.namenode.checkpoint.dir"))
+        return tuple(found)
 
     def _shared_edits_directory(self) -> Path | None:
         key = self._scoped("dfs.namenode.shared.edits.dir")
@@ -262,6 +323,13 @@ class _Reader:
         _, port = own = address(self._settings, self._scoped("dfs.namenode.http-address"), 9870)
         bind_host = self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "")
         return (bind_host, port) if bind_host else own
+
+    def _rpc_user(self) -> str:
+        method = self._settings.get("hadoop.security.authentication", "").lower()
+        if method not in ("", "simple"):
+            problem = f"is {method}: this version calls NameNodes with simple authentication only"
+            raise self._error("hadoop.security.authentication", problem)
+        return self._settings.get("hadoop.user.name", "") or pwd.getpwuid(os.geteuid()).pw_name
 
     def _take(self, getter: Callable[[], T], fallback: T) -> T:
         return self._faults.take(getter, fallback)

@@ -1,22 +1,49 @@
-"""Hadoop's configuration keys that the checkpointer honours, as data: defaults come from here, and so do the docs."""
+"""Hadoop's configuration keys that the checkpointer honours, as data: defaults come from here, and so do the docs.
+
+`checkpointer.config_catalogue` adds the keys of Hadoop's checkpointing that it does not honour, and why.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 
-__all__ = ["DEFAULTS", "KEYS", "ConfigKey", "markdown_table"]
+__all__ = ["ABSENT", "DEFAULTS", "KEYS", "ConfigKey", "KeyStatus", "default_cell", "markdown_table"]
+
+
+ABSENT = "(absent)"
+
+
+class KeyStatus(Enum):
+    """What the checkpointer does about a key."""
+
+    SUPPORTED = "supported"
+    IGNORED = "ignored"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `unit` is what a bare number counts in, or the kind of value; `default` "" means unset."""
+    """One key.
+
+    Attributes:
+        default: of Hadoop 3.4, "" for unset.
+        unit: what a bare number counts in, or the kind of value.
+        meaning: what the key does; for an ignored key what it does in Hadoop.
+        status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
+        reason: why it is ignored or refused; for a supported key which of its values are refused, if any.
+        release2: the default of Hadoop 2.7 where it is another one; ABSENT where 2.7 has no such key.
+    """
 
     name: str
     default: str
     unit: str
     meaning: str
+    status: KeyStatus = KeyStatus.SUPPORTED
+    reason: str = ""
+    release2: str | None = None
 
 
 _CHECKPOINT = "dfs.namenode.checkpoint"
@@ -30,6 +57,7 @@ KEYS: tuple[ConfigKey, ...] = (
         "1.5",
         "factor",
         "A node whose upload was turned down waits this many periods before it offers an image again.",
+        release2=ABSENT,
     ),
     ConfigKey(f"{_CHECKPOINT}.max-retries", "3", "count", "Failed merges before the secondary gives up."),
     ConfigKey(
@@ -37,6 +65,12 @@ KEYS: tuple[ConfigKey, ...] = (
         "file://${hadoop.tmp.dir}/dfs/namesecondary",
         "directories",
         "Where the secondary keeps its images.",
+    ),
+    ConfigKey(
+        f"{_CHECKPOINT}.edits.dir",
+        "${dfs.namenode.checkpoint.dir}",
+        "directories",
+        "Where it keeps the edits it fetched.",
     ),
     ConfigKey(
         "dfs.namenode.name.dir",
@@ -55,8 +89,11 @@ KEYS: tuple[ConfigKey, ...] = (
         "",
         "directory",
         "The edits that the active writes and the standby reads; a file: URI or a path.",
+        reason="a qjournal: or bookkeeper: URI in the standby role, which reads a shared directory only",
     ),
-    ConfigKey("dfs.namenode.storage.dir.perm", "700", "mode", "Mode of directories the checkpointer makes."),
+    ConfigKey(
+        "dfs.namenode.storage.dir.perm", "700", "mode", "Mode of directories the checkpointer makes.", release2=ABSENT
+    ),
     ConfigKey("dfs.namenode.num.checkpoints.retained", "2", "count", "Images that are kept."),
     ConfigKey(
         "dfs.namenode.num.extra.edits.retained",
@@ -70,6 +107,12 @@ KEYS: tuple[ConfigKey, ...] = (
         "count",
         "Limit on the segments that hold such extra edits.",
     ),
+    ConfigKey(
+        "dfs.namenode.resource.du.reserved",
+        "104857600",
+        "bytes",
+        "What `checkpointer check` wants to stay free on each disk beside room for two images.",
+    ),
     ConfigKey("dfs.ha.standby.checkpoints", "true", "switch", "Whether a standby makes checkpoints at all."),
     ConfigKey("dfs.nameservices", "", "names", "Nameservices of the cluster."),
     ConfigKey("dfs.internal.nameservices", "", "names", "The ones of them that belong to this cluster."),
@@ -77,17 +120,67 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("dfs.ha.namenodes", "", "names", "With .NAMESERVICE behind it: ids of its NameNodes."),
     ConfigKey("dfs.ha.namenode.id", "", "name", "Which of them this node is; unset where it is none of them."),
     ConfigKey("fs.defaultFS", "file:///", "URI", "Where the NameNode is if nothing else says so."),
-    ConfigKey("dfs.namenode.rpc-address", "", "host:port", "Its host stands in for a wildcard HTTP address."),
-    ConfigKey("dfs.namenode.http-address", "0.0.0.0:9870", "host:port", "A NameNode's HTTP server."),
-    ConfigKey("dfs.namenode.https-address", "0.0.0.0:9871", "host:port", "The same for HTTPS_ONLY."),
+    ConfigKey(
+        "dfs.namenode.rpc-address",
+        "",
+        "host:port",
+        "A NameNode's RPC server; its host stands in for a wildcard HTTP address.",
+    ),
+    ConfigKey(
+        "dfs.namenode.http-address", "0.0.0.0:9870", "host:port", "A NameNode's HTTP server.", release2="0.0.0.0:50070"
+    ),
+    ConfigKey(
+        "dfs.namenode.https-address", "0.0.0.0:9871", "host:port", "The same for HTTPS_ONLY.", release2="0.0.0.0:50470"
+    ),
     ConfigKey("dfs.namenode.http-bind-host", "", "host", "What the standby's own server binds to instead."),
     ConfigKey(
         "dfs.namenode.secondary.http-address",
         "0.0.0.0:9868",
         "host:port",
         "The HTTP server of a secondary, or of a standby that is none of the configured NameNodes.",
+        release2="0.0.0.0:50090",
     ),
     ConfigKey("dfs.namenode.backup.http-address", "0.0.0.0:50105", "host:port", "A backup node's HTTP server."),
+    ConfigKey(
+        "dfs.namenode.backup.address", "0.0.0.0:50100", "host:port", "Where a backup node takes the NameNode's edits."
+    ),
+    ConfigKey(
+        "dfs.namenode.servicerpc-address", "", "host:port", "A NameNode's RPC server for other servers; preferred."
+    ),
+    ConfigKey(
+        "hadoop.security.authentication",
+        "simple",
+        "method",
+        "How RPC calls authenticate.",
+        reason="any method but simple; Kerberos and tokens come with a later version",
+    ),
+    ConfigKey(
+        "hadoop.user.name",
+        "${env.HADOOP_USER_NAME:-}",
+        "name",
+        "The user that calls are made as; empty is the one this process runs as.",
+    ),
+    ConfigKey("ipc.client.rpc-timeout.ms", "120000", "ms", "Limit on a call to a NameNode.", release2="0"),
+    ConfigKey("dfs.ha.tail-edits.period", "60s", "s", "How often the standby looks for new edits."),
+    ConfigKey(
+        "dfs.ha.tail-edits.in-progress", "false", "switch", "Whether it reads the open segment too.", release2=ABSENT
+    ),
+    ConfigKey(
+        "dfs.ha.tail-edits.namenode-retries",
+        "3",
+        "count",
+        "NameNodes it asks for a roll before it gives up.",
+        release2=ABSENT,
+    ),
+    ConfigKey("dfs.ha.log-roll.period", "120s", "s", "It asks for a roll after so long; 0 or less: never."),
+    ConfigKey("checkpointer.upload.parallelism", "4", "count", "NameNodes that get an image at once; a key of ours."),
+    ConfigKey(
+        "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
+        "0",
+        "bytes/s",
+        "Limit on the first image; 0 is none.",
+        release2=ABSENT,
+    ),
     ConfigKey("dfs.http.policy", "HTTP_ONLY", "policy", "HTTPS_ONLY makes transfers use https."),
     ConfigKey("dfs.image.compress", "false", "switch", "Whether images are compressed."),
     ConfigKey(
@@ -103,29 +196,39 @@ KEYS: tuple[ConfigKey, ...] = (
         "false",
         "switch",
         "Whether CREATE_SNAPSHOT records the files that are open; has to be the NameNode's own setting.",
+        release2=ABSENT,
     ),
     ConfigKey(
         "dfs.namenode.snapshot.skip.capture.accesstime-only-change",
         "false",
         "switch",
         "Whether a new access time alone leaves no trace in snapshots; the NameNode's own setting.",
+        release2=ABSENT,
     ),
     ConfigKey(
         "dfs.namenode.snapshot.deletion.ordered",
         "false",
         "switch",
         "Whether DELETE_SNAPSHOT of any but the earliest one only marks it; the NameNode's own setting.",
+        release2=ABSENT,
     ),
     ConfigKey(
         "dfs.image.parallel.load",
         "false",
         "switch",
         "Whether images without compression of layout -66 and newer are cut into sub-sections; else as the old one.",
+        release2=ABSENT,
     ),
-    ConfigKey("dfs.image.parallel.target.sections", "12", "count", "Sub-sections of INODE that are aimed at."),
-    ConfigKey("dfs.image.parallel.inode.threshold", "1000000", "inodes", "Smaller images get none for that."),
+    ConfigKey(
+        "dfs.image.parallel.target.sections", "12", "count", "Sub-sections of INODE that are aimed at.", release2=ABSENT
+    ),
+    ConfigKey(
+        "dfs.image.parallel.inode.threshold", "1000000", "inodes", "Smaller images get none for that.", release2=ABSENT
+    ),
     ConfigKey("dfs.image.transfer.timeout", "60000", "ms", "Limit on connecting and on each read and write."),
-    ConfigKey("dfs.image.transfer.bandwidthPerSec", "52428800", "bytes/s", "Limit on a transfer; 0 is none."),
+    ConfigKey(
+        "dfs.image.transfer.bandwidthPerSec", "52428800", "bytes/s", "Limit on a transfer; 0 is none.", release2="0"
+    ),
     ConfigKey("dfs.image.transfer.chunksize", "65536", "bytes", "Chunk of an upload."),
     ConfigKey("hadoop.tmp.dir", "/tmp/hadoop-${user.name}", "directory", "What default directories start with."),
 )
@@ -135,8 +238,20 @@ DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in
 
 def markdown_table() -> str:
     """The keys as a Markdown table."""
-    rows = [f"| `{key.name}` | {_code(key.default)} | {key.unit} | {key.meaning} |" for key in KEYS]
+    rows = [f"| `{key.name}` | {default_cell(key)} | {key.unit} | {_meaning(key)} |" for key in KEYS]
     return "\n".join(["| Key | Default | Unit | What it does |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def default_cell(key: ConfigKey) -> str:
+    """A default in Markdown, with that of Hadoop 2.7 where it is another one."""
+    text = _code(key.default)
+    if key.release2 is None:
+        return text
+    return f"{text} (2.7: {'none' if key.release2 == ABSENT else _code(key.release2)})"
+
+
+def _meaning(key: ConfigKey) -> str:
+    return f"{key.meaning} Refused: {key.reason}." if key.reason else key.meaning
 
 
 def _code(text: str) -> str:

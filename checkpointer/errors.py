@@ -20,6 +20,7 @@ __all__ = [
     "InconsistentNamespaceError",
     "NamespaceError",
     "ReplayError",
+    "RoleGaveUpError",
     "StorageError",
     "TransferError",
     "UnsupportedNamespaceError",
@@ -105,3 +106,7 @@ class CheckpointInProgressError(CheckpointError):
 
 class CheckpointCancelledError(CheckpointError):
     """A checkpoint was given up because its owner asked for it; nothing of it is left."""
+
+
+class RoleGaveUpError(CheckpointError):
+    """A role failed so often, or in such a way, that its daemon has to end."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from checkpointer.errors import StorageError
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.primitives import Buffer
 from journal.salvage import examine_segment
 from journal.segment_file import EditLogSegment, map_file
 
-__all__ = ["OpenSegment", "check_overlaps", "read_open_segments"]
+__all__ = ["OpenSegment", "check_overlaps", "examine_open_segment", "read_open_segments"]
 
 _HINT = (
     "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
@@ -55,7 +56,16 @@ def read_open_segments(segments: Iterable[EditLogSegment]) -> list[OpenSegment]:
 
 def _examine(segment: EditLogSegment) -> OpenSegment | None:
     with map_file(segment.path) as content:
-        found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
+        return examine_open_segment(segment, content)
+
+
+def examine_open_segment(segment: EditLogSegment, content: Buffer) -> OpenSegment | None:
+    """How far `content`, the bytes of a segment in progress, can be read; None where it holds no operation.
+
+    Raises:
+        JournalError: as `read_open_segments`.
+    """
+    found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
     fault = found.fault
     if isinstance(fault, TransactionGapError):
         fault.hint = _HINT

@@ -8,21 +8,31 @@ from typing import Any
 
 import click
 import requests
+import urllib3
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.config import CheckpointConfig, Role
+from checkpointer.config import Role
+from checkpointer.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.errors import EXIT_FAILURE, EXIT_TRANSFER
 
 _CONNECT_TIMEOUT = 10.0
-_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _GOOD_STATES = ("done", "skipped")
 _LOG_HINT = "Look into the daemon's log."
+
+
+class _UnreachableError(TransferError):
+    """Nobody listens there."""
 
 
 @click.command("checkpoint")
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint even if none is due, as long as there are new edits.")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    help="Role of the daemon (default: the one the configuration speaks of, then the others).",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -30,18 +40,21 @@ _LOG_HINT = "Look into the daemon's log."
     help="Seconds to wait for the result (default: no limit).",
 )
 @json_option
-def command(conf_dir: Path, force: bool, timeout: float | None, as_json: bool) -> None:
+def command(conf_dir: Path, force: bool, role: str | None, timeout: float | None, as_json: bool) -> None:
     """Ask the daemon of this configuration for a checkpoint and wait for the result.
 
-    One that runs already is waited for. Exit code 0 means that nothing is left to do, 7 that the daemon does not
-    answer or that an image could not be uploaded, any other is that of the fault the daemon met.
+    The daemon is asked at the HTTP address of its role: dfs.namenode.secondary.http-address, or the NameNode's own
+    dfs.namenode.http-address where a standby has dfs.ha.namenode.id, or dfs.namenode.backup.http-address.
+
+    A checkpoint that runs already is waited for. Exit code 0 means that nothing is left to do, 7 that the daemon does
+    not answer or that an image could not be uploaded, any other is that of the fault the daemon met.
 
     \b
     Example: checkpointer checkpoint --conf /etc/hadoop/conf --force
     """
-    config = CheckpointConfig.from_configuration(load_configuration(conf_dir), Role.STANDBY)
+    urls = candidate_urls(load_configuration(conf_dir), None if role is None else Role(role))
     try:
-        answer = _post(_url(*config.http_bind_address), force, timeout)
+        answer = _ask(urls, force, timeout)
     except TransferError as error:
         if as_json:
             echo_json({"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
@@ -73,9 +86,20 @@ def _tell(answer: dict[str, Any]) -> None:
     click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
 
 
-def _url(host: str, port: int) -> str:
-    host = _LOOPBACK.get(host, host)
-    return f"http://[{host}]:{port}/checkpoint" if ":" in host else f"http://{host}:{port}/checkpoint"
+def _ask(urls: dict[str, Role], force: bool, timeout: float | None) -> dict[str, Any]:
+    """The answer of the first daemon that can be connected to.
+
+    Raises:
+        DaemonNotFoundError: none can.
+        TransferError: one can, but what it answers is no result.
+    """
+    for url in urls:
+        try:
+            return _post(f"{url}/checkpoint", force, timeout)
+        except _UnreachableError:
+            # the next candidate may be the one; all are named when none answers
+            continue
+    raise DaemonNotFoundError(urls)
 
 
 def _post(url: str, force: bool, timeout: float | None) -> dict[str, Any]:
@@ -91,7 +115,10 @@ def _post(url: str, force: bool, timeout: float | None) -> dict[str, Any]:
             url, f"no result within {timeout:g} s", hint="The daemon goes on; see its /status."
         ) from error
     except requests.ConnectionError as error:
-        raise TransferError(url, "no daemon answers", hint="Start it with `checkpointer run --conf DIR`.") from error
+        reason = getattr(error.args[0] if error.args else None, "reason", None)
+        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
+            raise _UnreachableError(url, "cannot be connected to") from error
+        raise TransferError(url, f"the daemon broke off: {error}", hint=_LOG_HINT) from error
     except requests.RequestException as error:
         raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
     if not isinstance(answer, dict) or not {"state", "message"} <= answer.keys():
@@ -99,6 +126,6 @@ def _post(url: str, force: bool, timeout: float | None) -> dict[str, Any]:
             url,
             "the answer is not a checkpoint daemon's",
             status=response.status_code,
-            hint="Check which process listens there.",
+            hint="Check which process listens there, or name the daemon's role with --role.",
         )
     return answer

@@ -11,7 +11,7 @@ __all__ = ["LazyGroup"]
 
 
 class LazyGroup(click.Group):
-    """Command `x` is `command` in the module `MODULES` names with `{}` replaced by `x`.
+    """Command `x` is `command` in the module `MODULES` names with `{}` replaced by `x`, `-` by `_`.
 
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command".
@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._summaries:
             return None
-        command = importlib.import_module(self._modules.format(cmd_name)).command
+        command = importlib.import_module(self._modules.format(cmd_name.replace("-", "_"))).command
         assert isinstance(command, click.Command)
         return command
 

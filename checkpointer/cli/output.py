@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,9 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
 
 def load_configuration(conf_dir: Path) -> Configuration:
     """Hadoop's configuration; the environment is read here and nowhere below."""
-    return Configuration.load(conf_dir, environment=dict(os.environ))
+    # A service manager may set no USER, and Hadoop's default directories hold the user's name.
+    user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
+    return Configuration.load(conf_dir, environment=user | dict(os.environ))
 
 
 def echo_json(value: Any) -> None:

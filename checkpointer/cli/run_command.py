@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import os
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.config import CheckpointConfig, Role
+from checkpointer.config_report import likely_role
+from hadoop_common.sd_notify import Notifier, watchdog_interval
+
+if TYPE_CHECKING:
+    from checkpointer.daemon.role import CheckpointRole
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
@@ -33,9 +40,7 @@ def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    default=Role.STANDBY.value,
-    show_default=True,
-    help="What this node is to the NameNode.",
+    help="What this node is to the NameNode (default: standby in HA or with a shared edits directory, else secondary).",
 )
 @click.option("--verbose", is_flag=True, help="Log more.")
 @click.option(
@@ -43,21 +48,46 @@ def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file for logging.config.dictConfig, such as config/logging.toml (JSON lines).",
 )
-def command(conf_dir: Path, role: str, verbose: bool, log_config: Path | None) -> None:
+def command(conf_dir: Path, role: str | None, verbose: bool, log_config: Path | None) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
-    Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written.
+    secondary: beside a single NameNode, fetches image and edits from it. standby: in an HA nameservice, reads the
+    shared edits directory. backup: registers with a single NameNode and gets its edits as a stream.
+
+    Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written. SIGHUP reads
+    the configuration anew.
 
     \b
-    Example: checkpointer run --conf /etc/hadoop/conf --role standby
+    Example: checkpointer run --conf /etc/hadoop/conf --role secondary
     """
     _set_up_logging(verbose, log_config)
-    if role != Role.STANDBY.value:
-        raise click.UsageError(
-            f"the {role} role needs Hadoop RPC, which this version does not speak; "
-            "use --role standby with dfs.namenode.shared.edits.dir on a shared directory"
-        )
-    config = CheckpointConfig.from_configuration(load_configuration(conf_dir), Role.STANDBY)
-    from checkpointer.daemon.process import run_standby
+    chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
-    run_standby(config)
+    def configuration() -> CheckpointConfig:
+        return CheckpointConfig.from_configuration(load_configuration(conf_dir), chosen)
+
+    config = configuration()
+    from checkpointer.daemon.process import run_role
+
+    run_role(
+        _make_role(chosen, config),
+        config,
+        reload=configuration,
+        notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
+        heartbeat=watchdog_interval(os.environ, os.getpid()),
+    )
+
+
+def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
+    """The role's implementation; only the one that is asked for is loaded."""
+    if role is Role.SECONDARY:
+        from checkpointer.daemon.secondary import SecondaryRole
+
+        return SecondaryRole(config)
+    if role is Role.BACKUP:
+        from checkpointer.daemon.backup import BackupRole
+
+        return BackupRole(config)
+    from checkpointer.daemon.standby import StandbyRole
+
+    return StandbyRole(config)

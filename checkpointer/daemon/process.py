@@ -1,124 +1,180 @@
-"""The daemon process: scheduler, HTTP server and signals around a `CheckpointService`."""
+"""The daemon process: scheduler, HTTP server, signals and service manager around a role."""
 
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from datetime import UTC
-from pathlib import Path
-from types import FrameType
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.blueprints import daemon_blueprints
+from checkpointer.daemon.control import Command, Control
+from checkpointer.daemon.reload import merged
+from checkpointer.daemon.role import CheckpointRole, Job
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.daemon.standby import StandbyRole
 from checkpointer.errors import CheckpointCancelledError
-from hadoop_common.names import image_name
-from hadoop_common.storage_info import StorageInfo
+from hadoop_common.errors import HdfsError
+from hadoop_common.sd_notify import Notifier
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.image_transfer import TransferOptions, image_transfer_blueprint
-from servlets.parameters import ImageKind
-from servlets.status import status_blueprint
 
-__all__ = ["run_standby", "serve"]
+__all__ = ["run_role", "serve"]
 
 _LOG = logging.getLogger(__name__)
+_STATUS_SECONDS = 5.0
+_POLL = "poll"
 
 
-class StandbyImages:
-    """Serves the standby's images and the journal's segments; takes no uploads (`ImageStore`)."""
+def run_role(
+    role: CheckpointRole,
+    config: CheckpointConfig,
+    *,
+    reload: Callable[[], CheckpointConfig] | None = None,
+    notifier: Notifier | None = None,
+    heartbeat: float | None = None,
+) -> None:
+    """Run a role until SIGTERM or SIGINT.
 
-    def __init__(self, role: StandbyRole) -> None:
-        self._role = role
-
-    def storage_info(self) -> StorageInfo:
-        return self._role.storage_info()
-
-    def find_image(self, txid: int) -> Path | None:
-        names = (image_name(txid), image_name(txid, rollback=True))
-        paths = (folder / name for folder in self._role.image_folders() for name in names)
-        return next((path for path in paths if path.is_file()), None)
-
-    def latest_image(self) -> Path | None:
-        return self._role.latest_image()
-
-    def find_segment(self, first: int, last: int) -> Path | None:
-        segments = (s for s in self._role.segments() if (s.first, s.last) == (first, last))
-        return next((segment.path for segment in segments), None)
-
-    def image_directories(self) -> list[Path]:
-        return self._role.image_folders()
-
-    def is_active(self) -> bool:
-        return False
-
-    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        return "this node makes checkpoints and takes none"
-
-    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        raise AssertionError("a standby takes no uploads")
-
-
-def run_standby(config: CheckpointConfig) -> None:
-    """Run the standby role until SIGTERM or SIGINT.
+    Args:
+        reload: reads the configuration anew at SIGHUP.
+        notifier: the service manager, told when the role is open and serves.
+        heartbeat: seconds between two signs of life to it; None where it wants none.
 
     Raises:
-        HdfsError: storage, journal or address cannot be used at the start.
+        HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
     """
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # Nothing else: a handler may interrupt whoever holds the log's lock.
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    role = StandbyRole(config)
+    control = Control()
+    control.take_signals()
     try:
-        role.open(stopping.is_set)
+        role.open(control.stopping)
     except CheckpointCancelledError as error:
         _LOG.info("stopped: %s", error)
         return
     try:
-        serve(role, config, stopping)
+        serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
     finally:
         role.close()
 
 
-def serve(role: StandbyRole, config: CheckpointConfig, stopping: threading.Event) -> None:
-    """Poll and serve until `stopping` is set; a running checkpoint is ended at a safe point."""
-    service = CheckpointService(role, config)
-    application = create_application(
-        image_transfer_blueprint(StandbyImages(role), options=TransferOptions(bandwidth=config.transfer_bandwidth)),
-        status_blueprint(status=service.status, checkpoint=service.request, live=service.live, ready=service.ready),
-    )
-    scheduler = BackgroundScheduler(timezone=UTC)
-    # One poll at a time: while a checkpoint runs the polls that fall due are merged into one.
-    scheduler.add_job(
-        service.poll,
-        "interval",
-        seconds=config.poll_interval,
-        max_instances=1,
-        coalesce=True,
-        misfire_grace_time=None,
-    )
+def serve(
+    role: CheckpointRole,
+    config: CheckpointConfig,
+    control: Control,
+    *,
+    reload: Callable[[], CheckpointConfig] | None = None,
+    notifier: Notifier | None = None,
+    heartbeat: float | None = None,
+) -> None:
+    """Poll and serve an open role until `control` says stop; a running checkpoint is ended at a safe point.
+
+    Raises:
+        HdfsError: the address cannot be used, or the role gave up.
+    """
+    service = CheckpointService(role, config, gave_up=control.stop)
+    daemon = _Daemon(role, service, config, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat)
+    application = create_application(*daemon_blueprints(role, service, config))
     with HttpServer(application, *config.http_bind_address) as server:
         _LOG.info(
-            "standby checkpointer on %s: every %g s or %d transactions, polling every %g s",
+            "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
+            role.name,
             server.url,
             config.period,
             config.transactions,
             config.poll_interval,
         )
-        if not config.standby_checkpoints:
-            _LOG.warning("dfs.ha.standby.checkpoints is false: images and edits are served, but none are made")
-        scheduler.start()
+        daemon.run(control)
+    if service.fault is not None:
+        raise service.fault
+
+
+class _Daemon:
+    """The loop of the main thread, and the scheduler whose threads do the work."""
+
+    def __init__(
+        self,
+        role: CheckpointRole,
+        service: CheckpointService,
+        config: CheckpointConfig,
+        *,
+        reload: Callable[[], CheckpointConfig] | None,
+        notifier: Notifier,
+        heartbeat: float | None,
+    ) -> None:
+        self._role = role
+        self._service = service
+        self._config = config
+        self._read = reload
+        self._notifier = notifier
+        self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
+        self._scheduler = BackgroundScheduler(timezone=UTC)
+
+    def run(self, control: Control) -> None:
+        self._schedule(_POLL, self._config.poll_interval, self._service.poll, at_once=False)
+        for job in self._role.jobs():
+            self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
+        if self._service.switched_off:
+            _LOG.warning("%s", self._service.switched_off)
+        self._scheduler.start()
+        self._notifier.ready(self._service.ready().message)
         try:
-            stopping.wait()
-            _LOG.info("stopping")
+            self._obey(control)
         finally:
-            scheduler.shutdown(wait=False)
-            service.stop()
+            _LOG.info("stopping")
+            self._notifier.stopping()
+            self._scheduler.shutdown(wait=False)
+            self._service.stop()
+
+    def _obey(self, control: Control) -> None:
+        while not control.stopping():
+            if control.wait(self._heartbeat) is Command.RELOAD:
+                self._notifier.reloading()
+                self._reload()
+                self._notifier.ready()
+            self._notifier.watchdog()
+            if self._notifier.enabled:
+                self._notifier.status(self._service.ready().message)
+
+    def _schedule(self, name: str, seconds: float, work: Callable[[], object], *, at_once: bool) -> None:
+        # One at a time: while a checkpoint runs the polls that fall due are merged into one.
+        self._scheduler.add_job(
+            work,
+            "interval",
+            id=name,
+            seconds=seconds,
+            max_instances=1,
+            coalesce=True,
+            misfire_grace_time=None,
+            **({"next_run_time": datetime.now(UTC)} if at_once else {}),
+        )
+
+    def _reload(self) -> None:
+        if self._read is None:
+            _LOG.warning("there is no configuration to read anew")
+            return
+        try:
+            read = self._read()
+        except HdfsError as error:
+            _LOG.error("the configuration stays as it was: %s", error)
+            return
+        self._config, changed, kept = merged(self._config, read)
+        self._service.reconfigure(self._config)
+        self._role.reconfigure(self._config)
+        # An interval that stays is left alone: setting it anew would put the next run off.
+        intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._role.jobs()}
+        for name, seconds in intervals.items():
+            job = self._scheduler.get_job(name)
+            if job.trigger.interval.total_seconds() != seconds:
+                job.reschedule("interval", seconds=seconds)
+        _LOG.info("configuration read anew: %s", ", ".join(changed) or "nothing changed")
+        if kept:
+            _LOG.warning("these settings changed too and need a restart: %s", ", ".join(kept))
+
+
+def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:
+    def work() -> None:
+        if job.run():
+            service.poll()
+
+    return work

@@ -1,44 +1,30 @@
-"""Decides when a checkpoint is made, makes one at a time, and remembers how it went."""
+"""Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role import CheckpointRole, Upload
-from checkpointer.errors import CheckpointCancelledError
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.record import RecordKeeper
+from checkpointer.daemon.role import CheckpointRole, Progress
+from checkpointer.daemon.status import status_values
+from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError
 from checkpointer.merge import MergeResult
 from checkpointer.triggers import TriggerReason, decide
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
 from servlets.status import Health, TriggerResult, TriggerState
 
-__all__ = ["CheckpointService"]
+__all__ = ["PREVENT_SECONDS", "CheckpointService"]
 
 _LOG = logging.getLogger(__name__)
 _MISSED_PERIODS = 3
+# StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
+PREVENT_SECONDS = 120.0
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the status page tells; times are seconds since the epoch, None for never."""
-
-    phase: str = "idle"
-    looked_at: float | None = None
-    saved_at: float | None = None
-    saved_txid: int | None = None
-    uploaded_at: float | None = None
-    last_error: str = ""
-    last_error_at: float | None = None
-    last_reason: str = ""
-    checkpoints: int = 0
-    failures: int = 0
-    last_seconds: Mapping[str, float] | None = None
 
 
 class CheckpointService:
@@ -48,37 +34,69 @@ class CheckpointService:
         role: what makes and uploads images.
         config: periods and thresholds.
         clock: monotonic seconds.
+        gave_up: called when the role gave up for good; `fault` says why.
     """
 
     def __init__(
-        self, role: CheckpointRole, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic
+        self,
+        role: CheckpointRole,
+        config: CheckpointConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        gave_up: Callable[[], None] = lambda: None,
     ) -> None:
         self._role = role
         self._config = config
         self._clock = clock
+        self._gave_up = gave_up
+        self._fault: RoleGaveUpError | None = None
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
-        self._state = threading.Lock()
-        self._record = Record()
-        self._last_checkpoint = clock()
-        self._cancelled = threading.Event()
+        self._record = RecordKeeper()
+        # what the period counts from, and when there was really a new image
+        self._period_from = self._saved_at = clock()
+        self._stopped = threading.Event()
+        self._cancellation = self._refused_because = ""
+        self._prevented_until = clock()
+
+    @property
+    def fault(self) -> RoleGaveUpError | None:
+        """Why the role gave up, None as long as it works."""
+        return self._fault
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """Go by new periods and thresholds from the next poll on."""
+        self._config = config
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
     def phase(self, name: str, total: int | None) -> None:
-        self._update(phase=name)
+        self._record.phase(name)
 
     def advance(self, done: int) -> None:
         """Progress within a phase is not kept."""
 
     def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        return bool(self._cancellation) or self._stopped.is_set()
+
+    # ---- cancellation --------------------------------------------------------------------------------------
+
+    def cancel(self, reason: str, *, prevent_for: float = PREVENT_SECONDS) -> None:
+        """End a running checkpoint or upload at its next safe point, and make none for `prevent_for` seconds.
+
+        Returns when nothing runs any more: what was unfinished is deleted, images that were complete stay
+        (StandbyCheckpointer.cancelAndPreventCheckpoints).
+        """
+        self._prevented_until = self._clock() + prevent_for
+        self._cancellation = self._refused_because = reason
+        with self._running:
+            self._cancellation = ""
+        _LOG.info("no checkpoint is running: %s", reason)
 
     def stop(self) -> None:
         """Let a running checkpoint end at its next safe point, and start no other."""
-        self._cancelled.set()
-        with self._running:
-            _LOG.info("no checkpoint is running")
+        self._stopped.set()
+        self.cancel("the daemon is stopping")
 
     # ---- triggers ------------------------------------------------------------------------------------------
 
@@ -101,11 +119,22 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def _refusal(self) -> TriggerResult | None:
-        if self._cancelled.is_set():
+        if self._stopped.is_set():
             return TriggerResult(TriggerState.UNAVAILABLE, "the daemon is stopping")
-        if not self._config.standby_checkpoints:
-            return TriggerResult(TriggerState.UNAVAILABLE, _SWITCHED_OFF)
+        if self.switched_off:
+            return TriggerResult(TriggerState.UNAVAILABLE, self.switched_off)
+        left = self._prevented_until - self._clock()
+        if left > 0:
+            return TriggerResult(
+                TriggerState.UNAVAILABLE, f"no checkpoint for {left:.0f} s more: {self._refused_because}"
+            )
         return None
+
+    @property
+    def switched_off(self) -> str:
+        """Why there are to be no checkpoints at all, "" where there are."""
+        off = self._config.role is Role.STANDBY and not self._config.standby_checkpoints
+        return _SWITCHED_OFF if off else ""
 
     def _attempt(self, *, force: bool, join: bool) -> TriggerResult:
         waited = not self._running.acquire(blocking=False)
@@ -120,7 +149,7 @@ class CheckpointService:
             self._result = self._refusal() or self._guarded(force=force)
             return self._result
         finally:
-            self._update(phase="idle")
+            self._record.phase("idle")
             self._running.release()
 
     def _guarded(self, *, force: bool) -> TriggerResult:
@@ -130,6 +159,9 @@ class CheckpointService:
         except CheckpointCancelledError as error:
             return TriggerResult(TriggerState.UNAVAILABLE, error.message)
         except HdfsError as error:
+            if isinstance(error, RoleGaveUpError):
+                self._fault = error
+                self._gave_up()
             return self._failed(error.message, error.hint, error.exit_code)
         except OSError as error:
             return self._failed(str(error), "Check disk and network.", EXIT_FAILURE)
@@ -140,36 +172,48 @@ class CheckpointService:
     def _checkpoint_if_due(self, *, force: bool) -> TriggerResult:
         self._role.prepare()
         progress = self._role.progress()
-        self._update(looked_at=time.time())
-        reason = decide(
-            now=self._clock(),
-            last_checkpoint=self._last_checkpoint,
-            transactions=progress.behind,
-            config=self._config,
-            forced=force,
-        )
-        if reason is None or not progress.behind:
-            if reason is TriggerReason.PERIOD:
-                # Nothing was written in a whole period; the next one counts from here.
-                self._last_checkpoint = self._clock()
+        self._record.looked()
+        reason = self._reason(progress, force=force)
+        if reason is None:
             uploads = self._upload(force=force)
             message = f"no checkpoint is due: {progress.behind} transactions since the image at {progress.image_txid}"
             return TriggerResult(TriggerState.SKIPPED, message, {"txid": progress.image_txid, **uploads})
-        _LOG.info("checkpoint by %s: %d transactions behind", reason.value, progress.behind)
         result = self._role.checkpoint(self)
-        self._saved(result, reason.value)
+        self._saved(result, reason)
         details = {"txid": result.txid, "reason": reason.value, "transactions": result.transactions}
         return TriggerResult(
             TriggerState.DONE, f"checkpoint at txid {result.txid}", {**details, **self._upload(force=force)}
         )
 
+    def _reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
+        reason = decide(
+            now=self._clock(),
+            last_checkpoint=self._period_from,
+            transactions=progress.behind,
+            config=self._config,
+            forced=force,
+            urgent=bool(progress.urgent),
+        )
+        if reason is TriggerReason.URGENT:
+            _LOG.info("checkpoint at once: %s", progress.urgent)
+        elif reason is not None and progress.behind:
+            _LOG.info("checkpoint by %s: %d transactions behind", reason.value, progress.behind)
+        elif reason is TriggerReason.PERIOD:
+            # Nothing was written in a whole period; the next one counts from here.
+            self._period_from = self._clock()
+        return reason if progress.behind or progress.urgent else None
+
     def _upload(self, *, force: bool) -> dict[str, Any]:
         """Offer the image; returns `uploads`, address to result, and `uploadErrors`, address to error."""
-        self._update(phase="upload")
+        self._record.phase("upload")
         made = []
         for upload in self._role.upload(self.cancelled, force=force):
             made.append(upload)
-            self._offered(upload)
+            self._record.offered(upload)
+            if upload.error:
+                _LOG.error("upload to %s failed: %s", upload.address, upload.error)
+            else:
+                _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds)
         return {
             "uploads": {each.address: each.result for each in made},
             "uploadErrors": {each.address: each.error for each in made if each.error},
@@ -177,12 +221,9 @@ class CheckpointService:
 
     # ---- memory --------------------------------------------------------------------------------------------
 
-    def _update(self, **changes: Any) -> None:
-        with self._state:
-            self._record = replace(self._record, **changes)
-
-    def _saved(self, result: MergeResult, reason: str) -> None:
-        self._last_checkpoint = self._clock()
+    def _saved(self, result: MergeResult, reason: TriggerReason) -> None:
+        self._period_from = self._saved_at = self._clock()
+        self._record.saved(result, reason.value)
         timings = result.timings
         _LOG.info(
             "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s",
@@ -193,94 +234,39 @@ class CheckpointService:
             timings.replay,
             timings.save,
         )
-        self._update(
-            saved_at=time.time(),
-            saved_txid=result.txid,
-            last_reason=reason,
-            checkpoints=self._record.checkpoints + 1,
-            last_seconds={"load": timings.load, "replay": timings.replay, "save": timings.save},
-        )
-
-    def _offered(self, upload: Upload) -> None:
-        if upload.error:
-            _LOG.error("upload to %s failed: %s", upload.address, upload.error)
-            self._update(last_error=upload.error, last_error_at=time.time())
-        else:
-            _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds)
-            self._update(uploaded_at=time.time())
 
     def _failed(self, message: str, hint: str, exit_code: int) -> TriggerResult:
         _LOG.error("checkpoint failed: %s", message)
-        self._update(last_error=message, last_error_at=time.time(), failures=self._record.failures + 1)
+        self._record.failed(message)
         return TriggerResult(TriggerState.FAILED, message, {"hint": hint, "exitCode": exit_code})
 
     # ---- views ---------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Values for GET /status; times are seconds since the epoch, null for never.
-
-        - `role`, `enabled` (dfs.ha.standby.checkpoints), `phase`: idle, load, replay, save or upload.
-        - `imageTxid` of the newest image here, `journalTxid` of the newest finalized edit, `transactionsBehind`; or
-          `error` where storage or journal cannot be read now.
-        - `storage`: state of each storage directory by path, "in use" or why it was dropped.
-        - `checkpoints` made and `failures` since the start; `secondsSinceCheckpoint`, since the start at first.
-        - `savedAt`, `savedTxid`, `lastReason` (txns, period or forced), `lastSeconds` (load, replay, save) of the
-          last checkpoint; `uploadedAt`, when a NameNode last answered an upload; `lookedAt`, the last poll that could.
-        - `lastError`, `lastErrorAt`: the newest fault of a checkpoint or an upload; it stays when the next succeeds.
-        - `targets`: for each NameNode `address`, `txid` of the newest image it needs no more, `result` of the last
-          offer (SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, never), `error`, `at`,
-          `failures` in a row.
-        """
-        with self._state:
-            record = self._record
+        """Values for GET /status, see `daemon.status`."""
         return {
-            "role": "standby",
-            "enabled": self._config.standby_checkpoints,
-            **self._standing(),
-            "phase": record.phase,
-            "storage": dict(self._role.storage()),
-            "checkpoints": record.checkpoints,
-            "failures": record.failures,
-            "lookedAt": record.looked_at,
-            "savedAt": record.saved_at,
-            "savedTxid": record.saved_txid,
-            "lastReason": record.last_reason,
-            "uploadedAt": record.uploaded_at,
-            "lastError": record.last_error,
-            "lastErrorAt": record.last_error_at,
-            "lastSeconds": record.last_seconds,
-            "secondsSinceCheckpoint": round(self._clock() - self._last_checkpoint, 3),
-            "targets": [
-                {"address": t.address, "txid": t.txid, "result": t.result, "error": t.error}
-                | {"at": t.at, "failures": t.failures}
-                for t in self._role.targets
-            ],
-        }
-
-    def _standing(self) -> dict[str, Any]:
-        try:
-            progress = self._role.progress()
-        except (HdfsError, OSError) as error:
-            return {"error": str(error)}
-        return {
-            "imageTxid": progress.image_txid,
-            "journalTxid": progress.journal_txid,
-            "transactionsBehind": progress.behind,
+            **status_values(self._role, self._record.now),
+            "enabled": not self.switched_off,
+            "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),
         }
 
     def live(self) -> Health:
         """Whether the daemon works at all: until it is told to stop."""
-        stopping = self._cancelled.is_set()
+        stopping = self._stopped.is_set()
         return Health(not stopping, "stopping" if stopping else "running")
 
     def ready(self) -> Health:
-        """Not ready while storage or journal cannot be read, or several periods brought no checkpoint but work."""
-        if not self._config.standby_checkpoints:
-            return Health(True, _SWITCHED_OFF)
+        """Not ready while storage or journal cannot be read, while the role raises an alarm, or several periods
+        brought no checkpoint but work.
+        """
+        if self.switched_off:
+            return Health(True, self.switched_off)
         try:
             behind = self._role.progress().behind
         except (HdfsError, OSError) as error:
             return Health(False, str(error))
-        age = self._clock() - self._last_checkpoint
+        if alarms := self._role.alarms():
+            return Health(False, "; ".join(alarms))
+        age = self._clock() - self._period_from
         late = behind > 0 and age > _MISSED_PERIODS * self._config.period
         return Health(not late, f"{behind} transactions behind, last checkpoint {age:.0f} s ago")

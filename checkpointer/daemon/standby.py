@@ -1,4 +1,4 @@
-"""The standby role: merges edits of a shared directory into its own image and uploads it to the other NameNodes."""
+"""The standby role: keeps in step with a shared edits directory, makes images and uploads them to the NameNodes."""
 
 from __future__ import annotations
 
@@ -7,52 +7,69 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role import Progress, Target, Upload
-from checkpointer.errors import CheckpointCancelledError, CheckpointError, StorageError, TransferError
-from checkpointer.merge import MergeResult, Observer, merge
-from checkpointer.storage.directories import ImageCopy, StorageDirectories, read_storage_info
+from checkpointer.daemon.role import Job, Progress, Target, Upload
+from checkpointer.daemon.uploader import Uploader, UploadPolicy
+from checkpointer.errors import StorageError
+from checkpointer.merge import MergeResult, Observer
+from checkpointer.standby.bootstrap import bootstrap, check_journal
+from checkpointer.standby.follower import JournalFollower
+from checkpointer.standby.journal_view import list_journal
+from checkpointer.standby.namenodes import NameNodes
+from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import inspect
 from checkpointer.storage.retention import enforce_retention
-from checkpointer.transfer import UploadResult, download_image, upload_image
+from checkpointer.storage.rollback import latest_rollback_image
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
-from image_format.md5_file import read_md5_file
-from journal.segment_file import EditLogSegment, list_segments, read_transactions, select_segments
-from servlets.throttle import Throttle
+from journal.segment_file import EditLogSegment
+from servlets.parameters import ImageKind
+from servlets.transfer_counter import TransferCounter
 
 __all__ = ["StandbyRole"]
 
 _LOG = logging.getLogger(__name__)
-_JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 
 
 class StandbyRole:
     """Checkpoints made from a shared edits directory (`CheckpointRole`).
 
+    A tail job replays new edits onto a namespace that stays in memory.
+
     Args:
         config: from the cluster's own configuration files.
-        clock: monotonic seconds, for when to offer an image again.
+        nodes: the other NameNodes; None takes those of `config`.
+        clock: monotonic seconds, for when to offer an image again and when to ask for a roll.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
     """
+
+    name = "standby"
 
     def __init__(
         self,
         config: CheckpointConfig,
         *,
+        nodes: NameNodes | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._config = config
-        self._clock = clock
-        self._jitter = jitter
-        self._targets = [Target(address) for address in config.namenode_http_addresses]
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
-        # One budget for all targets, so that several standbys to serve do not multiply the load.
-        self._throttle = Throttle(config.transfer_bandwidth)
+        self._nodes = nodes or NameNodes.of(config)
+        self.counter = TransferCounter()
+        self._uploader = Uploader(
+            config.namenode_http_addresses,
+            UploadPolicy.of(config),
+            takes_images=self._nodes.takes_images,
+            count=self.counter.add_sent,
+            clock=clock,
+            jitter=jitter,
+        )
+        self._follower = JournalFollower(config, self.journal_folder, self._storage, self._nodes, clock=clock)
 
-    # ---- storage -------------------------------------------------------------------------------------------
+    # ---- life ----------------------------------------------------------------------------------------------
 
     @property
     def journal_folder(self) -> Path:
@@ -71,22 +88,39 @@ class StandbyRole:
             StorageError: the storage is in use or damaged, is not the journal's, or no NameNode gave an image.
             CheckpointCancelledError: `cancelled()` became true while an image was fetched.
         """
+        shared = self.journal_folder.parent
         self._storage.lock()
         try:
             if not self._storage.is_formatted():
-                self._bootstrap(cancelled)
-            self._check_journal()
+                address, txid = bootstrap(
+                    self._storage, shared, self._config, cancelled, count=self.counter.add_received
+                )
+                self._uploader.holds(address, txid)
+            check_journal(shared, self.storage_info())
             self._storage.clean_leftovers()
             self._storage.restore()
         except BaseException:
             self._storage.release()
             raise
-        if not self._targets:
+        if not self.targets:
             _LOG.warning("no other NameNode is configured, images stay here")
 
     def close(self) -> None:
-        """Let go of the storage."""
+        """End a tail that runs, and let go of namespace and storage."""
+        self._nodes.close()
+        self._follower.close()
         self._storage.release()
+
+    def jobs(self) -> list[Job]:
+        return [Job("tail", self._config.tail_period, self.tail)]
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        self._config = config
+        self._uploader.policy = UploadPolicy.of(config)
+        self._nodes.retries = config.roll_retries
+        self._follower.reconfigure(config)
+
+    # ---- what it holds -------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()
@@ -97,10 +131,52 @@ class StandbyRole:
     def image_folders(self) -> list[Path]:
         return self._storage.current_folders()
 
+    def segments(self) -> list[EditLogSegment]:
+        """Segments of the journal.
+
+        Raises:
+            StorageError: the shared directory cannot be read.
+        """
+        return list_journal(self.journal_folder)
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The NameNodes that get images, as they are now."""
+        return self._uploader.targets
+
     def storage(self) -> dict[str, str]:
         """State of each storage directory by its path: "in use", or why it was dropped."""
         dropped = self._storage.dropped
         return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+
+    def alarms(self) -> list[str]:
+        return self._follower.alarms()
+
+    def details(self) -> dict[str, Any]:
+        """See `JournalFollower.details`."""
+        return self._follower.details()
+
+    def progress(self) -> Progress:
+        """Newest own image, and the newest transaction that is finalized or was applied.
+
+        Raises:
+            HdfsError: storage or journal cannot be read.
+        """
+        image_txid = self._storage.latest_image().txid
+        finalized = [segment.last for segment in self.segments() if segment.last is not None]
+        applied = self._follower.applied_txid
+        urgent = f"a rolling upgrade waits for fsimage_rollback_{applied}" if self._follower.rollback_due else ""
+        return Progress(image_txid, max([image_txid, applied, *finalized]), urgent)
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def tail(self) -> bool:
+        """Follow the edits (`JournalFollower.tail`); True where a rollback image has to be made at once."""
+        if not self._config.standby_checkpoints:
+            return False
+        return self._follower.tail(may_roll=lambda: not self._uploader.busy)
 
     def prepare(self) -> None:
         """Leave failed storage directories out, as long as another works; try dropped ones again if configured."""
@@ -112,106 +188,17 @@ class StandbyRole:
             for root, fault in broken.items():
                 self._storage.drop(root, fault)
 
-    def _bootstrap(self, cancelled: Callable[[], bool]) -> None:
-        info = read_storage_info(self.journal_folder.parent)
-        self._storage.format(info)
-        failures = []
-        for number, target in enumerate(self._targets):
-            try:
-                image = download_image(
-                    target.address,
-                    None,
-                    info,
-                    self.image_folders(),
-                    bootstrap=True,
-                    timeout=self._config.transfer_timeout,
-                    throttle=self._throttle,
-                    cancel=cancelled,
-                )
-            except TransferError as error:
-                failures.append(error)
-                if cancelled():
-                    break
-                continue
-            self._targets[number] = Target(target.address, txid=image.txid)
-            _LOG.info("bootstrapped from %s with the image at txid %d", target.address, image.txid)
-            return
-        self._storage.unformat()
-        if cancelled():
-            raise CheckpointCancelledError("cancelled while the first image was fetched")
-        reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
-        raise StorageError(f"no image to start from: {reasons}", hint="Start the active NameNode, then this daemon.")
-
-    def _check_journal(self) -> None:
-        """Refuse the edits of another namespace; a shared directory that cannot be read now may be there later."""
-        ours = self.storage_info()
-        try:
-            theirs = read_storage_info(self.journal_folder.parent)
-        except StorageError as error:
-            _LOG.warning("whose edits the shared directory holds is not known: %s", error)
-            return
-        if (theirs.namespace_id, theirs.cluster_id) != (ours.namespace_id, ours.cluster_id):
-            raise StorageError(
-                f"{self.journal_folder} holds edits of {theirs.colon_string()}, our images are of "
-                f"{ours.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start anew.",
-            )
-
-    # ---- observation ---------------------------------------------------------------------------------------
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """The NameNodes that get images, as they are now."""
-        return tuple(self._targets)
-
-    def segments(self) -> list[EditLogSegment]:
-        """Segments of the journal.
-
-        Raises:
-            StorageError: the shared directory cannot be read.
-        """
-        folder = self.journal_folder
-        try:
-            return list_segments(folder)
-        except OSError as fault:
-            raise StorageError(
-                f"{folder} cannot be read: {fault.strerror or fault}",
-                hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
-            ) from fault
-
-    def progress(self) -> Progress:
-        """Newest own image and newest finalized transaction.
-
-        Raises:
-            HdfsError: storage or journal cannot be read.
-        """
-        image_txid = self._storage.latest_image().txid
-        finalized = [segment.last for segment in self.segments() if segment.last is not None]
-        return Progress(image_txid, max([image_txid, *finalized]))
-
-    # ---- work ----------------------------------------------------------------------------------------------
-
     def checkpoint(self, observer: Observer) -> MergeResult:
-        """Merge everything finalized since the newest image into a new one, and purge old images.
+        """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
         """
-        newest = self._storage.verified_image()
-        chosen = select_segments(self.segments(), newest.txid + 1)
-        last = chosen[-1].last if chosen else None
-        if last is None:
-            raise CheckpointError(f"no finalized edits after txid {newest.txid}", hint="Roll the active's edit log.")
-        result = merge(
-            newest.path,
-            read_transactions(chosen, newest.txid + 1),
-            self.image_folders(),
-            expected=last - newest.txid,
-            codec=self._config.image_codec,
-            sub_sections=self._config.sub_sections,
-            rules=self._config.replay_rules,
-            observer=observer,
-        )
+        result = self._follower.checkpoint(observer)
+        self._tidy(result)
+        return result
+
+    def _tidy(self, result: MergeResult) -> None:
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:
@@ -222,53 +209,24 @@ class StandbyRole:
             keep=self._config.images_retained,
             extra_edits=self._config.extra_edits_retained,
             max_segments=self._config.max_extra_segments,
+            rollback=result.rollback,
         ):
             _LOG.warning("%s", warning)
-        return result
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to every NameNode that is due.
-
-        A transfer that fails is repeated at the next poll, then after twice the time each time, at most the period.
-        A NameNode that is not active is asked again after `quiet_multiplier` periods, as Hadoop does.
+        """Offer the rollback image of an upgrade in progress, then the newest image, to every NameNode that is due.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
         """
-        image = self._storage.latest_image()
-        for number, target in enumerate(self._targets):
-            if not target.due(image.txid, self._clock(), force=force):
-                continue
-            started = time.monotonic()
-            self._targets[number] = after = self._offer(image, target, cancelled)
-            yield Upload(after.address, after.result, after.error, time.monotonic() - started)
-
-    def _offer(self, image: ImageCopy, target: Target, cancelled: Callable[[], bool]) -> Target:
-        try:
-            outcome = upload_image(
-                target.address,
-                image.path,
-                read_md5_file(image.path).hex(),
-                image.txid,
-                self.storage_info(),
-                timeout=self._config.transfer_timeout,
-                chunk_size=self._config.transfer_chunk_size,
-                throttle=self._throttle,
-                cancel=cancelled,
+        info = self.storage_info()
+        rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None
+        if rollback is not None:
+            yield from self._uploader.offer(
+                rollback.path, rollback.txid, info, cancelled, kind=ImageKind.ROLLBACK, force=force
             )
-        except TransferError as error:
-            if cancelled():
-                raise CheckpointCancelledError("cancelled during the upload") from error
-            not_before = self._clock() + self._back_off(target.failures)
-            return target.failed(error.message, at=time.time(), not_before=not_before)
-        quiet = outcome is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
-        pause = self._config.quiet_multiplier * self._config.period if quiet else 0.0
-        return target.answered(image.txid, outcome, at=time.time(), not_before=self._clock() + pause)
-
-    def _back_off(self, failures: int) -> float:
-        """Seconds to wait after one more failure; below the poll interval after the first."""
-        doubled = self._config.poll_interval * 2.0 ** min(failures, 64)
-        return min(self._config.period, doubled) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())
+        image = self._storage.latest_image()
+        yield from self._uploader.offer(image.path, image.txid, info, cancelled, force=force)
 
 
 def _fault(root: Path) -> str:

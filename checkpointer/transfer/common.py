@@ -12,19 +12,25 @@ from checkpointer.errors import TransferError
 __all__ = [
     "DEFAULT_CHUNK_SIZE",
     "DEFAULT_TIMEOUT",
+    "IMAGE_SERVLET",
+    "LEGACY_SERVLET",
     "MAX_SENTENCE_BYTES",
     "TransferCancelledError",
+    "TransferInterruptedError",
     "never",
     "refusal",
     "sentence",
     "servlet_url",
+    "unwatched",
 ]
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_CHUNK_SIZE = 65536
 MAX_SENTENCE_BYTES = 16384
 
-_SERVLET = "/imagetransfer"
+IMAGE_SERVLET = "/imagetransfer"
+LEGACY_SERVLET = "/getimage"
+
 _MAX_SENTENCE = 400
 _UNSEEN = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
@@ -43,13 +49,21 @@ class TransferCancelledError(TransferError):
     """The caller asked to stop; nothing was stored."""
 
 
+class TransferInterruptedError(TransferError):
+    """There was no connection, or it broke: the same transfer may well succeed a little later."""
+
+
 def never() -> bool:
     """The cancel check of a transfer that nobody cancels."""
     return False
 
 
-def servlet_url(base: str, query: Mapping[str, str]) -> str:
-    """The URL of /imagetransfer below `base`, which is `http://host:port` or such with a path.
+def unwatched(count: int) -> None:
+    """What a transfer that nobody watches tells its bytes to."""
+
+
+def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLET) -> str:
+    """The URL of `servlet` below `base`, which is `http://host:port` or such with a path.
 
     Raises:
         TransferError: `base` is no http or https address.
@@ -66,8 +80,8 @@ def servlet_url(base: str, query: Mapping[str, str]) -> str:
             hint="Check dfs.namenode.http-address (or https-address) of the NameNode.",
         )
     path = parts.path.rstrip("/")
-    if not path.endswith(_SERVLET):
-        path += _SERVLET
+    if not path.endswith(servlet):
+        path += servlet
     return f"{parts.scheme}://{parts.netloc}{path}?{urlencode(query)}"
 
 

@@ -16,8 +16,11 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer.common import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_TIMEOUT,
+    IMAGE_SERVLET,
+    LEGACY_SERVLET,
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
+    TransferInterruptedError,
     never,
     refusal,
     servlet_url,
@@ -53,7 +56,9 @@ def download_image(
     *,
     kind: str = ImageKind.IMAGE,
     bootstrap: bool = False,
+    servlet: str = IMAGE_SERVLET,
     require_digest: bool = True,
+    max_size: int | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     throttle: Throttle | None = None,
@@ -62,19 +67,28 @@ def download_image(
     """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, all durable.
 
     `storage_info` None asks whatever cluster answers. The bytes go to `fsimage.ckpt_TXID` and get their name
-    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap.
+    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap,
+    `servlet` "/getimage" asks Hadoop 2.0 to 2.3, and an image of more than `max_size` bytes is refused.
 
     Raises:
         TransferError: the transfer failed or what came is not the image; nothing is left in the directories.
         TransferCancelledError: `cancel()` became true.
     """
     wanted = LATEST if txid is None else str(txid)
-    query = {"getimage": "1", "txid": wanted, "imageFile": ImageKind(kind).value}
+    query = {"getimage": "1", "txid": wanted}
+    if servlet != LEGACY_SERVLET:
+        query["imageFile"] = ImageKind(kind).value
     if bootstrap:
         query["bootstrapstandby"] = "true"
-    url = _url(base_url, query, storage_info)
+    url = _url(base_url, query, storage_info, servlet)
     what = f"image at txid {wanted}"
     with _Download(what, url, timeout) as download, _stored(what, url):
+        if max_size is not None and download.size > max_size:
+            raise TransferError(
+                url,
+                f"{what} has {download.size} bytes, there is room for {max_size}",
+                hint="Free space in the storage directories, then transfer it again.",
+            )
         found = download.named_txid() if txid is None else txid
         digest = download.digest()
         if digest is None and require_digest:
@@ -101,10 +115,12 @@ def download_segment(
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
+    check: Callable[[Path], None] = lambda path: None,
 ) -> tuple[Path, ...]:
     """Fetch the finalized segment `first` .. `last` into every directory; returns where it is in place.
 
-    The bytes go to `edits_tmp_...` and get their name when the length is right and they are durable.
+    The bytes go to `edits_tmp_...` and get their name when the length is right, they are durable, and `check` of the
+    file raises no HdfsError.
 
     Raises:
         TransferError: the transfer failed or what came is incomplete; nothing is left in the directories.
@@ -117,7 +133,7 @@ def download_segment(
     with (
         _Download(what, url, timeout) as download,
         _stored(what, url),
-        FileReceiver(dest_dirs, temporary, segment_name(first, last)) as receiver,
+        _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
         for chunk in download.chunks(chunk_size, throttle or Throttle(0), cancel):
             receiver.write(chunk)
@@ -125,10 +141,21 @@ def download_segment(
     return received.paths
 
 
-def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> str:
+class _SegmentReceiver(FileReceiver):
+    """Receives a segment, and lets its caller look into it before it gets its name."""
+
+    def __init__(self, directories: Sequence[Path], temporary: str, final: str, check: Callable[[Path], None]) -> None:
+        super().__init__(directories, temporary, final)
+        self._look = check
+
+    def _check(self, path: Path) -> None:
+        self._look(path)
+
+
+def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None, servlet: str = IMAGE_SERVLET) -> str:
     if storage_info is not None:
         query["storageInfo"] = storage_info.colon_string()
-    return servlet_url(base, query)
+    return servlet_url(base, query, servlet)
 
 
 @contextmanager
@@ -171,7 +198,7 @@ class _Download:
             self.size = self._check()
         except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
             self._session.close()
-            raise TransferError(
+            raise TransferInterruptedError(
                 self._url,
                 f"{self._what} could not be asked for: {fault}",
                 hint="Check that the NameNode is up and that its HTTP address is right.",
@@ -216,7 +243,7 @@ class _Download:
                     )
                 yield chunk
         except (urllib3.exceptions.HTTPError, OSError) as fault:
-            raise TransferError(
+            raise TransferInterruptedError(
                 self._url,
                 f"{self._what} broke off after {received} of {self.size} bytes: {fault}",
                 hint="Check the network and the log of the other side, then try again.",

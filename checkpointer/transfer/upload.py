@@ -22,6 +22,7 @@ from checkpointer.transfer.common import (
     refusal,
     sentence,
     servlet_url,
+    unwatched,
 )
 from checkpointer.transfer.send_loop import AnswerIsThere, BodySender, SendingCancelled
 from hadoop_common.storage_info import StorageInfo
@@ -56,12 +57,14 @@ def upload_image(
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
+    sent: Callable[[int], None] = unwatched,
 ) -> UploadResult:
     """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
 
     `md5` is its digest in hexadecimal, `kind` IMAGE or IMAGE_ROLLBACK; `timeout` seconds bound the connect
     and each wait without progress. An image larger than `chunk_size` bytes goes out in chunks of that size.
     Sending ends as soon as the NameNode answers or `cancel()` is true, which is asked at least every 0.25 s.
+    `sent` is told how many bytes of the image went out, piece by piece.
 
     Raises:
         TransferError: the connection failed, or the NameNode answered anything but 200, 409 and 417.
@@ -76,19 +79,28 @@ def upload_image(
             )
         query = {"txid": str(txid), "storageInfo": storage_info.colon_string(), "File-Length": str(size)}
         url = servlet_url(target_url, {**query, "imageFile": ImageKind(kind).value})
-        upload = _Upload(url, image_path, size, timeout, cancel)
+        upload = _Upload(url, image_path, size, timeout, cancel, sent)
         return upload.run(image, md5, chunk_size, throttle or Throttle(0))
 
 
 class _Upload:
     """One PUT request."""
 
-    def __init__(self, url: str, path: Path, size: int, timeout: float, cancel: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        url: str,
+        path: Path,
+        size: int,
+        timeout: float,
+        cancel: Callable[[], bool],
+        tell: Callable[[int], None],
+    ) -> None:
         self._url = url
         self._path = path
         self._size = size
         self._timeout = timeout
         self._cancel = cancel
+        self._tell = tell
         self._sent = 0
 
     def run(self, image: BinaryIO, md5: str, chunk_size: int, throttle: Throttle) -> UploadResult:
@@ -167,6 +179,7 @@ class _Upload:
                 throttle.acquire(len(chunk), self._cancel)
                 sender.send(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
                 self._sent += len(chunk)
+                self._tell(len(chunk))
             if chunked:
                 sender.send(b"0\r\n\r\n")
         except AnswerIsThere:

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 import requests
 
-import checkpointer.daemon.standby as standby_module
+import checkpointer.daemon.uploader as uploader_module
 from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.control import Control
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.standby import StandbyRole
 from checkpointer.errors import TransferError
@@ -92,15 +93,15 @@ def process(conf: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[b
 def daemon(cluster: Cluster) -> Iterator[None]:
     """The daemon in a thread of this process."""
     config = CheckpointConfig.from_configuration(load(cluster.conf), Role.STANDBY)
-    role, stopping = StandbyRole(config), threading.Event()
+    role, control = StandbyRole(config), Control()
     role.open()
-    running = threading.Thread(target=serve, args=(role, config, stopping))
+    running = threading.Thread(target=serve, args=(role, config, control))
     running.start()
     try:
         wait_until("the daemon", lambda: answers(cluster.ports.daemon_url))
         yield
     finally:
-        stopping.set()
+        control.stop()
         running.join()
         role.close()
 
@@ -185,11 +186,17 @@ def test_the_active_is_down_at_the_start(cluster: Cluster) -> None:
     assert "next: Start the active NameNode" in outcome.err
 
 
-@pytest.mark.parametrize("role", ["secondary", "backup", "primary"])
-def test_a_role_that_is_not_there(cluster: Cluster, role: str) -> None:
+def test_a_role_that_is_not_there(cluster: Cluster) -> None:
+    outcome = run_cli("run", "--conf", cluster.conf, "--role", "primary")
+    assert outcome.code == 2
+    assert "primary" in outcome.err
+
+
+@pytest.mark.parametrize("role", ["secondary", "backup"])
+def test_a_role_that_has_no_place_in_ha(cluster: Cluster, role: str) -> None:
     outcome = run_cli("run", "--conf", cluster.conf, "--role", role)
     assert outcome.code == 2
-    assert role in outcome.err
+    assert "use --role standby" in outcome.err
 
 
 def test_a_logging_configuration_that_is_none(cluster: Cluster, tmp_path: Path) -> None:
@@ -209,7 +216,7 @@ def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) 
     }
     properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
-    outcome = run_cli(command, "--conf", tmp_path)
+    outcome = run_cli(command, "--conf", tmp_path, "--role", "standby")
     assert outcome.code == 2
     for key in [*values, "dfs.namenode.shared.edits.dir"]:
         assert key in outcome.err
@@ -257,7 +264,7 @@ def test_a_failure_has_the_exit_code_of_its_cause(
             raise TransferError(address, "connection refused")
 
         with monkeypatch.context() as patched:
-            patched.setattr(standby_module, "upload_image", refused)
+            patched.setattr(uploader_module, "upload_image", refused)
             outcome = cluster.checkpoint("--force", "--json")
         assert outcome.code == 7
         assert "connection refused" in outcome.err

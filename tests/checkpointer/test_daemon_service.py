@@ -7,18 +7,24 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkpointer.config import CheckpointConfig, Role
-from checkpointer.daemon.role import Progress, Target, Upload
+from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError, StorageError
 from checkpointer.merge import MergeResult, Observer, Timings
 from checkpointer.storage.saver import SaveResult
 from hadoop_common.configuration import Configuration
+from hadoop_common.storage_info import StorageInfo
+from journal.segment_file import EditLogSegment
+from servlets.parameters import ImageKind
 from servlets.status import TriggerResult, TriggerState
+from servlets.transfer_counter import TransferCounter
 from tests.namenode_stub.stub_support import wait_until
+from tests.servlets.support import INFO
 
 PERIOD, TRANSACTIONS = 100.0, 50
 
@@ -38,11 +44,16 @@ def standby_config(**values: str) -> CheckpointConfig:
 class FakeRole:
     """Counts what it is asked for; `journal` is how far the edits reach."""
 
+    name = "standby"
+
     def __init__(self) -> None:
+        self.counter = TransferCounter()
+        self.urgent = ""
+        self.raised: list[str] = []
         self.image = 0
         self.journal = 0
         self.targets = (Target("http://nn1:9870"),)
-        self.uploads = [Upload("http://nn1:9870", "SUCCESS")]
+        self.uploads = [Upload("http://nn1:9870", "SUCCESS", seconds=0.5, size=7)]
         self.forced: list[bool] = []
         self.merges = 0
         self.running = 0
@@ -50,6 +61,36 @@ class FakeRole:
         self.during: Callable[[Observer], None] = lambda observer: None
         self.fault: Exception | None = None
         self.read_fault: Exception | None = None
+
+    def open(self, cancelled: Callable[[], bool]) -> None:
+        """There is nothing to open."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def jobs(self) -> list[Job]:
+        return []
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """It has no settings."""
+
+    def storage_info(self) -> StorageInfo:
+        return INFO
+
+    def image_folders(self) -> list[Path]:
+        return []
+
+    def latest_image(self) -> Path:
+        raise StorageError("no image")
+
+    def segments(self) -> list[EditLogSegment]:
+        return []
+
+    def alarms(self) -> list[str]:
+        return self.raised
+
+    def details(self) -> dict[str, Any]:
+        return {"appliedTxid": self.journal}
 
     def storage(self) -> dict[str, str]:
         return {"/name": "in use"}
@@ -60,7 +101,7 @@ class FakeRole:
     def progress(self) -> Progress:
         if self.read_fault is not None:
             raise self.read_fault
-        return Progress(self.image, self.journal)
+        return Progress(self.image, self.journal, self.urgent)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
         self.running += 1
@@ -114,7 +155,7 @@ def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
     assert service.poll().state is TriggerState.SKIPPED
     status = service.status()
     assert (status["checkpoints"], status["savedTxid"], status["lastReason"]) == (1, 50, "txns")
-    assert status["lastSeconds"] == {"load": 1.0, "replay": 2.0, "save": 3.0}
+    assert status["lastSeconds"] == {"load": 1.0, "replay": 2.0, "save": 3.0, "upload": 0.5}
     assert (status["imageTxid"], status["journalTxid"], status["transactionsBehind"]) == (50, 50, 0)
     assert (status["phase"], status["lastError"]) == ("idle", "")
 
@@ -277,8 +318,101 @@ def test_late_is_not_ready(service: CheckpointService, role: FakeRole, clock: Cl
 
 
 def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> None:
-    role.targets = (replace(role.targets[0], txid=5, result="SUCCESS", at=7.0),)
+    role.targets = (replace(role.targets[0], settled={ImageKind.IMAGE: 5}, result="SUCCESS", at=7.0),)
     assert service.status()["targets"] == [
-        {"address": "http://nn1:9870", "txid": 5, "result": "SUCCESS", "error": "", "at": 7.0, "failures": 0}
+        {
+            "address": "http://nn1:9870",
+            "txid": 5,
+            "rollbackTxid": -1,
+            "result": "SUCCESS",
+            "error": "",
+            "at": 7.0,
+            "failures": 0,
+            "primary": True,
+        }
     ]
     assert service.status()["storage"] == {"/name": "in use"}
+    assert service.status()["appliedTxid"] == 0
+
+
+def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+    """A poll that finds nothing to do, and an answer that is no acceptance, are no checkpoint and no upload."""
+    clock.now = PERIOD
+    role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE")]
+    assert service.poll().state is TriggerState.SKIPPED
+    status = service.status()
+    assert status["lookedAt"] is not None
+    assert (status["savedAt"], status["uploadedAt"], status["uploads"]) == (None, None, 0)
+    assert status["secondsSinceCheckpoint"] == PERIOD
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "SUCCESS", seconds=2.0, size=10)]
+    role.during = lambda observer: setattr(clock, "now", 1000.0)
+    assert service.poll().state is TriggerState.DONE
+    status = service.status()
+    assert status["savedAt"] <= status["uploadedAt"]
+    assert (status["uploads"], status["uploadedBytes"], status["secondsSinceCheckpoint"]) == (1, 10, 0.0)
+    # the period counts from the end of the checkpoint, however long it took
+    role.journal += 1
+    clock.now += PERIOD - 1
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_urgent_is_at_once(service: CheckpointService, role: FakeRole) -> None:
+    role.journal, role.urgent = 1, "a rollback image is due"
+    result = service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "urgent")
+
+
+def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> None:
+    role.raised = ["transactions from 7 on are missing"]
+    assert service.ready().message == role.raised[0]
+    assert not service.ready().ok
+    assert service.live().ok
+    assert service.status()["alarms"] == role.raised
+
+
+def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
+    role.journal = TRANSACTIONS
+    begun = threading.Event()
+
+    def during(observer: Observer) -> None:
+        begun.set()
+        wait_until("the cancellation", observer.cancelled)
+        raise CheckpointCancelledError("cancelled")
+
+    role.during = during
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(service.poll)
+        assert begun.wait(60)
+        service.cancel("this node becomes active")
+        assert running.done()
+        assert running.result().state is TriggerState.UNAVAILABLE
+    role.during = lambda observer: None
+    assert not service.cancelled()
+    refused = service.request(force=True, wait=True)
+    assert refused.state is TriggerState.UNAVAILABLE
+    assert "this node becomes active" in refused.message
+    assert role.merges == 0
+    clock.now += 119.0
+    assert service.poll().state is TriggerState.UNAVAILABLE
+    clock.now += 1.0
+    assert service.poll().state is TriggerState.DONE
+    assert service.status()["failures"] == 0
+
+
+def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:
+    told: list[bool] = []
+    service = CheckpointService(role, standby_config(), clock=clock, gave_up=lambda: told.append(True))
+    role.journal, role.fault = TRANSACTIONS, RoleGaveUpError("4 merges failed")
+    assert service.poll().state is TriggerState.FAILED
+    assert told == [True]
+    assert service.fault is role.fault
+
+
+def test_new_settings(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 1
+    assert service.poll().state is TriggerState.SKIPPED
+    service.reconfigure(replace(standby_config(), transactions=1))
+    assert service.poll().state is TriggerState.DONE

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import checkpointer.daemon.standby as standby_module
+import checkpointer.daemon.uploader as uploader_module
 from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.process import StandbyImages
+from checkpointer.daemon.role_images import RoleImages
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.standby import StandbyRole
 from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
@@ -52,6 +52,8 @@ def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointCon
         "image_directories": (tmp_path / "nn2",),
         "shared_edits_directory": tmp_path / "active" / "shared",
         "namenode_http_addresses": addresses,
+        # nobody listens there: what NameNodes would say is not known
+        "namenode_rpc_addresses": tuple(("127.0.0.1", 1) for _ in addresses),
         "http_bind_address": ("127.0.0.1", 0),
         "images_retained": 2,
         **changes,
@@ -142,7 +144,7 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
 
 def test_it_serves_images_and_segments_and_takes_none(stub: NameNodeStub, daemon: Daemon) -> None:
     last = write_edits(stub, "a")
-    store = StandbyImages(daemon.role)
+    store = RoleImages(daemon.role)
     assert store.storage_info() == stub.images.storage_info()
     assert store.latest_image() == store.find_image(0)
     assert store.find_image(1) is None
@@ -261,15 +263,15 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
 @pytest.mark.parametrize(
     "step",
     [
-        "checkpointer.merge.load_image",
-        "checkpointer.merge.replay",
-        "checkpointer.merge.write_image",
-        "checkpointer.merge.save_image",
+        "checkpointer.warm.load_image",
+        "checkpointer.warm.replay",
+        "checkpointer.loaded_image.write_image",
+        "checkpointer.warm.save_image",
         "checkpointer.storage.saver.fsync_directory",
         "checkpointer.storage.saver.rename_durably",
         "checkpointer.daemon.standby.enforce_retention",
-        "checkpointer.daemon.standby.upload_image",
-        "checkpointer.daemon.standby.read_md5_file",
+        "checkpointer.daemon.uploader.upload_image",
+        "checkpointer.daemon.uploader.read_md5_file",
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])
@@ -329,14 +331,14 @@ def test_a_failed_upload_is_repeated_without_another_merge(
 ) -> None:
     last = write_edits(stub, "a")
     offers = []
-    real = standby_module.upload_image
+    real = uploader_module.upload_image
 
     def refused(address: str, *_: object, **__: object) -> UploadResult:
         offers.append(daemon.clock.now)
         raise TransferError(address, "connection refused")
 
     with monkeypatch.context() as patched:
-        patched.setattr(standby_module, "upload_image", refused)
+        patched.setattr(uploader_module, "upload_image", refused)
         result = daemon.service.poll()
         assert (result.state, result.details["uploads"]) == (TriggerState.DONE, {stub.server.url: "failed"})
         for _ in range(700):
@@ -350,7 +352,7 @@ def test_a_failed_upload_is_repeated_without_another_merge(
     assert "connection refused" in target["error"]
     assert daemon.service.status()["checkpoints"] == 1
     # an operator does not wait for the pause to end
-    assert standby_module.upload_image is real
+    assert uploader_module.upload_image is real
     forced = daemon.service.request(force=True, wait=True)
     assert (forced.state, forced.details["uploads"]) == (TriggerState.SKIPPED, {stub.server.url: "SUCCESS"})
     assert (daemon.target()["txid"], daemon.target()["failures"], daemon.target()["error"]) == (last, 0, "")
@@ -374,7 +376,7 @@ def test_an_answer_is_not_asked_for_again_at_every_poll(
         offers.append(daemon.clock.now)
         return answer
 
-    monkeypatch.setattr(standby_module, "upload_image", answered)
+    monkeypatch.setattr(uploader_module, "upload_image", answered)
     assert daemon.service.poll().state is TriggerState.DONE
     for _ in range(10):
         daemon.service.poll()
@@ -404,7 +406,7 @@ def test_a_refused_digest_leaves_the_image_owed(
 ) -> None:
     last = write_edits(stub, "a")
     with monkeypatch.context() as patched:
-        patched.setattr(standby_module, "read_md5_file", lambda path: bytes(16))
+        patched.setattr(uploader_module, "read_md5_file", lambda path: bytes(16))
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "failed"}
     assert "MD5" in daemon.target()["error"]
     daemon.clock.now += 10.0
@@ -414,13 +416,13 @@ def test_a_refused_digest_leaves_the_image_owed(
 
 def test_a_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch) -> None:
     write_edits(stub, "a")
-    real = standby_module.upload_image
+    real = uploader_module.upload_image
 
     def stopping(*arguments: Any, **options: Any) -> UploadResult:
-        daemon.service._cancelled.set()
+        daemon.service._stopped.set()
         return real(*arguments, **options)
 
-    monkeypatch.setattr(standby_module, "upload_image", stopping)
+    monkeypatch.setattr(uploader_module, "upload_image", stopping)
     assert daemon.service.poll().state is TriggerState.UNAVAILABLE
     assert daemon.target()["result"] == "never"
     assert daemon.service.status()["failures"] == 0
@@ -435,7 +437,7 @@ def test_a_stop_during_the_merge_leaves_no_trace(
     def phase(name: str, total: int | None) -> None:
         real(name, total)
         if name == "replay":
-            daemon.service._cancelled.set()
+            daemon.service._stopped.set()
 
     monkeypatch.setattr(daemon.service, "phase", phase)
     monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)

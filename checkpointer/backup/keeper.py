@@ -1,0 +1,175 @@
+"""Keeps a backup node registered and its stream going, and notices when either is no more (BackupNode)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event
+
+from checkpointer.backup.follower import Follower
+from checkpointer.backup.namenode_link import NamenodeLink, check_same_namespace
+from checkpointer.backup.pace import Pace
+from checkpointer.backup.receiver import JournalReceiver
+from checkpointer.backup.states import BackupState
+from checkpointer.errors import CheckpointError, StorageError
+from checkpointer.observer import Observer, SilentObserver
+from checkpointer.storage.directories import StorageDirectories
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.errors import RpcConnectionError, SafeModeError
+from hadoop_rpc.namenode_protocol import CheckpointSignature
+
+__all__ = ["StepKeeper"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Stoppable(SilentObserver):
+    """Shows nothing, and cancels when `closing` is set."""
+
+    def __init__(self, closing: Event) -> None:
+        self._closing = closing
+
+    def cancelled(self) -> bool:
+        return self._closing.is_set()
+
+
+class StepKeeper:
+    """What has to be done now and then so that the namespace stays in step; one thread at a time.
+
+    Args:
+        streaming: False where no stream of edits is wanted.
+        closing: set when the node stops.
+
+    Attributes:
+        trouble: why it is not in step, "" while it is.
+        namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
+    """
+
+    def __init__(
+        self,
+        storage: StorageDirectories,
+        link: NamenodeLink,
+        receiver: JournalReceiver,
+        follower: Follower,
+        pace: Pace,
+        *,
+        streaming: bool,
+        closing: Event,
+    ) -> None:
+        self._storage = storage
+        self._link = link
+        self._receiver = receiver
+        self._follower = follower
+        self._pace = pace
+        self._streaming = streaming
+        self._closing = closing
+        self.trouble = "not yet in step with the NameNode"
+        self.namenode_txid = -1
+
+    def attempt(self, look: Callable[[], None]) -> None:
+        """Run `look`, whose errors become `trouble`, unless the last ones are too recent."""
+        if self._closing.is_set() or not self._pace.due():
+            return
+        try:
+            look()
+        except HdfsError as error:
+            self.note(error)
+        except OSError as error:
+            self.note(StorageError(f"a file cannot be read: {error}", hint="Check the disks of the storage."))
+        else:
+            self._pace.succeeded()
+            if self.trouble:
+                _LOG.info("in touch with the NameNode at %s", self._link.address)
+            self.trouble = ""
+
+    def note(self, error: HdfsError) -> None:
+        """Remember why it is not in step, and log what is new."""
+        down = isinstance(error, RpcConnectionError)
+        if down:
+            self._link.registered = False
+        if error.message != self.trouble and not self._closing.is_set():
+            level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
+            _LOG.log(level, "not in step with the NameNode: %s", error)
+        self.trouble = error.message
+        self._pace.failed(at_once=down)
+
+    def look(self) -> None:
+        """Register where that is needed, get the stream going, and catch up with it.
+
+        Raises:
+            HdfsError: any of it failed; look again later.
+        """
+        before = self._receiver.position()
+        seen, self.namenode_txid = self.namenode_txid, self._link.transaction_id()
+        if self.namenode_txid < before.last_txid:
+            self._refuse_lost_edits(before.last_txid)
+        stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
+        if stalled:
+            # Perhaps it was started anew, and does not know us any more.
+            self._receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to come")
+        if stalled or not self._link.registered:
+            self._link.register(self._storage.storage_info())
+        if not self._streaming:
+            return
+        if self._receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
+            self._begin_stream()
+        if self._receiver.position().state is not BackupState.IN_SYNC:
+            self._converge(_Stoppable(self._closing))
+
+    def resume(self) -> None:
+        """Give the namespace back to the stream at once, if there is one; else the next look sees to it."""
+        if self._closing.is_set() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
+            return
+        try:
+            self._converge(_Stoppable(self._closing))
+        except HdfsError as error:
+            self.note(error)
+
+    def adopt(self, signature: CheckpointSignature) -> None:
+        """Check whose edits these are; after an upgrade of the NameNode begin anew with its image.
+
+        Raises:
+            StorageError: they are of another namespace.
+            CheckpointError: the NameNode was upgraded; the next look registers anew.
+        """
+        theirs, ours = signature.storage_info, self._storage.storage_info()
+        check_same_namespace(theirs, ours, self._link.address)
+        if theirs == ours:
+            return
+        _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
+        self._link.withdraw(ours, "The namespace was upgraded.")
+        self._receiver.break_off("the namespace was upgraded")
+        self._storage.write_version(theirs)
+        self._receiver.use(theirs, self._storage.current_folders())
+        self._follower.forget_image()
+        raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def _begin_stream(self) -> None:
+        """A NameNode streams to who has registered from its next segment on, so it is made to begin one."""
+        self._follower.recover()
+        self.adopt(self._link.roll())
+        position = self._receiver.position()
+        if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
+            self._link.withdraw(self._storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
+            raise CheckpointError(
+                f"the NameNode at {self._link.address} has rolled, and no stream of edits came here: {position.reason}",
+                hint="Check that it can connect to dfs.namenode.backup.address of this node.",
+            )
+
+    def _converge(self, observer: Observer) -> None:
+        if not self._follower.converge(self._receiver, observer):
+            raise CheckpointError(f"the stream broke: {self._receiver.position().reason}")
+        segment = self._receiver.position().segment
+        if segment is not None:
+            self._storage.write_seen_txid(segment.first)
+
+    def _refuse_lost_edits(self, ours: int) -> None:
+        self._link.withdraw(self._storage.storage_info(), f"Transactions up to {ours} are here, which you do not have.")
+        self._receiver.break_off("the NameNode has lost transactions")
+        raise CheckpointError(
+            f"the NameNode at {self._link.address} has written up to transaction {self.namenode_txid}, "
+            f"but edits up to {ours} are here: it has lost transactions",
+            hint="Save this node's storage, which has them; empty it only if the NameNode is right as it is.",
+        )

@@ -1,0 +1,82 @@
+"""What image a NameNode would send: the headers of GET /imagetransfer, without the body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import requests
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import MAX_SENTENCE_BYTES, refusal, servlet_url
+from hadoop_common.names import parse_image
+from servlets.errors import BadRequestParametersError
+from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, parse_digest
+
+__all__ = ["ImageOffer", "ask_for_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOffer:
+    """An image as a NameNode announces it: digest in hexadecimal, size in bytes."""
+
+    url: str
+    txid: int
+    md5: str
+    size: int
+
+
+def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOffer:
+    """Ask for the image at `txid` (None: the newest), and hang up when the headers are there.
+
+    Hadoop's servlet has no cheaper question: its HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
+
+    Raises:
+        TransferError: no answer, a refusal, or headers that do not say which image it is and what its digest is.
+    """
+    wanted = LATEST if txid is None else str(txid)
+    url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
+    what = f"image at txid {wanted}"
+    with requests.Session() as session:
+        # transfers stay inside the cluster: proxies and .netrc of the environment are for other traffic
+        session.trust_env = False
+        try:
+            answer = session.get(
+                url,
+                stream=True,
+                timeout=timeout,
+                allow_redirects=False,
+                headers={"Accept-Encoding": "identity", "Connection": "close"},
+            )
+            with answer:
+                if answer.status_code != 200:
+                    body = answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
+                    raise refusal(what, url, answer.status_code, answer.reason, body)
+                return _offer(url, answer.headers)
+        except requests.RequestException as fault:
+            raise TransferError(
+                url,
+                f"{what} could not be asked for: {fault}",
+                hint="Check that the NameNode is up and that its HTTP address is right.",
+            ) from fault
+
+
+def _offer(url: str, headers: requests.structures.CaseInsensitiveDict[str]) -> ImageOffer:
+    image = parse_image(headers.get(NAME_HEADER, ""))
+    length = headers.get("Content-Length", "")
+    try:
+        digest = parse_digest(headers.get(DIGEST_HEADER))
+    except BadRequestParametersError as fault:
+        raise TransferError(url, str(fault), hint="Check that the address is a NameNode's.") from fault
+    if image is None or not (length.isascii() and length.isdigit()):
+        raise TransferError(
+            url,
+            f"the answer names the image {headers.get(NAME_HEADER)!r} of {length or 'no'} bytes",
+            hint="Check that the address is a NameNode's and that no proxy stands between.",
+        )
+    if digest is None:
+        raise TransferError(
+            url,
+            f"the image at txid {image.txid} comes without {DIGEST_HEADER}, so damage on the way would go unseen",
+            hint="Look for the image's .md5 file on the other side.",
+        )
+    return ImageOffer(url, image.txid, digest, int(length))

@@ -1,0 +1,189 @@
+"""The folder that fetched images lie in: `fsimage_TXID` with `.md5` and `.VERSION` beside each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from checkpointer.errors import StorageError
+from checkpointer.storage.inspector import StoredImage, list_images
+from checkpointer.storage.lock import StorageLock
+from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
+from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from image_format.errors import ImageFormatError
+from image_format.md5_file import format_md5, md5_of_file, read_md5_file
+from image_format.reader import ImageFile
+
+__all__ = ["VERSION_SUFFIX", "ImageShelf", "surplus"]
+
+VERSION_SUFFIX = f".{VERSION}"
+_STAGING = ".fetch"
+
+
+def surplus(images: Iterable[StoredImage], keep: int) -> list[StoredImage]:
+    """The images beyond the newest `keep`, oldest first; 0 keeps all."""
+    ordered = sorted((image for image in images if not image.rollback), key=lambda image: image.txid)
+    return ordered[:-keep] if keep else []
+
+
+class ImageShelf:
+    """A folder of fetched images; a context manager that locks it and removes what a killed run left.
+
+    An image is put there last, after its two side files, so whatever has an image's name is whole.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = StorageLock(folder)
+
+    def __enter__(self) -> Self:
+        """Make the folder, lock it and clean it.
+
+        Raises:
+            StorageError: it is a storage directory, in use, or not writable.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._refuse_storage()
+            self._lock.acquire()
+        except OSError as fault:
+            raise self._failure(fault) from fault
+        try:
+            self._clean()
+            self.staging.mkdir()
+        except OSError as fault:
+            self._lock.release()
+            raise self._failure(fault) from fault
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self._lock.release()
+
+    @property
+    def staging(self) -> Path:
+        """Where an image comes in; it is on the same file system."""
+        return self.folder / _STAGING
+
+    def images(self) -> list[StoredImage]:
+        """The images, by txid."""
+        return [image for image in list_images(self.folder) if not image.rollback]
+
+    def path(self, txid: int) -> Path:
+        return self.folder / image_name(txid)
+
+    def version_path(self, txid: int) -> Path:
+        return self.folder / (image_name(txid) + VERSION_SUFFIX)
+
+    def free(self) -> int:
+        """Bytes that may be written."""
+        return shutil.disk_usage(self.folder).free
+
+    def has(self, txid: int, md5: str) -> bool:
+        """Whether the image is here and whole; reads all of it."""
+        path = self.path(txid)
+        try:
+            return path.is_file() and read_md5_file(path).hex() == md5 == md5_of_file(path).hex()
+        except ImageFormatError:
+            return False
+
+    def namespace_id(self) -> int | None:
+        """The namespace the newest image is of, None where there is none that can be read."""
+        for image in reversed(self.images()):
+            try:
+                with ImageFile.open(image.path, verify_md5=False, allow_unknown_layout=True) as opened:
+                    return opened.ns_info().namespaceId
+            except ImageFormatError:
+                continue
+        return None
+
+    def cluster_id(self) -> str:
+        """The cluster that the newest image with a VERSION is of, "" where no image has one."""
+        for image in reversed(self.images()):
+            path = self.version_path(image.txid)
+            if path.is_file():
+                return parse_version(path.read_bytes(), str(path)).cluster_id
+        return ""
+
+    def put(self, staged: Path, md5: str, version: StorageInfo | None, now: datetime) -> Path:
+        """Give the image its place; returns it.
+
+        Raises:
+            StorageError: a file could not be written.
+        """
+        target = self.folder / staged.name
+        try:
+            if version is not None:
+                write_atomically(target.with_name(target.name + VERSION_SUFFIX), format_version(version, now))
+            write_atomically(target.with_name(md5_name(target.name)), format_md5(bytes.fromhex(md5), target.name))
+            rename_durably(staged, target)
+        except OSError as fault:
+            raise self._failure(fault) from fault
+        return target
+
+    def add_version(self, txid: int, version: StorageInfo, now: datetime) -> None:
+        """Write the VERSION of an image that has none yet.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        try:
+            if not self.version_path(txid).exists():
+                write_atomically(self.version_path(txid), format_version(version, now))
+        except OSError as fault:
+            raise self._failure(fault) from fault
+
+    def retain(self, keep: int) -> list[Path]:
+        """Remove all images but the newest `keep`; returns the images removed.
+
+        Raises:
+            StorageError: one could not be removed.
+        """
+        removed = []
+        try:
+            for image in surplus(self.images(), keep):
+                # the image goes first: what has its name is whole
+                for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
+                    (self.folder / name).unlink(missing_ok=True)
+                removed.append(image.path)
+            if removed:
+                fsync_directory(self.folder)
+        except OSError as fault:
+            raise self._failure(fault) from fault
+        return removed
+
+    def _refuse_storage(self) -> None:
+        names = [path.name for path in self.folder.iterdir()]
+        found = [name for name in names if name == VERSION or parse_segment(name) is not None]
+        if not found and (self.folder / "current" / VERSION).exists():
+            found = [f"current/{VERSION}"]
+        if found:
+            raise StorageError(
+                f"{self.folder} holds {found[0]}: it is a storage directory, whose images are not ours to remove",
+                hint="Name a directory of its own for the fetched images.",
+            )
+
+    def _clean(self) -> None:
+        if self.staging.exists():
+            shutil.rmtree(self.staging)
+        names = {path.name for path in self.folder.iterdir()}
+        for name in sorted(names):
+            stem = _stem(name)
+            if stem and stem not in names:
+                (self.folder / name).unlink()
+
+    def _failure(self, fault: OSError) -> StorageError:
+        return StorageError(
+            f"{self.folder} cannot be used: {fault}", hint="Check the space and the permissions of that directory."
+        )
+
+
+def _stem(name: str) -> str:
+    """The image that a side file belongs to, "" for any other file."""
+    suffixes: Sequence[str] = (MD5_SUFFIX, VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{VERSION_SUFFIX}.tmp")
+    stems = (name.removesuffix(suffix) for suffix in suffixes if name.endswith(suffix))
+    return next((stem for stem in stems if parse_image(stem) is not None), "")

@@ -1,0 +1,132 @@
+"""Asks NameNodes and the daemon what the checks want to know, over RPC and HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import requests
+
+from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
+from checkpointer.errors import TransferError
+from hadoop_rpc.errors import AuthenticationRequiredError, RpcConnectionError, RpcError
+from hadoop_rpc.ha_protocol import HAServiceClient
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+
+__all__ = ["ask_daemon", "ask_http", "ask_rpc"]
+
+T = TypeVar("T")
+
+_BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
+_MAX_ANSWER = 1 << 20
+
+
+def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
+    """`facts` with what the NameNode's RPC server says; each call that fails leaves its error."""
+    unreachable = ""
+
+    def call(question: Callable[[], T]) -> Answer[T]:
+        nonlocal unreachable
+        if unreachable:
+            return Answer(error=unreachable)
+        try:
+            return Answer(question())
+        except (RpcConnectionError, AuthenticationRequiredError) as fault:
+            # the other calls would fail in the same way, each after its own timeout
+            unreachable = fault.message
+            return Answer(error=fault.message)
+        except RpcError as fault:
+            return Answer(error=fault.message)
+
+    limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
+    with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]
+        last = call(client.transaction_id)
+        checkpoint = call(client.most_recent_checkpoint_txid)
+        version = call(client.version_request)
+        state = call(lambda: ha.service_status().state.name)
+        segments = call(lambda: _segments(client, checkpoint))
+    info = version.value
+    return replace(
+        facts,
+        last_txid=last,
+        checkpoint_txid=checkpoint,
+        state=state,
+        storage_info=Answer(error=version.error) if info is None else Answer(info.storage_info),
+        software="" if info is None else info.software_version,
+        segments=segments,
+    )
+
+
+def _segments(client: NamenodeClient, checkpoint: Answer[int]) -> tuple[TxidRange, ...]:
+    if checkpoint.value is None:
+        raise RpcError(checkpoint.error)
+    logs = client.edit_log_manifest(checkpoint.value + 1).logs
+    return tuple(TxidRange(log.first, None if log.in_progress else log.last) for log in logs)
+
+
+def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
+    """The FSNamesystem bean of a NameNode's /jmx, empty where it answers but has none.
+
+    Raises:
+        TransferError: there is no answer.
+    """
+    status, answer = _get(base + _BEAN, timeout)
+    beans = answer.get("beans") if isinstance(answer, dict) and status == 200 else None
+    first = beans[0] if isinstance(beans, list) and beans else None
+    return first if isinstance(first, dict) else {}
+
+
+def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
+    """What the daemon at `url` says of itself."""
+    live = _probe(f"{url}/health/live", timeout)
+    if live.value is None:
+        return DaemonFacts(url=url, live=live)
+    return DaemonFacts(
+        url=url,
+        live=live,
+        ready=_probe(f"{url}/health/ready", timeout),
+        status=_status(f"{url}/status", timeout),
+    )
+
+
+def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
+    try:
+        status, answer = _get(url, timeout)
+    except TransferError as fault:
+        return Answer(error=fault.message)
+    if not isinstance(answer, dict) or "message" not in answer:
+        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's")
+    return Answer((status == 200, str(answer["message"])))
+
+
+def _status(url: str, timeout: float) -> Answer[dict[str, Any]]:
+    try:
+        status, answer = _get(url, timeout)
+    except TransferError as fault:
+        return Answer(error=fault.message)
+    if status != 200 or not isinstance(answer, dict):
+        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's")
+    return Answer(answer)
+
+
+def _get(url: str, timeout: float) -> tuple[int, Any]:
+    """Status and JSON of an answer; None in place of JSON that is none."""
+    try:
+        with requests.Session() as session:
+            # it is on this cluster: proxies and .netrc of the environment are for other traffic
+            session.trust_env = False
+            with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as response:
+                content = response.raw.read(_MAX_ANSWER, decode_content=True)
+                return response.status_code, _json(content)
+    except (requests.RequestException, OSError) as fault:
+        raise TransferError(url, f"no answer: {fault}", hint="Check that it runs and listens there.") from fault
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None

@@ -1,0 +1,115 @@
+"""Looks at storage directories, images and a shared edits directory, without changing anything."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from checkpointer.checks.bounded import ask, ask_all
+from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts, JournalFacts, TxidRange
+from checkpointer.errors import StorageError
+from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
+from checkpointer.storage.lock import LOCK_FILE
+from checkpointer.storage.lookup import read_storage_info
+from image_format.reader import ImageFile
+from image_format.verify.catalogue import Severity
+from image_format.verify.checker import verify_image
+from journal.segment_file import list_segments
+
+__all__ = ["ask_directories", "ask_image", "ask_journal", "lock_holder"]
+
+# struct flock of Linux: type, whence, start, length, pid
+_FLOCK = struct.Struct("@hhqqi0q")
+_MAX_HOLDER = 256
+
+
+def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
+    """State of each directory; one on a dead mount does not keep the others from answering."""
+    answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
+    return tuple(
+        answer.value or DirectoryFacts(root=root, listing=Answer(error=answer.error))
+        for root, answer in answers.items()
+    )
+
+
+def _directory(root: Path) -> DirectoryFacts:
+    nearest = next((path for path in (root, *root.parents) if path.exists()), root)
+    return DirectoryFacts(
+        root=root,
+        listing=ask(lambda: inspect(root, allow_unknown_layout=True)),
+        writable=os.access(nearest, os.W_OK | os.X_OK),
+        free=ask(lambda: shutil.disk_usage(nearest).free),
+        holder=lock_holder(root),
+    )
+
+
+def lock_holder(root: Path) -> str:
+    """Who holds the lock of a storage directory, "" for nobody; the lock itself is not touched."""
+    try:
+        descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # no lock file, or one that only its owner may open: then the listing says what is wrong, if anything is
+        return ""
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        if kind == fcntl.F_UNLCK:
+            return ""
+        return os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip() or f"process {pid}"
+    finally:
+        os.close(descriptor)
+
+
+def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool) -> Answer[ImageFacts]:
+    """The newest image of the directories; with `content` every copy is read, with `deep` one copy's records too."""
+    listings = [each.listing.value for each in directories if each.listing.value is not None]
+    return ask(lambda: _image(newest_copies(listings), limit, content=content, deep=deep))
+
+
+def _image(copies: list[StoredImage], limit: float, *, content: bool, deep: bool) -> ImageFacts:
+    found = copies[0].path.stat()
+    digests: dict[Path, Answer[str]] = {}
+    errors: Answer[int] = Answer()
+    if content:
+        digests = ask_all({copy.path: lambda path=copy.path: _digest(path) for copy in copies}, limit)  # type: ignore[misc]
+    whole = next((path for path, digest in digests.items() if digest.value), None)
+    if deep and whole is not None:
+        errors = ask_all({whole: lambda: _errors(whole)}, limit)[whole]
+    return ImageFacts(
+        txid=copies[0].txid,
+        size=found.st_size,
+        modified=found.st_mtime,
+        copies=tuple(digests.items()),
+        deep=errors,
+    )
+
+
+def _digest(path: Path) -> str:
+    with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
+        return image.verify_md5().hex()
+
+
+def _errors(path: Path) -> int:
+    return verify_image(path, limit=1).findings.severities[Severity.ERROR]
+
+
+def ask_journal(shared: Path, limit: float) -> JournalFacts:
+    """The shared edits directory; its folder is `current` below it."""
+    folder = shared / "current"
+    info = ask_all({"VERSION": lambda: read_storage_info(shared)}, limit)["VERSION"]
+    segments = ask_all({"segments": lambda: _segments(folder)}, limit)["segments"]
+    return JournalFacts(folder=folder, storage_info=info, segments=segments)
+
+
+def _segments(folder: Path) -> tuple[TxidRange, ...]:
+    try:
+        return tuple(TxidRange(each.first, each.last) for each in list_segments(folder))
+    except OSError as fault:
+        raise StorageError(
+            f"{folder} cannot be read: {fault.strerror or fault}",
+            hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+        ) from fault

@@ -1,0 +1,56 @@
+"""Questions that may never be answered: each in its own thread, all with one limit."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from checkpointer.checks.facts import Answer
+from hadoop_common.errors import HdfsError
+
+__all__ = ["ask", "ask_all"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def ask(question: Callable[[], T]) -> Answer[T]:
+    """The answer, or the error in its place."""
+    try:
+        return Answer(question())
+    except HdfsError as fault:
+        return Answer(error=fault.message)
+    except OSError as fault:
+        return Answer(error=str(fault))
+
+
+def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Answer[T]]:
+    """Ask everything at once; what has no answer within `limit` seconds has an error instead.
+
+    A thread that hangs, on a dead NFS mount for instance, is left behind and ends with the process. A fault that is
+    no HdfsError and no OSError is raised here.
+    """
+    answers: queue.SimpleQueue[tuple[K, Answer[T] | BaseException]] = queue.SimpleQueue()
+
+    def run(key: K, question: Callable[[], T]) -> None:
+        try:
+            answers.put((key, ask(question)))
+        except BaseException as fault:
+            answers.put((key, fault))
+
+    for key, question in questions.items():
+        threading.Thread(target=run, args=(key, question), name=f"check-{key}", daemon=True).start()
+    deadline = time.monotonic() + limit
+    found: dict[K, Answer[T]] = {}
+    while len(found) < len(questions):
+        try:
+            key, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if isinstance(answer, BaseException):
+            raise answer
+        found[key] = answer
+    return {key: found.get(key, Answer(error=f"no answer within {limit:g} s")) for key in questions}

@@ -1,0 +1,171 @@
+"""Checks of the work itself: age of the last checkpoint, transactions since, edits without a gap, the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from checkpointer.checks.facts import Facts, TxidRange, active_of
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import Metric, State, Verdict, worst
+
+__all__ = ["Coverage", "check_age", "check_daemon", "check_edits", "check_transactions", "coverage"]
+
+# as the daemon's readiness: three periods without a checkpoint are an alarm
+_WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
+_WARNING_TRANSACTIONS = 2
+_LISTED = 5
+
+
+def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """The last checkpoint is not long ago; one that nothing was written after does not age."""
+    limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
+    at, details = _last_checkpoint(facts)
+    if at is None:
+        return Verdict(State.UNKNOWN, "when the last checkpoint was is not known", tuple(details))
+    age = max(0.0, facts.now - at)
+    metric = Metric("age", round(age), "s", limits.warning, limits.critical)
+    if _transactions_since(facts) == 0:
+        return Verdict(State.OK, f"{_duration(age)}, and nothing was written since", tuple(details), (metric,))
+    return Verdict(metric.state(), f"last checkpoint {_duration(age)} ago", tuple(details), (metric,))
+
+
+def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
+    """When the NameNode got its newest image, else when ours was written, in seconds since the epoch."""
+    details = []
+    node = active_of(facts)
+    known: float | None = None
+    if node is not None and node.beans.value is not None:
+        milliseconds = node.beans.value.get("LastCheckpointTime")
+        if isinstance(milliseconds, int) and milliseconds > 0:
+            known = milliseconds / 1000
+            details.append(f"{node.http} says {_duration(facts.now - known)} ago")
+    image = facts.image.value
+    if image is not None:
+        details.append(f"our image at txid {image.txid} was written {_duration(facts.now - image.modified)} ago")
+        known = image.modified if known is None else known
+    elif facts.image.error:
+        details.append(f"our images: {facts.image.error}")
+    return known, details
+
+
+def check_transactions(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """Not many more transactions than make a checkpoint due are in no image of the NameNode."""
+    limits = thresholds.limits("transactions", _WARNING_TRANSACTIONS * facts.transactions, None)
+    since = _transactions_since(facts)
+    if since is None:
+        return Verdict(State.UNKNOWN, "no NameNode tells its last transaction and its newest image")
+    metric = Metric("transactions", since, "", limits.warning, limits.critical)
+    return Verdict(metric.state(), f"{since} since the last checkpoint", metrics=(metric,))
+
+
+def _transactions_since(facts: Facts) -> int | None:
+    node = active_of(facts)
+    if node is None or node.last_txid.value is None or node.checkpoint_txid.value is None:
+        return None
+    return max(0, node.last_txid.value - node.checkpoint_txid.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which transactions segments lack: `gaps` between them, `tail` after the last one; first and last txid each."""
+
+    gaps: tuple[tuple[int, int], ...]
+    tail: tuple[int, int] | None
+
+
+def coverage(base: int, segments: Iterable[TxidRange], last: int) -> Coverage:
+    """What `segments` lack of the transactions after `base` up to `last`; an open one reaches as far as it has to."""
+    expected, gaps = base + 1, []
+    for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
+        end = max(last, segment.first) if segment.last is None else segment.last
+        if end < expected:
+            continue
+        if segment.first > expected and expected <= last:
+            gaps.append((expected, min(segment.first - 1, last)))
+        expected = end + 1
+    return Coverage(tuple(gaps), (expected, last) if expected <= last else None)
+
+
+def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """From the image that the next checkpoint starts from, the edits reach the NameNode's last txid without a gap."""
+    node = active_of(facts)
+    if node is None or node.last_txid.value is None:
+        return Verdict(State.UNKNOWN, "no NameNode tells its last transaction")
+    last = node.last_txid.value
+    # a standby goes on from its own image and the shared edits, others fetch the NameNode's image and its edits
+    if facts.journal is not None:
+        where, segments = str(facts.journal.folder), facts.journal.segments
+        base = None if facts.image.value is None else facts.image.value.txid
+    else:
+        where, segments = node.rpc, node.segments
+        base = node.checkpoint_txid.value
+    if segments.value is None or base is None:
+        reason = segments.error or facts.image.error or "there is no image yet"
+        return Verdict(State.UNKNOWN, f"edits at {where} cannot be followed: {reason}")
+    details = (f"image at txid {base}, the NameNode is at {last}", f"{len(segments.value)} segments at {where}")
+    if base > last:
+        return Verdict(
+            State.CRITICAL,
+            f"the image at txid {base} is ahead of the NameNode, which is at {last}",
+            details,
+            hint="The NameNode was restored from an older state, or is another one: stop the daemon and compare them.",
+        )
+    found = coverage(base, segments.value, last)
+    metric = Metric("missing", sum(end - first + 1 for first, end in found.gaps))
+    if found.gaps:
+        listed = ", ".join(f"{first}-{end}" for first, end in found.gaps[:_LISTED])
+        more = f" and {len(found.gaps) - _LISTED} more" if len(found.gaps) > _LISTED else ""
+        return Verdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
+    if found.tail is not None and facts.journal is not None:
+        first, end = found.tail
+        return Verdict(State.WARNING, f"{first}-{end} are not in {where} (yet)", details, (metric,))
+    return Verdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
+
+
+def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """The daemon answers, is ready, and its last attempt did not fail."""
+    daemon = facts.daemon
+    assert daemon is not None, "the daemon is among this check's needs"
+    if daemon.live.value is None:
+        return Verdict(State.CRITICAL, f"{daemon.url} does not answer", (daemon.live.error,))
+    states, problems, details = [State.OK], [], []
+    for name, answer, state in (("live", daemon.live, State.CRITICAL), ("ready", daemon.ready, State.WARNING)):
+        if answer.value is None:
+            states.append(State.UNKNOWN)
+            problems.append(f"/health/{name}: {answer.error}")
+            continue
+        well, message = answer.value
+        details.append(f"{name}: {message}")
+        if not well:
+            states.append(state)
+            problems.append(f"not {name}: {message}")
+    error, metrics = _last_error(facts.now, daemon.status.value or {})
+    if error:
+        states.append(State.WARNING)
+        problems.append(error)
+    if daemon.status.value is None:
+        states.append(State.UNKNOWN)
+        problems.append(f"/status: {daemon.status.error}")
+    return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics)
+
+
+def _last_error(now: float, status: dict[str, object]) -> tuple[str, tuple[Metric, ...]]:
+    """The daemon's newest error, if no checkpoint or upload succeeded after it."""
+    failures = status.get("failures")
+    metrics = (Metric("failures", failures),) if isinstance(failures, int) else ()
+    at = status.get("lastErrorAt")
+    if not status.get("lastError") or not isinstance(at, int | float):
+        return "", metrics
+    successes = (status.get("savedAt"), status.get("uploadedAt"))
+    if any(isinstance(success, int | float) and success > at for success in successes):
+        return "", metrics
+    return f"failed {_duration(now - at)} ago: {status['lastError']}", metrics
+
+
+def _duration(seconds: float) -> str:
+    total = max(0, round(seconds))
+    hours, minutes = divmod(total // 60, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {total % 60} s" if minutes else f"{total} s"

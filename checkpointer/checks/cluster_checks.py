@@ -1,0 +1,112 @@
+"""Checks of the NameNodes: reachable, one active, and of our namespace."""
+
+from __future__ import annotations
+
+from checkpointer.checks.facts import Facts, NameNodeFacts
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from hadoop_common.storage_info import StorageInfo
+from image_format.errors import UnsupportedLayoutError
+from image_format.layout import check_supported
+
+__all__ = ["check_ha", "check_namenode", "check_version"]
+
+_ACTIVE = "ACTIVE"
+
+
+def check_namenode(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """Every NameNode answers getTransactionId over RPC, and HTTP; one of several may be away for maintenance."""
+    well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
+    total = len(facts.namenodes)
+    details = [line for node in facts.namenodes for line in _reachability(node)]
+    metric = Metric("namenodes", len(well))
+    if len(well) == total:
+        return Verdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
+    state = State.WARNING if well else State.CRITICAL
+    return Verdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
+
+
+def _reachability(node: NameNodeFacts) -> list[str]:
+    rpc = node.last_txid.error or f"last txid {node.last_txid.value}"
+    return [f"RPC {node.rpc}: {rpc}", f"HTTP {node.http}: {node.beans.error or 'answers'}"]
+
+
+def check_ha(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """Exactly one NameNode of an HA pair is active."""
+    if not facts.is_ha:
+        return Verdict(State.OK, "no HA is configured")
+    details = tuple(f"{node.rpc}: {node.state.value or node.state.error}" for node in facts.namenodes)
+    active = [node for node in facts.namenodes if node.state.value == _ACTIVE]
+    silent = [node for node in facts.namenodes if node.state.value is None]
+    if len(active) == 1:
+        return Verdict(State.OK, f"{active[0].rpc} is active", details)
+    if active:
+        return Verdict(
+            State.CRITICAL,
+            f"{len(active)} NameNodes say they are active",
+            details,
+            hint="Two writers of one namespace lose edits: fence one of them now (hdfs haadmin -failover).",
+        )
+    if silent:
+        return Verdict(State.UNKNOWN, f"none says it is active, {len(silent)} do not answer", details)
+    return Verdict(State.CRITICAL, "no NameNode is active", details)
+
+
+def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """NameNodes, our storage and the journal are of one namespace, in a layout that can be merged."""
+    known = _storage_infos(facts)
+    errors = [f"{node.rpc}: {node.storage_info.error}" for node in facts.namenodes if node.storage_info.error]
+    if facts.journal is not None and facts.journal.storage_info.error:
+        errors.append(facts.journal.storage_info.error)
+    details = [f"{where}: {info.colon_string()}" for where, info in known] + errors
+    details += [f"{node.rpc}: Hadoop {node.software}" for node in facts.namenodes if node.software]
+    if not known:
+        return Verdict(State.UNKNOWN, "nobody tells which namespace it holds", tuple(details))
+    states, problems = [State.OK], []
+    for state, problem in (_identity(known), _layouts(known), _upgrades(known)):
+        states.append(state)
+        problems += [problem] if problem else []
+    if errors:
+        states.append(State.UNKNOWN)
+        problems.append(f"{len(errors)} of them cannot be asked")
+    first = known[0][1]
+    summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
+    return Verdict(worst(states), summary, tuple(details))
+
+
+def _storage_infos(facts: Facts) -> list[tuple[str, StorageInfo]]:
+    found = [(node.rpc, info) for node in facts.namenodes if (info := node.storage_info.value)]
+    for each in facts.directories:
+        if each.listing.value is not None and each.listing.value.version is not None:
+            found.append((str(each.root), each.listing.value.version))
+    if facts.journal is not None and (info := facts.journal.storage_info.value):
+        found.append((str(facts.journal.folder), info))
+    return found
+
+
+def _identity(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
+    where, first = known[0]
+    for other, info in known[1:]:
+        for name in ("cluster_id", "namespace_id", "blockpool_id"):
+            ours, theirs = getattr(first, name), getattr(info, name)
+            # VERSION of a JournalNode or a shared directory may have no block pool
+            if ours and theirs and ours != theirs:
+                return State.CRITICAL, f"{name} is {ours} at {where}, but {theirs} at {other}"
+    return State.OK, ""
+
+
+def _layouts(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
+    for where, info in known:
+        try:
+            check_supported(info.layout_version, where)
+        except UnsupportedLayoutError as fault:
+            return State.CRITICAL, str(fault)
+    return State.OK, ""
+
+
+def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
+    where, first = known[0]
+    for other, info in known[1:]:
+        if (info.layout_version, info.c_time) != (first.layout_version, first.c_time):
+            return State.WARNING, f"layout or cTime differ between {where} and {other}, as during an upgrade"
+    return State.OK, ""

@@ -1,0 +1,132 @@
+"""What the checks look at: immutable values, gathered at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from checkpointer.config import Role
+from checkpointer.storage.inspector import StorageDirectory
+from hadoop_common.storage_info import StorageInfo
+
+__all__ = [
+    "Answer",
+    "DaemonFacts",
+    "DirectoryFacts",
+    "Facts",
+    "ImageFacts",
+    "JournalFacts",
+    "NameNodeFacts",
+    "TxidRange",
+    "active_of",
+]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T_co]):
+    """What was learned, or why it was not; neither where it was not asked for."""
+
+    value: T_co | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TxidRange:
+    """A segment of edits; `last` is None while it is open."""
+
+    first: int
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameNodeFacts:
+    """A NameNode, as its RPC and HTTP servers tell.
+
+    Attributes:
+        state: name of its HAState.
+        beans: of its FSNamesystem in /jmx; empty where it answers but has none.
+        segments: its finalized segments after its newest image.
+    """
+
+    http: str
+    rpc: str
+    last_txid: Answer[int] = Answer()
+    checkpoint_txid: Answer[int] = Answer()
+    state: Answer[str] = Answer()
+    storage_info: Answer[StorageInfo] = Answer()
+    software: str = ""
+    segments: Answer[tuple[TxidRange, ...]] = Answer()
+    beans: Answer[dict[str, Any]] = Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryFacts:
+    """A storage directory. `free` in bytes; `holder` is who holds its lock, "" for nobody."""
+
+    root: Path
+    listing: Answer[StorageDirectory]
+    writable: bool = True
+    free: Answer[int] = Answer()
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """The newest image here; `size` in bytes, `modified` in seconds since the epoch.
+
+    `copies` tells for each copy whether it is whole: its digest, or what is wrong. `deep` counts errors in its records.
+    """
+
+    txid: int
+    size: int
+    modified: float
+    copies: tuple[tuple[Path, Answer[str]], ...] = ()
+    deep: Answer[int] = Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalFacts:
+    """The shared edits directory of a standby."""
+
+    folder: Path
+    storage_info: Answer[StorageInfo] = Answer()
+    segments: Answer[tuple[TxidRange, ...]] = Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonFacts:
+    """The daemon; `live` and `ready` are its health probes, with what they say."""
+
+    url: str
+    live: Answer[tuple[bool, str]] = Answer()
+    ready: Answer[tuple[bool, str]] = Answer()
+    status: Answer[dict[str, Any]] = Answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything the checks may look at; what no chosen check needs is left out.
+
+    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes.
+    """
+
+    role: Role
+    now: float
+    period: float
+    transactions: int
+    reserved: int
+    is_ha: bool = False
+    namenodes: tuple[NameNodeFacts, ...] = ()
+    directories: tuple[DirectoryFacts, ...] = ()
+    image: Answer[ImageFacts] = Answer()
+    journal: JournalFacts | None = None
+    daemon: DaemonFacts | None = None
+
+
+def active_of(facts: Facts) -> NameNodeFacts | None:
+    """The NameNode to believe: the active one, else the one that is furthest; None where none answers."""
+    answering = [node for node in facts.namenodes if node.last_txid.value is not None]
+    return max(answering, key=lambda node: (node.state.value == "ACTIVE", node.last_txid.value or 0), default=None)

@@ -1,0 +1,124 @@
+"""Gathers the facts that the chosen checks need, at one moment and within one limit of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from checkpointer.addresses import identity
+from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
+from checkpointer.checks.ask_storage import ask_directories, ask_image, ask_journal
+from checkpointer.checks.bounded import ask_all
+from checkpointer.checks.facts import Answer, DaemonFacts, Facts, JournalFacts, NameNodeFacts
+from checkpointer.checks.registry import Part
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.config_keys import DEFAULTS
+from checkpointer.daemon_address import daemon_url
+from hadoop_common.configuration import Configuration
+
+__all__ = ["Cluster", "gather"]
+
+_RESERVED = "dfs.namenode.resource.du.reserved"
+# a question is up to three calls in a row, and what the first ones said is not to be lost by the last
+_CALLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What of a configuration the checks use; `reserved` is dfs.namenode.resource.du.reserved in bytes."""
+
+    config: CheckpointConfig
+    is_ha: bool
+    reserved: int
+
+    @classmethod
+    def of(cls, configuration: Configuration, role: Role) -> Cluster:
+        """Read it for `role`.
+
+        Raises:
+            ConfigurationError: all that is wrong.
+        """
+        config = CheckpointConfig.from_configuration(configuration, role)
+        settings = configuration.with_defaults(DEFAULTS)
+        return cls(config, identity(settings).is_ha, settings.get_size(_RESERVED))
+
+
+def gather(
+    cluster: Cluster,
+    parts: Collection[Part],
+    *,
+    limit: float,
+    deep: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> Facts:
+    """Ask everything that `parts` name; no question takes longer than `limit` seconds.
+
+    NameNodes are asked before the journal is listed, so that what they had written by then has to be in it.
+    """
+    config = cluster.config
+    questions: dict[str, Callable[[], Any]] = {}
+    if Part.NAMENODES in parts:
+        questions |= _namenode_questions(config, limit)
+    if Part.DAEMON in parts:
+        questions["daemon"] = partial(ask_daemon, daemon_url(config), timeout=limit / _CALLS)
+    answers = ask_all(questions, limit)
+    facts = Facts(
+        role=config.role,
+        now=clock(),
+        period=config.period,
+        transactions=config.transactions,
+        reserved=cluster.reserved,
+        is_ha=cluster.is_ha,
+        namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
+        daemon=_daemon(config, answers.get("daemon")),
+    )
+    if Part.STORAGE in parts:
+        directories = ask_directories(config.image_directories, limit)
+        image = ask_image(directories, limit, content=Part.IMAGE_CONTENT in parts, deep=deep)
+        facts = replace(facts, directories=directories, image=image)
+    if Part.JOURNAL in parts:
+        facts = replace(facts, journal=_journal(config, limit))
+    return facts
+
+
+def _namenode_questions(config: CheckpointConfig, limit: float) -> dict[str, Callable[[], Any]]:
+    questions: dict[str, Callable[[], Any]] = {}
+    for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
+        start = NameNodeFacts(http=http, rpc=_text(rpc))
+        questions[f"http {http}"] = partial(ask_http, http, timeout=limit)
+        questions[f"rpc {_text(rpc)}"] = partial(ask_rpc, start, rpc, user=config.rpc_user, timeout=limit / _CALLS)
+    return questions
+
+
+def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> tuple[NameNodeFacts, ...]:
+    found = []
+    for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
+        called = answers[f"rpc {_text(rpc)}"]
+        node = called.value or _silent(http, _text(rpc), called.error)
+        found.append(replace(node, beans=answers[f"http {http}"]))
+    return tuple(found)
+
+
+def _silent(http: str, rpc: str, error: str) -> NameNodeFacts:
+    """A NameNode whose RPC server did not answer in time."""
+    no: Answer[Any] = Answer(error=error)
+    return NameNodeFacts(http=http, rpc=rpc, last_txid=no, checkpoint_txid=no, state=no, storage_info=no, segments=no)
+
+
+def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> DaemonFacts | None:
+    if answer is None:
+        return None
+    return answer.value or DaemonFacts(url=daemon_url(config), live=Answer(error=answer.error))
+
+
+def _journal(config: CheckpointConfig, limit: float) -> JournalFacts | None:
+    shared = config.shared_edits_directory
+    return None if shared is None else ask_journal(shared, limit)
+
+
+def _text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

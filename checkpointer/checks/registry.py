@@ -1,0 +1,132 @@
+"""The checks as data: name, what they need to know, whether they may be CRITICAL, and what to do when they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
+from checkpointer.checks.cluster_checks import check_ha, check_namenode, check_version
+from checkpointer.checks.facts import Facts
+from checkpointer.checks.storage_checks import check_space, check_storage
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import State, Verdict, worst
+
+__all__ = ["CHECKS", "Check", "Outcome", "Part", "perform", "state_of"]
+
+
+class Part(Enum):
+    """A part of the facts that is gathered only where a check needs it; IMAGE_CONTENT reads whole images."""
+
+    NAMENODES = "namenodes"
+    STORAGE = "storage"
+    IMAGE_CONTENT = "image content"
+    JOURNAL = "journal"
+    DAEMON = "daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. Unless `critical`, it is a WARNING at most, as long as no critical threshold was asked for."""
+
+    name: str
+    purpose: str
+    hint: str
+    needs: frozenset[Part]
+    decide: Callable[[Facts, Thresholds], Verdict]
+    critical: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check said, and what to do next; "" where there is nothing to do."""
+
+    name: str
+    verdict: Verdict
+    hint: str
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "namenode",
+        "every NameNode answers by RPC and HTTP",
+        "Look at the NameNode that does not answer; dfs.namenode.rpc-address and http-address say where it should be.",
+        frozenset({Part.NAMENODES}),
+        check_namenode,
+    ),
+    Check(
+        "ha",
+        "exactly one NameNode is active",
+        "Look at the failover controllers, or make one active: hdfs haadmin -transitionToActive.",
+        frozenset({Part.NAMENODES}),
+        check_ha,
+    ),
+    Check(
+        "version",
+        "NameNodes, storage and journal are of one namespace and a supported layout",
+        "Check that configuration and directories are of this cluster; never copy VERSION between clusters.",
+        frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
+        check_version,
+    ),
+    Check(
+        "storage",
+        "storage directories work and agree, the newest image is whole",
+        "Look at the named directory; fetch a damaged image anew with `checkpointer fetch-image`.",
+        frozenset({Part.STORAGE, Part.IMAGE_CONTENT}),
+        check_storage,
+    ),
+    Check(
+        "space",
+        "room for two more images beside what is reserved",
+        "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained.",
+        frozenset({Part.STORAGE}),
+        check_space,
+    ),
+    Check(
+        "age",
+        "the last checkpoint is not long ago",
+        "Look into the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
+        frozenset({Part.NAMENODES, Part.STORAGE}),
+        check_age,
+    ),
+    Check(
+        "transactions",
+        "not many more transactions than make a checkpoint due",
+        "Look at age and daemon; if checkpoints are made, dfs.namenode.checkpoint.check.period is too long.",
+        frozenset({Part.NAMENODES}),
+        check_transactions,
+        critical=False,
+    ),
+    Check(
+        "edits",
+        "no gap from the image to the NameNode's last transaction",
+        "Put missing segments back from another edits directory, or save the namespace: hdfs dfsadmin -saveNamespace.",
+        frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
+        check_edits,
+    ),
+    Check(
+        "daemon",
+        "the daemon answers, is ready and met no error",
+        "Look at `systemctl status` and into the daemon's log.",
+        frozenset({Part.DAEMON}),
+        check_daemon,
+    ),
+)
+
+
+def perform(checks: Iterable[Check], facts: Facts, thresholds: Thresholds) -> list[Outcome]:
+    """Decide every check over the same facts."""
+    return [_outcome(check, check.decide(facts, thresholds), thresholds) for check in checks]
+
+
+def _outcome(check: Check, verdict: Verdict, thresholds: Thresholds) -> Outcome:
+    capped = verdict.state is State.CRITICAL and not check.critical and check.name not in thresholds.critical
+    if capped:
+        verdict = Verdict(State.WARNING, verdict.summary, verdict.details, verdict.metrics, verdict.hint)
+    return Outcome(check.name, verdict, "" if verdict.state is State.OK else verdict.hint or check.hint)
+
+
+def state_of(outcomes: Iterable[Outcome]) -> State:
+    """The state of all checks together."""
+    return worst(outcome.verdict.state for outcome in outcomes)

@@ -1,0 +1,76 @@
+"""What a check says: state, one sentence, details and measured values (monitoring plugins' development guidelines)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["Metric", "State", "Verdict", "worst"]
+
+
+class State(IntEnum):
+    """State of a check; the value is the exit status of a Nagios plugin."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+# what cannot be known is worse than what is well, and never hides what is known to be wrong
+_WEIGHT = {State.OK: 0, State.UNKNOWN: 1, State.WARNING: 2, State.CRITICAL: 3}
+
+
+def worst(states: Iterable[State]) -> State:
+    """The state of the whole; OK of nothing."""
+    return max(states, key=_WEIGHT.__getitem__, default=State.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A measured value with its thresholds. `unit` is "s", "B" or ""; `below` alarms under the thresholds, not over."""
+
+    name: str
+    value: float
+    unit: str = ""
+    warning: float | None = None
+    critical: float | None = None
+    below: bool = False
+
+    def __str__(self) -> str:
+        limits = [_limit(self.warning, self.below), _limit(self.critical, self.below)]
+        return ";".join([f"{self.name}={_number(self.value)}{self.unit}", *limits]).rstrip(";")
+
+    def state(self) -> State:
+        """How the value stands to its thresholds."""
+        if self.critical is not None and self._passed(self.critical):
+            return State.CRITICAL
+        if self.warning is not None and self._passed(self.warning):
+            return State.WARNING
+        return State.OK
+
+    def _passed(self, limit: float) -> bool:
+        return self.value < limit if self.below else self.value > limit
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Outcome of one check. `hint` says what to do next where it is not OK and the check's own hint does not fit."""
+
+    state: State
+    summary: str
+    details: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    hint: str = ""
+
+
+def _limit(value: float | None, below: bool) -> str:
+    if value is None:
+        return ""
+    return f"{_number(value)}:" if below else _number(value)
+
+
+def _number(value: float) -> str:
+    """Without an exponent, which plugins' readers do not know."""
+    return str(int(value)) if value == int(value) else f"{value:.6f}"

@@ -1,0 +1,164 @@
+"""`checkpointer check`: named checks with the exit codes and output of a Nagios plugin."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from checkpointer.checks.gather import Cluster, gather
+from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
+from checkpointer.checks.thresholds import Thresholds, parse_thresholds
+from checkpointer.checks.verdict import State
+from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.config import Role
+from checkpointer.config_report import likely_role
+from hadoop_common.errors import HdfsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAMES = [check.name for check in CHECKS]
+
+
+class _PluginUsageError(click.UsageError):
+    """Wrong usage is UNKNOWN to a monitoring system; click's own exit code for it would be CRITICAL."""
+
+    exit_code = int(State.UNKNOWN)
+
+
+class _PluginCommand(click.Command):
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **extra)
+        except click.UsageError as error:
+            raise _PluginUsageError(error.format_message(), error.ctx) from error
+
+
+def _thresholds(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    try:
+        return parse_thresholds(values)
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), context, parameter) from fault
+
+
+def _threshold_option(name: str) -> Callable[[F], F]:
+    return click.option(
+        f"--{name}",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_thresholds,
+        help=f"{name.capitalize()} threshold of age (10800, 3h), transactions or space (100g); may be repeated.",
+    )
+
+
+@click.command("check", cls=_PluginCommand)
+@conf_option(required=True)
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    help="Role of the daemon (default: standby with HA or shared edits, else secondary).",
+)
+@click.option("--only", multiple=True, type=click.Choice(_NAMES), metavar="NAME", help="Only this check; repeatable.")
+@_threshold_option("warning")
+@_threshold_option("critical")
+@click.option("--deep", is_flag=True, help="With storage: check every record of the newest image.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds that any one question may take; what is not answered by then is UNKNOWN or unreachable.",
+)
+@json_option
+def command(
+    conf_dir: Path,
+    role: str | None,
+    only: tuple[str, ...],
+    warning: dict[str, float],
+    critical: dict[str, float],
+    deep: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Check NameNodes, storage and daemon; output and exit code are those of a Nagios plugin.
+
+    The checks: namenode, ha, version, storage, space, age, transactions, edits, daemon. The first line sums up and
+    carries the measured values, then there is a line for each check, and what to do where one is not OK.
+
+    Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, wrong usage and faulty configuration included.
+
+    \b
+    Example: checkpointer check --conf /etc/hadoop/conf --critical age=3h
+             checkpointer check --conf /etc/hadoop/conf --only space --only storage --deep
+    """
+    chosen = [check for check in CHECKS if not only or check.name in only]
+    thresholds = Thresholds(warning, critical)
+    try:
+        configuration = load_configuration(conf_dir)
+        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role))
+        parts = frozenset[Any]().union(*(check.needs for check in chosen))
+        facts = gather(cluster, parts, limit=timeout, deep=deep)
+        outcomes = perform(chosen, facts, thresholds)
+    except HdfsError as error:
+        _unknown(error, as_json=as_json)
+        sys.exit(State.UNKNOWN)
+    if as_json:
+        echo_json(_as_dict(outcomes, cluster.config.role))
+    else:
+        _show(outcomes)
+    sys.exit(state_of(outcomes))
+
+
+def _unknown(error: HdfsError, *, as_json: bool) -> None:
+    if as_json:
+        found = {"state": State.UNKNOWN.name, "exitCode": int(State.UNKNOWN), "checks": []}
+        echo_json({**found, "message": error.message, "hint": error.hint})
+        return
+    first, *others = error.message.splitlines()
+    click.echo("\n".join([f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"]))
+
+
+def _as_dict(outcomes: list[Outcome], role: Role) -> dict[str, Any]:
+    state = state_of(outcomes)
+    return {
+        "state": state.name,
+        "exitCode": int(state),
+        "role": role.value,
+        "checks": [
+            {
+                "name": each.name,
+                "state": each.verdict.state.name,
+                "summary": each.verdict.summary,
+                "details": each.verdict.details,
+                "hint": each.hint,
+                "metrics": [
+                    {"name": m.name, "value": m.value, "unit": m.unit, "warning": m.warning, "critical": m.critical}
+                    for m in each.verdict.metrics
+                ],
+            }
+            for each in outcomes
+        ],
+    }
+
+
+def _show(outcomes: list[Outcome]) -> None:
+    """The first line may hold one bar, which the measured values follow; so there is none anywhere else."""
+    state = state_of(outcomes)
+    bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]
+    summary = "; ".join(bad) or f"{len(outcomes)} checks: {', '.join(each.name for each in outcomes)}"
+    metrics = " ".join(str(metric) for each in outcomes for metric in each.verdict.metrics)
+    line = f"CHECKPOINTER {state.name} - {_plain(summary)}"
+    click.echo(f"{line} | {metrics}" if metrics else line)
+    for each in outcomes:
+        click.echo(_plain(f"[{each.verdict.state.name}] {each.name}: {each.verdict.summary}"))
+        if each.verdict.state is not State.OK:
+            for detail in each.verdict.details:
+                click.echo(_plain(f"    {detail}"))
+            click.echo(_plain(f"  next: {each.hint}"))
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "/").replace("\n", " ")

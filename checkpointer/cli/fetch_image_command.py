@@ -1,0 +1,196 @@
+"""`checkpointer fetch-image`: a NameNode's newest image as a backup."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from checkpointer.addresses import parse_host_port
+from checkpointer.backup_images.fetch import FetchedImage, FetchOptions, Steps, fetch_image
+from checkpointer.backup_images.shelf import ImageShelf
+from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cluster import NameNodeAddress, active_first, ask_state, namenode_addresses
+from checkpointer.config_keys import DEFAULTS
+from hadoop_common.configuration import Configuration
+from hadoop_common.errors import HdfsError
+
+_LATEST = "latest"
+_ASK_TIMEOUT = 10.0
+
+
+class _Bars(Steps):
+    """The steps as bars on a terminal, nothing elsewhere."""
+
+    def __init__(self, *, show: bool) -> None:
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not (show and sys.stderr.isatty()),
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> _Bars:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def begin(self, what: str, total: int | None) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(what, total=total)
+
+    def advance(self, count: int) -> None:
+        if self._task is not None:
+            self._bars.advance(self._task, count)
+
+
+def _txid(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    if value == _LATEST:
+        return None
+    if not (value.isascii() and value.isdigit() and int(value) < 1 << 63):
+        raise click.BadParameter(f"{value!r} is neither {_LATEST!r} nor a transaction id", context, parameter)
+    return int(value)
+
+
+def _rpc(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    try:
+        return parse_host_port(value, 8020)
+    except ValueError as fault:
+        raise click.BadParameter(f"{value!r} {fault}", context, parameter) from fault
+
+
+@click.command("fetch-image")
+@conf_option(required=False)
+@click.option("--from", "url", metavar="URL", help="HTTP address of one NameNode, http://host:port, instead of --conf.")
+@click.option(
+    "--rpc",
+    metavar="HOST:PORT",
+    callback=_rpc,
+    help="With --from: the NameNode's RPC address, which VERSION is asked from.",
+)
+@click.argument("folder", metavar="DEST_DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--txid", callback=_txid, default=_LATEST, show_default=True, help="Which image.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Images that stay in DEST_DIR, the newest ones; 0 keeps all.",
+)
+@click.option("--deep", is_flag=True, help="Check every record of the image before it is kept.")
+@json_option
+def command(
+    conf_dir: Path | None,
+    url: str | None,
+    rpc: tuple[str, int] | None,
+    folder: Path,
+    txid: int | None,
+    keep: int,
+    deep: bool,
+    as_json: bool,
+) -> None:
+    """Fetch an image of the active NameNode into DEST_DIR, with .md5 and VERSION, and keep the newest N.
+
+    The NameNodes of the configuration are tried in turn, the active one first. Length, digest and frame are verified
+    before the image gets its name; one that is there already and whole is not fetched again. docs/operations.md says
+    how to restore a NameNode from it.
+
+    Exit code 0: the image is there. 2: wrong usage or configuration. 3: the NameNode's image is damaged (--deep).
+    6: DEST_DIR cannot be used, or holds images of another namespace. 7: no NameNode gave the image.
+
+    \b
+    Example: checkpointer fetch-image --conf /etc/hadoop/conf /backup/fsimage --keep 7
+             checkpointer fetch-image --from http://namenode:9870 --rpc namenode:8020 /backup/fsimage
+    """
+    if (conf_dir is None) == (url is None):
+        raise click.UsageError("give either --conf DIR or --from URL")
+    if rpc is not None and url is None:
+        raise click.UsageError("--rpc goes with --from")
+    settings = _settings(conf_dir)
+    options = FetchOptions(
+        txid=txid,
+        keep=keep,
+        deep=deep,
+        user=_user(settings),
+        timeout=settings.get_time("dfs.image.transfer.timeout", unit="ms"),
+        bandwidth=settings.get_size("dfs.image.transfer.bandwidthPerSec"),
+    )
+    sources = [NameNodeAddress(url, rpc)] if url is not None else _sources(settings, options)
+    try:
+        with _Bars(show=not as_json) as bars, ImageShelf(folder) as shelf:
+            found = fetch_image(sources, shelf, options, bars)
+    except HdfsError as error:
+        if as_json:
+            echo_json({"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
+        raise
+    _show(found, as_json=as_json)
+
+
+def _settings(conf_dir: Path | None) -> Configuration:
+    if conf_dir is None:
+        return Configuration.from_mapping({}, {}).with_defaults(DEFAULTS)
+    return load_configuration(conf_dir).with_defaults(DEFAULTS)
+
+
+def _user(settings: Configuration) -> str:
+    return settings.get("hadoop.user.name", "") or getpass.getuser()
+
+
+def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:
+    timeout = min(_ASK_TIMEOUT, options.timeout)
+    return active_first(
+        namenode_addresses(settings), lambda address: ask_state(address, user=options.user, timeout=timeout)
+    )
+
+
+def _show(found: FetchedImage, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(
+            {
+                "fetched": found.fetched,
+                "txid": found.txid,
+                "path": found.path,
+                "md5": found.md5,
+                "size": found.size,
+                "source": found.source,
+                "version": found.version,
+                "removed": found.removed,
+                "notes": found.notes,
+                "exitCode": 0,
+            }
+        )
+        return
+    for note in found.notes:
+        click.echo(f"warning: {note}", err=True)
+    done = f"fetched from {found.source}" if found.fetched else "was here already, and is whole"
+    click.echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
+    for path in found.removed:
+        click.echo(f"removed {path}")

@@ -1,0 +1,326 @@
+"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from checkpointer.backup.ending import CheckpointEnd
+from checkpointer.backup.folders import FailedFolders, begin_storage, check_storage
+from checkpointer.backup.follower import Follower, local_segments
+from checkpointer.backup.keeper import StepKeeper
+from checkpointer.backup.namenode_link import NamenodeLink, OwnAddresses
+from checkpointer.backup.pace import Pace
+from checkpointer.backup.receiver import JournalReceiver
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.role import Job, Progress, Target, Upload
+from checkpointer.daemon.uploader import Uploader, UploadPolicy
+from checkpointer.errors import CheckpointError, RoleGaveUpError
+from checkpointer.observer import Observer
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.retention import enforce_retention
+from checkpointer.warm import MergeResult, WarmNamespace
+from hadoop_common.errors import HdfsError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.journal_protocol import journal_service
+from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeRole
+from hadoop_rpc.server import RpcServer
+from journal.segment_file import EditLogSegment
+from servlets.throttle import Throttle
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["BackupRole"]
+
+_LOG = logging.getLogger(__name__)
+FOLLOW_SECONDS = 2.0
+# the NameNode calls over one connection; another one may be left of its former life
+_HANDLERS = 4
+
+
+class BackupRole:
+    """A node that is subordinate to one NameNode (`CheckpointRole`).
+
+    Args:
+        config: from the cluster's own configuration files.
+        streaming: False makes a CheckpointNode of it, which gets no stream and fetches edits when it needs them.
+        clock: monotonic seconds, for when to try again.
+
+    Raises:
+        CheckpointError: the configuration does not name exactly one NameNode.
+    """
+
+    def __init__(
+        self, config: CheckpointConfig, *, streaming: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if len(config.namenode_rpc_addresses) != 1 or len(config.namenode_http_addresses) != 1:
+            raise CheckpointError(
+                f"a backup node belongs to one NameNode, the configuration has {len(config.namenode_rpc_addresses)}",
+                hint="With HA use the standby role.",
+            )
+        self._config = config
+        self._streaming = streaming
+        self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
+        self._http_address = config.namenode_http_addresses[0]
+        self.counter = TransferCounter()
+        self._uploader = Uploader((self._http_address,), _policy(config), count=self.counter.add_sent)
+        self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        self._namespace = WarmNamespace(
+            codec=config.image_codec, sub_sections=config.sub_sections, rules=config.replay_rules
+        )
+        self._clock = clock
+        self._closing = threading.Event()
+        self._resources = ExitStack()
+        # whoever works on namespace and storage; the stream itself never waits for it
+        self._work = threading.Lock()
+        self._folders = FailedFolders()
+        self._ending = CheckpointEnd()
+
+    @property
+    def name(self) -> str:
+        return "backup" if self._streaming else "checkpoint"
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Take the storage, fetching VERSION and image where it is new, and listen for the stream.
+
+        Raises:
+            StorageError: the storage is in use, damaged or of another namespace.
+            JournalError: edits of an earlier run cannot be recovered.
+            RpcError, TransferError: the storage is new, and the NameNode did not give what it begins with.
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+        with ExitStack() as resources:
+            self._storage.lock()
+            resources.callback(self._storage.release)
+            host, port = self._config.namenode_rpc_addresses[0]
+            server_address = self._config.rpc_bind_address
+            self._link = NamenodeLink(
+                host,
+                port,
+                user=self._config.rpc_user,
+                timeout=self._config.rpc_timeout,
+                role=self._node_role,
+                addresses=OwnAddresses(server_address, self._config.http_bind_address),
+            )
+            resources.callback(self._link.close)
+            self._take_storage(cancelled)
+            resources.callback(self._namespace.close)
+            self._follower = Follower(
+                self._storage,
+                self._namespace,
+                self._link,
+                self._http_address,
+                timeout=self._config.transfer_timeout,
+                throttle=self._throttle(),
+                cancelled=self._closing.is_set,
+            )
+            self._follower.recover()
+            self._receiver = JournalReceiver(
+                self.storage_info(),
+                self._follower.newest_txid(),
+                self.image_folders(),
+                self._namespace,
+                self._folders.note,
+            )
+            resources.callback(self._receiver.close)
+            if self._streaming:
+                server = RpcServer([journal_service(self._receiver)], *server_address, handlers=_HANDLERS)
+                server.start()
+                resources.callback(server.stop)
+                self._link.addresses = OwnAddresses(
+                    (server_address[0], server.address[1]), self._config.http_bind_address
+                )
+            self._keeper = StepKeeper(
+                self._storage,
+                self._link,
+                self._receiver,
+                self._follower,
+                Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
+                streaming=self._streaming,
+                closing=self._closing,
+            )
+            self._resources = resources.pop_all()
+
+    def close(self) -> None:
+        """Tell the NameNode to stream no more, end what runs, and let go of everything."""
+        self._closing.set()
+        # Before anything else, so that the NameNode does not find out by an error in the middle of its log.
+        try:
+            self._link.withdraw(self.storage_info(), "Shutting down.")
+        except HdfsError as error:
+            _LOG.warning("the NameNode is not told that this node stops: %s", error)
+        self._link.close()
+        with self._work:
+            self._resources.close()
+
+    def _take_storage(self, cancelled: Callable[[], bool]) -> None:
+        if self._storage.is_formatted():
+            check_storage(self._storage, self._link)
+        else:
+            image = begin_storage(
+                self._storage,
+                self._link,
+                self._http_address,
+                timeout=self._config.transfer_timeout,
+                throttle=self._throttle(),
+                cancelled=cancelled,
+            )
+            self._uploader.holds(self._http_address, image.txid)
+        self._storage.clean_leftovers()
+        self._storage.restore()
+
+    def _throttle(self) -> Throttle:
+        return Throttle(self._config.transfer_bandwidth, count=self.counter.add_received)
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        self._config = config
+        self._uploader.policy = _policy(config)
+        self._follower.timeout = config.transfer_timeout
+        self._follower.throttle = self._throttle()
+        self._namespace.codec, self._namespace.sub_sections = config.image_codec, config.sub_sections
+
+    def jobs(self) -> Sequence[Job]:
+        return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
+
+    # ---- what it holds, and observation --------------------------------------------------------------------
+
+    def storage_info(self) -> StorageInfo:
+        return self._storage.storage_info()
+
+    def image_folders(self) -> list[Path]:
+        return self._storage.current_folders()
+
+    def latest_image(self) -> Path:
+        return self._storage.latest_image().path
+
+    def segments(self) -> list[EditLogSegment]:
+        return local_segments(self.image_folders())
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        return self._uploader.targets
+
+    def storage(self) -> Mapping[str, str]:
+        dropped = self._storage.dropped
+        return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+
+    def alarms(self) -> Sequence[str]:
+        return [self._keeper.trouble] if self._keeper.trouble else []
+
+    def details(self) -> Mapping[str, Any]:
+        """`state` of the stream, `streamTxid` and `namenodeTxid`, `streamed` transactions, `registered`."""
+        position = self._receiver.position()
+        segment = position.segment
+        return {
+            "transactionsSinceRoll": 0 if segment is None else position.last_txid - segment.first + 1,
+            "tailingLagTransactions": max(0, self._keeper.namenode_txid - position.last_txid),
+            "state": position.state.value,
+            "streamTxid": position.last_txid,
+            "namenodeTxid": self._keeper.namenode_txid,
+            "streamed": position.streamed,
+            "registered": self._link.registered,
+        }
+
+    def progress(self) -> Progress:
+        image = self._storage.latest_image().txid
+        return Progress(image, max(image, self._receiver.position().last_txid, self._keeper.namenode_txid))
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def follow(self) -> bool:
+        """One look at the NameNode, unless a checkpoint is being made."""
+        if self._work.acquire(blocking=False):
+            try:
+                self._keeper.attempt(self._look)
+            finally:
+                self._work.release()
+        return False
+
+    def _look(self) -> None:
+        self._folders.drop(self._storage)
+        self._receiver.use(self.storage_info(), self.image_folders())
+        self._keeper.look()
+
+    def prepare(self) -> None:
+        """Leave failed storage directories out, as long as another works; try dropped ones again if configured."""
+        with self._work:
+            self._folders.revise(self._storage, restore=self._config.restore_directories)
+            self._receiver.use(self.storage_info(), self.image_folders())
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        """Let the NameNode begin a segment, and make an image of all before it.
+
+        Raises:
+            RoleGaveUpError: the NameNode wants this node to stop.
+            HdfsError: nothing was written.
+        """
+        with self._work:
+            if not self._link.registered:
+                self._link.register(self.storage_info())
+            signature = self._start_checkpoint()
+            try:
+                if not self._receiver.take_namespace() and self._streaming:
+                    self._link.registered = False
+                self._keeper.adopt(signature)
+                self._follower.reach(signature.current_segment_txid - 1, observer)
+                result = self._save(observer)
+            finally:
+                self._keeper.resume()
+            return result
+
+    def _start_checkpoint(self) -> CheckpointSignature:
+        self._receiver.freeze_at_next_segment()
+        try:
+            command = self._link.start_checkpoint(self.storage_info())
+        except BaseException:
+            self._receiver.thaw()
+            self._keeper.resume()
+            raise
+        if command is None:
+            self._receiver.thaw()
+            raise RoleGaveUpError(
+                f"the NameNode at {self._link.address} wants this backup node to stop",
+                hint="Its log says why; mostly the storage here is of a newer upgrade than the NameNode's.",
+            )
+        self._ending.started(command)
+        return command.signature
+
+    def _save(self, observer: Observer) -> MergeResult:
+        result = self._namespace.save(self.image_folders(), observer=observer)
+        for warning in result.warnings:
+            _LOG.error("fsimage_%019d: %s", result.txid, warning)
+        for failure in result.saved.failures:
+            self._folders.note(failure.folder, failure.reason)
+        for warning in enforce_retention(
+            self.image_folders(),
+            self.image_folders(),
+            keep=self._config.images_retained,
+            extra_edits=self._config.extra_edits_retained,
+            max_segments=self._config.max_extra_segments,
+        ):
+            _LOG.warning("%s", warning)
+        return result
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
+
+        Raises:
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+        image = self._storage.latest_image()
+        if not self._ending.wants_image:
+            self._uploader.holds(self._http_address, image.txid)
+        yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
+        self._ending.end(self._link, self.storage_info(), self._uploader.targets[0].txid)
+
+
+def _policy(config: CheckpointConfig) -> UploadPolicy:
+    """There is no other checkpointer to leave a NameNode to."""
+    return replace(UploadPolicy.of(config), quiet_period=0.0)

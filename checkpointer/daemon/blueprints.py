@@ -1,0 +1,69 @@
+"""What a daemon serves over HTTP: its images and segments, state, beans and metrics."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import socket
+import time
+
+from flask import Blueprint
+
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.role import CheckpointRole
+from checkpointer.daemon.role_images import RoleImages
+from checkpointer.daemon.service import CheckpointService
+from servlets.hadoop_beans import NodeFacts, daemon_beans
+from servlets.image_store import TransferOptions
+from servlets.image_transfer import image_transfer_blueprint
+from servlets.jmx import jmx_blueprint
+from servlets.metrics import metrics_blueprint
+from servlets.metrics_snapshot import snapshot_of_status
+from servlets.status import status_blueprint
+
+__all__ = ["daemon_blueprints"]
+
+_PACKAGE = "hdfs-checkpointer"
+
+
+def daemon_blueprints(role: CheckpointRole, service: CheckpointService, config: CheckpointConfig) -> list[Blueprint]:
+    """All blueprints of a daemon that runs `role`."""
+    facts = _facts(config)
+    options = TransferOptions(
+        bandwidth=config.transfer_bandwidth,
+        bootstrap_bandwidth=config.bootstrap_bandwidth,
+        chunk_size=config.transfer_chunk_size,
+    )
+    return [
+        image_transfer_blueprint(RoleImages(role), options=options, counter=role.counter),
+        status_blueprint(status=service.status, checkpoint=service.request, live=service.live, ready=service.ready),
+        jmx_blueprint(lambda: daemon_beans(service.status(), facts)),
+        metrics_blueprint(
+            lambda: snapshot_of_status(
+                service.status(),
+                now=time.time(),
+                ready=service.ready().ok,
+                version=facts.software_version,
+                started_at=facts.started_at,
+                counter=role.counter,
+            )
+        ),
+    ]
+
+
+def _facts(config: CheckpointConfig) -> NodeFacts:
+    host, port = config.http_bind_address
+    shared = config.shared_edits_directory
+    return NodeFacts(
+        software_version=importlib.metadata.version(_PACKAGE),
+        started_at=time.time(),
+        namenode=_joined(config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
+        address=_joined((host, port)),
+        hostname=socket.gethostname(),
+        checkpoint_directories=[str(directory) for directory in config.image_directories],
+        edits_directories=[] if shared is None else [str(shared)],
+    )
+
+
+def _joined(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

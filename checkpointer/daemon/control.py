@@ -1,0 +1,57 @@
+"""What reaches a running daemon from outside: signals, or whoever embeds it."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+from queue import Empty, SimpleQueue
+from types import FrameType
+
+__all__ = ["Command", "Control"]
+
+
+class Command(Enum):
+    """What a daemon is asked for."""
+
+    RELOAD = "reload"
+    STOP = "stop"
+
+
+class Control:
+    """Commands to a daemon in their order; `stop` and `reload` may be called from any thread or signal handler."""
+
+    def __init__(self) -> None:
+        # Unlike Queue and Event it may be used by a handler that interrupts its own caller.
+        self._commands: SimpleQueue[Command] = SimpleQueue()
+        self._stopping = False
+
+    def take_signals(self) -> None:
+        """SIGTERM and SIGINT stop, SIGHUP reloads; for the main thread."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.stop()
+
+        def reload(number: int, frame: FrameType | None) -> None:
+            self.reload()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGHUP, reload)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._commands.put(Command.STOP)
+
+    def reload(self) -> None:
+        self._commands.put(Command.RELOAD)
+
+    def stopping(self) -> bool:
+        """Whether the daemon is to end."""
+        return self._stopping
+
+    def wait(self, seconds: float) -> Command | None:
+        """The next command; None when there was none for so long."""
+        try:
+            return self._commands.get(timeout=seconds)
+        except Empty:
+            return None

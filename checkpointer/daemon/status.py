@@ -1,0 +1,87 @@
+"""What a daemon tells of itself at GET /status, as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpointer.daemon.record import Record
+from checkpointer.daemon.role import CheckpointRole, Target
+from hadoop_common.errors import HdfsError
+from servlets.parameters import ImageKind
+
+__all__ = ["status_values"]
+
+
+def status_values(role: CheckpointRole, record: Record) -> dict[str, Any]:
+    """Values of role and record; times are seconds since the epoch, null for never, and mark an event's end.
+
+    - `role`; `phase`: idle, fetch, load, replay, save or upload; `alarms`, a sentence each; and the role's own values.
+    - `imageTxid` of the newest image here, `journalTxid` of the newest edit, `transactionsBehind`; or `error` where
+      storage or journal cannot be read now.
+    - `storage`: state of each storage directory by path, "in use" or why it was dropped.
+    - `checkpoints` made and `failures` since the start.
+    - `savedAt`, `savedTxid`, `imageBytes`, `lastReason` (urgent, txns, period or forced), `lastSeconds` (load, replay,
+      save, and upload where a NameNode took an image) of the last checkpoint; `lookedAt`, the last poll that could.
+    - `uploadedAt`, when a NameNode last took an image; `uploads` taken, `uploadFailures` and `uploadedBytes` since
+      the start.
+    - `lastError`, `lastErrorAt`: the newest fault of a checkpoint or an upload; it stays when the next succeeds.
+    - `targets`: for each NameNode `address`, `txid` of the newest image it needs no more, `rollbackTxid` of the
+      newest rollback image, `result` of the last offer (SUCCESS, OLD_TRANSACTION_ID_FAILURE,
+      NOT_ACTIVE_NAMENODE_FAILURE, failed, standby, never), `error`, `at`, `failures` in a row, `primary`: whether
+      it took our last image.
+    """
+    return {
+        "role": role.name,
+        **_standing(role),
+        "phase": record.phase,
+        "alarms": list(role.alarms()),
+        **role.details(),
+        "storage": dict(role.storage()),
+        "checkpoints": record.checkpoints,
+        "failures": record.failures,
+        "lookedAt": record.looked_at,
+        "savedAt": record.saved_at,
+        "savedTxid": record.saved_txid,
+        "imageBytes": record.saved_bytes,
+        "lastReason": record.last_reason,
+        "lastSeconds": _seconds(record),
+        "uploadedAt": record.uploaded_at,
+        "uploads": record.uploads,
+        "uploadFailures": record.upload_failures,
+        "uploadedBytes": record.uploaded_bytes,
+        "lastError": record.last_error,
+        "lastErrorAt": record.last_error_at,
+        "targets": [_target(target) for target in role.targets],
+    }
+
+
+def _seconds(record: Record) -> dict[str, float] | None:
+    if record.last_seconds is None:
+        return None
+    upload = {} if record.upload_seconds is None else {"upload": record.upload_seconds}
+    return {**record.last_seconds, **upload}
+
+
+def _standing(role: CheckpointRole) -> dict[str, Any]:
+    try:
+        progress = role.progress()
+    except (HdfsError, OSError) as error:
+        return {"error": str(error)}
+    return {
+        "imageTxid": progress.image_txid,
+        "journalTxid": progress.journal_txid,
+        "transactionsBehind": progress.behind,
+    }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    return {
+        "address": target.address,
+        "txid": target.txid,
+        "rollbackTxid": target.settled.get(ImageKind.ROLLBACK, -1),
+        "result": target.result,
+        "error": target.error,
+        "at": target.at,
+        "failures": target.failures,
+        "primary": target.primary,
+    }

@@ -1,0 +1,57 @@
+"""An open image with its index, and the namespace that edits are replayed onto above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from checkpointer.compaction import write_image
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.rules import ReplayRules
+from image_format.index import ImageIndex
+from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
+from image_format.writer import ImageWriter, Sink
+
+__all__ = ["LoadedImage", "load_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """An open image with its index and the namespace above it."""
+
+    image: ImageFile
+    index: ImageIndex
+    namespace: Namespace
+
+    def write(
+        self,
+        sink: Sink,
+        *,
+        codec: str | None = None,
+        sub_sections: SubSectionRule | None = None,
+        progress: Callable[[int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number."""
+        chosen = self.image.codec if codec is None else codec
+        writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
+        write_image(
+            self.namespace,
+            self.image,
+            self.index,
+            writer,
+            sub_sections=sub_sections,
+            progress=progress,
+            cancelled=cancelled,
+        )
+
+
+def load_image(image: ImageFile, rules: ReplayRules | None = None) -> LoadedImage:
+    """Index an open image and put an empty delta on it.
+
+    Raises:
+        ImageFormatError: a section is missing or damaged.
+    """
+    index = ImageIndex(image)
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules))

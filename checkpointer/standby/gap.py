@@ -1,0 +1,28 @@
+"""What an operator is told of missing transactions: which, where they were looked for, and how to go on without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from journal.errors import TransactionGapError
+
+__all__ = ["gap_alarm"]
+
+
+def gap_alarm(gap: TransactionGapError, folder: Path, images: Mapping[str, int]) -> str:
+    """One sentence on a gap.
+
+    Args:
+        folder: where segments were looked for.
+        images: newest image by NameNode, as far as they answer.
+    """
+    until = "on" if gap.found is None else f"to {gap.found - 1}"
+    missing = f"transactions from {gap.expected} {until} are missing in {folder}"
+    needed = gap.expected if gap.found is None else gap.found - 1
+    closing = {address: txid for address, txid in images.items() if txid >= needed}
+    if closing:
+        address, txid = min(closing.items(), key=lambda item: item[1])
+        return f"{missing}; the image at txid {txid} of {address} closes the gap: fetch it, or bring the segments back"
+    asked = ", ".join(f"{address} has {txid}" for address, txid in images.items()) or "no NameNode answered"
+    return f"{missing}; no image that closes the gap is known ({asked}): bring the segments back"

@@ -1,0 +1,110 @@
+"""What of a shared edits directory can be replayed now: finalized segments, and the durable part of the open one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpointer.errors import StorageError
+from checkpointer.open_segments import examine_open_segment
+from journal.errors import JournalError, TransactionGapError
+from journal.ops import EditOp
+from journal.segment import iter_ops
+from journal.segment_file import EditLogSegment, list_segments, select_segments
+
+__all__ = ["JournalView", "OpenTail", "list_journal", "open_ops", "view_journal"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTail:
+    """The good part of a segment in progress, its bytes as they were read: `last` is its last whole operation."""
+
+    segment: EditLogSegment
+    content: bytes
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalView:
+    """Segments to replay in their order, and the open one's part behind them.
+
+    Attributes:
+        last_txid: newest transaction that any finalized segment, or the open part, holds; at least the one before
+            the first that was asked for.
+        open_fault: why the open segment could not be read, "" where it could or is not to be.
+    """
+
+    segments: tuple[EditLogSegment, ...]
+    tail: OpenTail | None
+    last_txid: int
+    open_fault: str = ""
+
+
+def list_journal(folder: Path) -> list[EditLogSegment]:
+    """Segments in the `current` folder of a shared edits directory.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        return list_segments(folder)
+    except OSError as fault:
+        raise StorageError(
+            f"{folder} cannot be read: {fault.strerror or fault}",
+            hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+        ) from fault
+
+
+def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> JournalView:
+    """What can be replayed from `from_txid` on; a gap is looked at twice, for a rename may hide a file from a listing.
+
+    Raises:
+        TransactionGapError: transactions are missing.
+        StorageError: the directory cannot be read.
+    """
+    try:
+        return _view(list_journal(folder), from_txid, in_progress=in_progress)
+    except TransactionGapError:
+        return _view(list_journal(folder), from_txid, in_progress=in_progress)
+
+
+def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bool) -> JournalView:
+    chosen = select_segments(segments, from_txid)
+    finalized = max((segment.last for segment in segments if segment.last is not None), default=-1)
+    tail, fault = None, ""
+    if in_progress:
+        # One that begins before the end of the finalized ones was left behind by a failover.
+        later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
+        tail, fault = _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
+    reached = max(finalized, from_txid - 1)
+    if tail is not None and tail.segment.first > reached + 1:
+        raise TransactionGapError(reached + 1, tail.segment.first, file=str(tail.segment.path))
+    last = max(finalized, from_txid - 1 if tail is None else tail.last)
+    return JournalView(tuple(chosen), tail, last, fault)
+
+
+def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
+    """Its bytes are read, not mapped: the active cuts the file when it finalizes it."""
+    try:
+        content = segment.path.read_bytes()
+        found = examine_open_segment(segment, content) if content else None
+    except FileNotFoundError:
+        # It was finalized meanwhile; the next look finds it under its new name.
+        return None, ""
+    except (OSError, JournalError) as fault:
+        return None, str(fault)
+    if found is None or found.segment.last is None:
+        return None, ""
+    return OpenTail(segment, content, found.segment.last), ""
+
+
+def open_ops(tail: OpenTail, from_txid: int) -> Iterator[EditOp]:
+    """Operations of an open segment's good part from `from_txid` on."""
+    return iter_ops(
+        tail.content,
+        file=tail.segment.path.name,
+        first_txid=tail.segment.first,
+        last_txid=tail.last,
+        from_txid=from_txid,
+    )

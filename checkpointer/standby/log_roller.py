@@ -1,0 +1,89 @@
+"""When the active is asked to roll its edit log, and when an operator has to know that this brought nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from hadoop_rpc.errors import RpcError
+
+__all__ = ["LogRoller", "RollsEditLog"]
+
+_LOG = logging.getLogger(__name__)
+# A segment that has just begun holds one transaction, its own START_LOG_SEGMENT.
+_START_OF_SEGMENT = 1
+
+
+class RollsEditLog(Protocol):
+    """The NameNodes that can be asked (`NameNodes`)."""
+
+    def last_txids(self) -> Mapping[str, int]: ...
+
+    def roll(self, cancelled: Callable[[], bool]) -> str: ...
+
+
+class LogRoller:
+    """Asks for a roll when edits are waiting but none came for `period` seconds (EditLogTailer.doWork).
+
+    It is used by one thread at a time.
+
+    Attributes:
+        period: dfs.ha.log-roll.period; 0 or less never asks.
+        alarm: why no new edits come although the active writes some, "" where all is well.
+        active_txid: newest transaction of any NameNode when they were last asked, -1 before.
+    """
+
+    def __init__(self, nodes: RollsEditLog, period: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._progress_at = clock()
+        self._applied = -1
+        self._rolled_at_txid = -1
+        self.period = period
+        self.alarm = ""
+        self.active_txid = -1
+
+    def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
+        """Go by what is applied now; whether a roll was made, so that there is more to read.
+
+        Nothing is asked of a NameNode while transactions come. A roll that brought nothing is not repeated.
+        """
+        now = self._clock()
+        if applied > self._applied:
+            self._applied, self._progress_at, self.alarm = applied, now, ""
+            return False
+        if self.period <= 0 or now - self._progress_at <= self.period:
+            return False
+        found = self._nodes.last_txids()
+        if not found:
+            _LOG.warning("no NameNode says how far its edits are, txid %d is the last one here", applied)
+            return False
+        address, self.active_txid = max(found.items(), key=lambda item: item[1])
+        if self.active_txid <= applied + _START_OF_SEGMENT:
+            self.alarm = ""
+            return False
+        if self._rolled_at_txid == applied:
+            self._raise(
+                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: a roll brought no "
+                "finalized segment of it into the shared edits directory"
+            )
+            return False
+        return self._roll(applied, cancelled)
+
+    def _roll(self, applied: int, cancelled: Callable[[], bool]) -> bool:
+        try:
+            self._nodes.roll(cancelled)
+        except RpcError as error:
+            if not cancelled():
+                ahead = self.active_txid - applied
+                self._raise(f"{ahead} transactions wait in the active's open segment, but {error.message}")
+            return False
+        self._rolled_at_txid = applied
+        return True
+
+    def _raise(self, text: str) -> None:
+        if text != self.alarm:
+            _LOG.error("%s", text)
+        self.alarm = text

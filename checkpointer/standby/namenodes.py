@@ -1,0 +1,157 @@
+"""The other NameNodes as RPC servers: which of them is active, how far they are, and a roll of the edit log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from checkpointer.config import CheckpointConfig
+from hadoop_rpc.errors import RpcError, StandbyError
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+
+__all__ = ["NameNodes", "RollRefusedError"]
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+# A question of state is worth less than the image that waits for its answer.
+_STATE_TIMEOUT = 5.0
+_CONNECT_TIMEOUT = 5.0
+_TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
+
+
+class RollRefusedError(RpcError):
+    """No NameNode rolled its edit log; says what each of them answered."""
+
+
+class _NameNode:
+    """One NameNode: its HTTP address, and clients that connect when they are used."""
+
+    def __init__(self, http_address: str, rpc_address: tuple[str, int], user: str, timeout: float) -> None:
+        host, port = rpc_address
+        self.http_address = http_address
+        self.edits = NamenodeClient(
+            host, port, user=user, timeout=timeout, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
+        self.ha = HAServiceClient(
+            host, port, user=user, timeout=_STATE_TIMEOUT, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
+
+    @property
+    def address(self) -> str:
+        return self.edits.address
+
+    def close(self) -> None:
+        self.edits.close()
+        self.ha.close()
+
+
+class NameNodes:
+    """All other NameNodes of the nameservice; any thread may ask.
+
+    Args:
+        http_addresses, rpc_addresses: of the same NameNodes in the same order.
+        user: a superuser of HDFS, for only they may ask for a roll.
+        timeout: seconds that a call may take.
+        retries: how often each one is asked for a roll (dfs.ha.tail-edits.namenode-retries).
+    """
+
+    def __init__(
+        self,
+        http_addresses: Sequence[str],
+        rpc_addresses: Sequence[tuple[str, int]],
+        *,
+        user: str,
+        timeout: float,
+        retries: int,
+    ) -> None:
+        pairs = zip(http_addresses, rpc_addresses, strict=True)
+        self._nodes = [_NameNode(http, rpc, user, timeout) for http, rpc in pairs]
+        self._active: _NameNode | None = None
+        self.retries = retries
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> NameNodes:
+        return cls(
+            config.namenode_http_addresses,
+            config.namenode_rpc_addresses,
+            user=config.rpc_user,
+            timeout=config.rpc_timeout,
+            retries=config.roll_retries,
+        )
+
+    def close(self) -> None:
+        """Give up calls that run, and the connections."""
+        for node in self._nodes:
+            node.close()
+
+    @property
+    def addresses(self) -> list[str]:
+        """`host:port` of the RPC servers."""
+        return [node.address for node in self._nodes]
+
+    def takes_images(self, http_address: str) -> bool | None:
+        """Whether the NameNode with this HTTP address is active, or an observer; None where it does not say."""
+        node = next((each for each in self._nodes if each.http_address == http_address), None)
+        if node is None:
+            return None
+        try:
+            return node.ha.service_status().state in _TAKES_IMAGES
+        except RpcError as error:
+            _LOG.debug("the state of %s is not known: %s", node.address, error)
+            return None
+
+    def last_txids(self) -> Mapping[str, int]:
+        """The newest transaction each NameNode has, those that do not answer left out."""
+        return self._ask_all("last transaction", lambda node: node.edits.transaction_id())
+
+    def image_txids(self) -> Mapping[str, int]:
+        """The newest image each NameNode has, those that do not answer left out."""
+        return self._ask_all("newest image", lambda node: node.edits.most_recent_checkpoint_txid())
+
+    def _ask_all(self, what: str, question: Callable[[_NameNode], T]) -> dict[str, T]:
+        def ask(node: _NameNode) -> T | None:
+            try:
+                return question(node)
+            except RpcError as error:
+                _LOG.info("%s does not tell its %s: %s", node.address, what, error)
+                return None
+
+        if not self._nodes:
+            return {}
+        with ThreadPoolExecutor(len(self._nodes), "ask-namenodes") as pool:
+            answers = zip(self._nodes, pool.map(ask, self._nodes), strict=True)
+            return {node.address: answer for node, answer in answers if answer is not None}
+
+    def roll(self, cancelled: Callable[[], bool]) -> str:
+        """Let the active end its segment and begin the next (rollEditLog); returns its address.
+
+        The one that was active last is asked first, then the others, all of them `retries` times
+        (EditLogTailer.MultipleNameNodeProxy).
+
+        Raises:
+            RollRefusedError: none did.
+        """
+        refusals: dict[str, str] = {}
+        for _ in range(self.retries):
+            for node in sorted(self._nodes, key=lambda each: each is not self._active):
+                if cancelled():
+                    raise RollRefusedError("the daemon is stopping")
+                try:
+                    signature = node.edits.roll_edit_log()
+                except StandbyError:
+                    refusals[node.address] = "is not active"
+                except RpcError as error:
+                    refusals[node.address] = error.message
+                else:
+                    self._active = node
+                    _LOG.info("%s rolled its edit log, txid %d begins", node.address, signature.current_segment_txid)
+                    return node.address
+        said = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
+        raise RollRefusedError(
+            f"no NameNode rolled its edit log: {said}",
+            hint="Check that one is active, and that this daemon's user is a superuser of HDFS.",
+        )

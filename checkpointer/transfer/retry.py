@@ -1,0 +1,65 @@
+"""When a transfer is tried again at once: after faults of the connection, a few times, with growing waits."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
+
+__all__ = ["TransferRetry"]
+
+_LOG = logging.getLogger(__name__)
+_SLICE_SECONDS = 0.25
+# the other side is busy or starting
+_PASSING_STATUSES = (502, 503, 504)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRetry:
+    """At most `attempts` in all; `delay` seconds before the second, twice as long before each further one."""
+
+    attempts: int = 3
+    delay: float = 0.5
+    longest_delay: float = 5.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait_before(self, attempt: int, error: TransferError) -> float | None:
+        """Seconds to wait before `attempt` (the second is 1) after `error`; None where it is not made."""
+        passing = isinstance(error, TransferInterruptedError) or error.status in _PASSING_STATUSES
+        if not passing or attempt >= self.attempts:
+            return None
+        return min(self.longest_delay, self.delay * 2.0 ** (attempt - 1))
+
+    def run(self, transfer: Callable[[], T], cancelled: Callable[[], bool]) -> T:
+        """Make a transfer, and make it again as long as its fault is a passing one.
+
+        Raises:
+            TransferError: of the last attempt.
+            TransferCancelledError: `cancelled()` became true.
+        """
+        for attempt in count(1):
+            try:
+                return transfer()
+            except TransferError as error:
+                wait = self.wait_before(attempt, error)
+                if wait is None:
+                    raise
+                _LOG.warning("tried again in %.1f s: %s", wait, error)
+                self._pause(wait, cancelled, error)
+        raise AssertionError("unreachable")
+
+    def _pause(self, seconds: float, cancelled: Callable[[], bool], error: TransferError) -> None:
+        left = seconds
+        while left > 0:
+            if cancelled():
+                raise TransferCancelledError(error.target, "the transfer was cancelled") from error
+            self.sleep(min(left, _SLICE_SECONDS))
+            left -= _SLICE_SECONDS

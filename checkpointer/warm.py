@@ -1,0 +1,288 @@
+"""A namespace that stays: image index and delta kept between checkpoints, so that only new edits are replayed."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from checkpointer.digest_check import DigestCheck
+from checkpointer.errors import CheckpointCancelledError
+from checkpointer.loaded_image import LoadedImage, load_image
+from checkpointer.merge_result import MergeResult, Timings
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.rules import ReplayRules
+from checkpointer.observer import Observer, SilentObserver
+from checkpointer.replay import replay
+from checkpointer.storage.saver import Sink, save_image
+from hadoop_common.errors import HdfsError
+from image_format.convert import at_layout
+from image_format.layout import check_supported
+from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
+from journal.errors import TransactionGapError
+from journal.ops import EditOp
+
+__all__ = ["MergeResult", "WarmNamespace"]
+
+_LOG = logging.getLogger(__name__)
+_PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An image that is loaded, and all that has to be closed with it."""
+
+    image: ImageFile
+    digest: DigestCheck
+    loaded: LoadedImage
+    resources: ExitStack
+
+
+class _Source:
+    """Operations from somewhere, and whether it was they that failed: then all before are applied whole."""
+
+    def __init__(self, ops: Iterable[EditOp]) -> None:
+        self._ops = ops
+        self.failed = False
+
+    def __iter__(self) -> Iterator[EditOp]:
+        try:
+            yield from self._ops
+        except Exception:
+            self.failed = True
+            raise
+
+
+class WarmNamespace:
+    """An image, the edits since, and the next image made of both; a context manager that closes.
+
+    Not for use by several threads at once. A fault in the middle of a step leaves nothing usable: `load` again.
+
+    Args:
+        codec: Hadoop's class name for new images, "" for none, None for the base image's.
+        layout_version: of new images, whose rules the replay follows; None for the base image's.
+        allow_unknown_layout: take images newer than every known layout, copying what is not understood.
+        sub_sections: see `write_image`.
+        rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
+
+    Attributes:
+        codec, sub_sections: as above; may be changed between steps.
+    """
+
+    def __init__(
+        self,
+        *,
+        codec: str | None = None,
+        layout_version: int | None = None,
+        allow_unknown_layout: bool = False,
+        sub_sections: SubSectionRule | None = None,
+        rules: ReplayRules | None = None,
+    ) -> None:
+        self.codec = codec
+        self.sub_sections = sub_sections
+        self._layout_version = layout_version
+        self._allow_unknown = allow_unknown_layout
+        self._rules = rules
+        self._open: _Open | None = None
+        self._base_txid = 0
+        self._load_seconds = self._replay_seconds = 0.0
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(kind, error, trace)
+
+    def close(self) -> None:
+        """Let go of the image and of all that was replayed onto it."""
+        self._release(None, None, None)
+
+    def _release(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is None:
+            return
+        resources, self._open = self._open.resources, None
+        # A wrong digest takes the place of the error that it explains.
+        resources.__exit__(kind, error, trace)
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether an image is loaded and everything since was applied whole."""
+        return self._open is not None
+
+    @property
+    def base_txid(self) -> int:
+        """Newest transaction of the image that is loaded."""
+        self._opened()
+        return self._base_txid
+
+    @property
+    def last_txid(self) -> int:
+        """Newest transaction that was applied."""
+        return self.namespace.last_txid
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace, to look at."""
+        return self._opened().loaded.namespace
+
+    def _opened(self) -> _Open:
+        if self._open is None:
+            raise ValueError("no image is loaded")
+        return self._open
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def load(self, path: Path, observer: Observer | None = None) -> None:
+        """Open an image instead of what was loaded; its digest is verified meanwhile, at the latest before a save.
+
+        Raises:
+            ImageFormatError: it is damaged.
+            ImageStorageError: it cannot be read.
+        """
+        self.close()
+        # Namespace and index refer to each other; until they are collected the old mapping stays.
+        gc.collect()
+        (observer or SilentObserver()).phase("load", None)
+        started = time.monotonic()
+        with ExitStack() as resources:
+            image = resources.enter_context(
+                ImageFile.open(path, verify_md5=False, allow_unknown_layout=self._allow_unknown)
+            )
+            digest = resources.enter_context(DigestCheck(image))
+            check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
+            base = resources.enter_context(at_layout(image, self._layout_version))
+            loaded = load_image(base, self._rules)
+            self._open = _Open(image, digest, loaded, resources.pop_all())
+        self._base_txid = loaded.namespace.last_txid
+        self._load_seconds = time.monotonic() - started
+        self._replay_seconds = 0.0
+
+    def apply(self, ops: Iterable[EditOp], *, expected: int | None = None, observer: Observer | None = None) -> int:
+        """Replay `ops`, which follow `last_txid`; returns how many there were.
+
+        A cancellation, and a fault of `ops` themselves, leave what was applied before in place and usable.
+
+        Args:
+            expected: number of transactions, for progress.
+
+        Raises:
+            JournalError, ReplayError, ImageFormatError: see `replay`.
+            CheckpointCancelledError: the observer said so.
+        """
+        watcher = observer or SilentObserver()
+        source = _Source(ops)
+        started = time.monotonic()
+        watcher.phase("replay", expected)
+        with self._step(source) as opened:
+            try:
+                return replay(opened.loaded.namespace, source, progress=watcher.advance, cancelled=watcher.cancelled)
+            finally:
+                self._replay_seconds += time.monotonic() - started
+
+    def save(
+        self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
+    ) -> MergeResult:
+        """Save the namespace as it is in every folder (`save_image`); the new image becomes the base.
+
+        Where the new image cannot be opened again nothing is usable, but the save counts.
+
+        Args:
+            rollback: name it `fsimage_rollback_TXID`.
+            rebase: False where nothing comes after it.
+
+        Raises:
+            DigestMismatchError: the base image is not what its digest file says; nothing was written.
+            StorageError: no directory took the image.
+            CheckpointCancelledError: the observer said so; nothing is left behind.
+        """
+        # In a method of its own, so that nothing here keeps the old mapping.
+        result = self._save(folders, rollback, observer or SilentObserver())
+        if rebase:
+            self._rebase(result.saved.paths[0])
+        return result
+
+    def _save(self, folders: Sequence[Path], rollback: bool, watcher: Observer) -> MergeResult:
+        started = time.monotonic()
+        with self._step() as opened:
+            opened.digest.confirm()
+            watcher.phase("save", opened.image.size)
+            namespace = opened.loaded.namespace
+
+            def write(sink: Sink) -> None:
+                opened.loaded.write(
+                    _cancellable(sink, watcher),
+                    codec=opened.image.codec if self.codec is None else self.codec,
+                    sub_sections=self.sub_sections,
+                    progress=watcher.advance,
+                )
+
+            saved = save_image(folders, namespace.last_txid, write, rollback=rollback)
+        return MergeResult(
+            base_txid=self._base_txid,
+            txid=namespace.last_txid,
+            transactions=namespace.last_txid - self._base_txid,
+            inodes=namespace.tree.inode_count,
+            saved=saved,
+            layout_version=namespace.base.layout_version,
+            warnings=tuple(_warnings(namespace)),
+            timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
+            rollback=rollback,
+        )
+
+    def _rebase(self, path: Path) -> None:
+        try:
+            self.load(path)
+        except (HdfsError, OSError, MemoryError) as error:
+            _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, error)
+
+    @contextmanager
+    def _step(self, source: _Source | None = None) -> Iterator[_Open]:
+        """A fault in the middle of a step leaves a namespace that may be half changed: it is let go of."""
+        opened = self._opened()
+        try:
+            yield opened
+        except CheckpointCancelledError:
+            raise
+        except BaseException as error:
+            between = (source is not None and source.failed) or isinstance(error, TransactionGapError)
+            if not between:
+                self._release(*sys.exc_info())
+            raise
+
+
+def _cancellable(sink: Sink, watcher: Observer) -> Sink:
+    """A sink that asks the observer between pieces, however large the sections are that are copied whole."""
+
+    def write(data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            if watcher.cancelled():
+                raise CheckpointCancelledError("cancelled while the image was written")
+            sink(view[start : start + _PIECE])
+
+    return write
+
+
+def _warnings(namespace: Namespace) -> Iterator[str]:
+    lost = sorted(namespace.history.diffs.lost)
+    if lost:
+        yield (
+            f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "
+            f"(inode {lost[0]} first); no NameNode loads such an image: see `checkpointer image verify --repair`"
+        )

@@ -1,0 +1,125 @@
+"""A segment whose operations come as bytes from elsewhere: appended in several directories, durable, then named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hadoop_common.durable import fsync_directory
+from hadoop_common.names import SegmentName
+from journal.errors import JournalStorageError
+from journal.segment_stream import SegmentStream
+
+__all__ = ["RawSegmentWriter"]
+
+
+class RawSegmentWriter:
+    """The segment that begins with `first_txid`, in progress in each directory. Not for several threads at once.
+
+    A directory that fails is dropped, with its segment left in progress, and reported. When none is left the
+    segment ends where it was last durable.
+
+    Args:
+        directories: existing directories without a segment in progress of this first txid.
+        layout_version: what the records are encoded by.
+        on_directory_failure: told of every dropped directory.
+
+    Raises:
+        JournalStorageError: no directory could be written.
+        UnsupportedLayoutError: the layout is unknown.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        first_txid: int,
+        layout_version: int,
+        *,
+        on_directory_failure: Callable[[Path, OSError], None],
+    ) -> None:
+        self.first_txid = first_txid
+        self.layout_version = layout_version
+        self._last_txid = first_txid - 1
+        self._on_directory_failure = on_directory_failure
+        self._streams: list[SegmentStream] = []
+        failure: OSError | None = None
+        for directory in directories:
+            try:
+                self._streams.append(SegmentStream.create(directory, first_txid, layout_version))
+            except OSError as error:
+                failure = error
+                on_directory_failure(directory, error)
+        self._require_streams(failure)
+
+    @property
+    def last_txid(self) -> int:
+        """Newest durable transaction; one before `first_txid` while there is none."""
+        return self._last_txid
+
+    @property
+    def path(self) -> Path:
+        """The file in the first directory that is still written."""
+        return self._streams[0].path
+
+    @property
+    def directories(self) -> list[Path]:
+        """The directories that are still written."""
+        return [stream.directory for stream in self._streams]
+
+    def append(self, records: bytes, last_txid: int) -> None:
+        """Make `records`, the operations up to `last_txid`, durable.
+
+        Raises:
+            JournalStorageError: no directory took them; they may be there in part.
+        """
+        self._on_each(lambda stream: stream.append(records))
+        self._last_txid = last_txid
+
+    def finish(self) -> SegmentName | None:
+        """Close the segment and name it by its last durable transaction; one without any is removed.
+
+        Returns its name, None where nothing was in it or no directory is left.
+
+        Raises:
+            JournalStorageError: it is in no directory under its name.
+        """
+        if not self._streams:
+            return None
+        if self._last_txid < self.first_txid:
+            self._on_each(_remove)
+            self._streams = []
+            return None
+        self._on_each(lambda stream: stream.finalize(self._last_txid))
+        self._streams = []
+        return SegmentName(self.first_txid, self._last_txid)
+
+    def abandon(self) -> None:
+        """Close the files as they are, in progress; recovery names them at the next start."""
+        for stream in self._streams:
+            stream.abort()
+        self._streams = []
+
+    def _on_each(self, action: Callable[[SegmentStream], object]) -> None:
+        kept: list[SegmentStream] = []
+        failure: OSError | None = None
+        for stream in self._streams:
+            try:
+                action(stream)
+                kept.append(stream)
+            except OSError as error:
+                stream.abort()
+                failure = error
+                self._on_directory_failure(stream.directory, error)
+        self._streams = kept
+        self._require_streams(failure)
+
+    def _require_streams(self, failure: OSError | None) -> None:
+        if not self._streams:
+            problem = f"no edits directory is left to write to: {failure or 'none is configured'}"
+            raise JournalStorageError(problem, txid=self._last_txid) from failure
+
+
+def _remove(stream: SegmentStream) -> None:
+    stream.abort()
+    stream.path.unlink()
+    fsync_directory(stream.directory)

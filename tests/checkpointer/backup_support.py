@@ -1,0 +1,83 @@
+"""A backup node in a test's own process, and what is expected of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkpointer.backup.states import BackupState
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.backup import BackupRole
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.observer import SilentObserver
+from hadoop_common.configuration import Configuration
+from journal.segment_file import list_segments
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+__all__ = ["Daemon", "assert_same_segments", "backup_config", "in_sync", "play"]
+
+
+def backup_config(folder: Path, rpc_port: int, http_port: int) -> CheckpointConfig:
+    given = {
+        "fs.defaultFS": f"hdfs://127.0.0.1:{rpc_port}",
+        "dfs.namenode.http-address": f"127.0.0.1:{http_port}",
+        "dfs.namenode.name.dir": str(folder),
+        "dfs.namenode.backup.address": "127.0.0.1:0",
+        "dfs.namenode.backup.http-address": "127.0.0.1:0",
+        "hadoop.user.name": "hdfs",
+    }
+    return CheckpointConfig.from_configuration(Configuration.from_mapping(given, {}), Role.BACKUP)
+
+
+class Daemon:
+    """Role and service without a scheduler; the clock only moves when it is told to."""
+
+    def __init__(self, config: CheckpointConfig, *, streaming: bool = True) -> None:
+        self.now = 0.0
+        self.config = config
+        self.role = BackupRole(config, streaming=streaming, clock=lambda: self.now)
+        self.service = CheckpointService(self.role, config, clock=lambda: self.now)
+
+    def __enter__(self) -> Daemon:
+        self.role.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.role.close()
+
+    @property
+    def state(self) -> str:
+        return str(self.role.details()["state"])
+
+    @property
+    def folder(self) -> Path:
+        return self.config.image_directories[0] / "current"
+
+    def follow(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += 1000.0
+            self.role.follow()
+
+    def checkpoint(self) -> Path:
+        result = self.role.checkpoint(SilentObserver())
+        assert [each.result for each in self.role.upload(lambda: False, force=False)] == ["SUCCESS"]
+        return result.saved.paths[0]
+
+
+def in_sync(daemon: Daemon) -> bool:
+    return daemon.state == BackupState.IN_SYNC.value and not daemon.role.alarms()
+
+
+def play(namenode: StreamingNamenode) -> None:
+    """Write all recorded segments; the last one but for its end, which a checkpoint writes."""
+    while namenode.written < namenode.recorded_end - 1:
+        namenode.write_all()
+        if namenode.written < namenode.recorded_end - 1:
+            namenode.roll()
+
+
+def assert_same_segments(namenode: StreamingNamenode, daemon: Daemon) -> None:
+    ours = [each for each in list_segments(daemon.folder) if not each.in_progress]
+    assert ours
+    for segment in ours:
+        assert segment.last is not None
+        assert segment.path.read_bytes() == namenode.content(segment.first, segment.last), segment.path.name

@@ -1,0 +1,331 @@
+"""A NameNode for tests of a secondary: a recorded case behind real RPC and plain HTTP, with a fault for every step."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from hadoop_common.names import image_name, md5_name, parse_image, parse_segment, segment_name
+from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_rpc.errors import RemoteError, SafeModeError, UnsupportedOperationRemoteError
+from hadoop_rpc.namenode_protocol import (
+    CheckpointSignature,
+    EditLogManifest,
+    NamespaceInfo,
+    RemoteEditLog,
+    namenode_service,
+)
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext, Service
+from journal.binary_codec import encode_op
+from journal.segment import encode_header
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+
+__all__ = ["DEFAULT_CASE", "FakeNamenode"]
+
+_RECORDED = Path(__file__).parents[1] / "recorded"
+DEFAULT_CASE = "hadoop-2.7.3/segments"
+
+
+Fault = str | int | RemoteError
+
+
+class FakeNamenode:
+    """Serves a recorded case; each roll makes some more of its segments known, later ones hold nothing.
+
+    Attributes:
+        steps: what was asked for, in order: RPC methods, "image", "segment-FIRST", "upload".
+        per_roll: how many recorded segments a roll makes known.
+        faults: what goes wrong at a step, for as long as it stands here: "cut", "hang", "short", "digest", or an HTTP
+            status; for a method of RPC "cut", "hang" or an exception. A list is gone through, one a time.
+    """
+
+    def __init__(self, folder: Path, case: str = DEFAULT_CASE, *, per_roll: int = 3, release: int = 2) -> None:
+        self.folder = folder
+        source = _RECORDED / case
+        if not folder.exists():
+            shutil.copytree(source / "before", folder, copy_function=shutil.copyfile)
+        self.info: StorageInfo = parse_version((folder / "VERSION").read_bytes(), "VERSION")
+        self.expected = next((source / "after").glob("fsimage_" + "?" * 19))
+        self.steps: list[str] = []
+        self.faults: dict[str, Fault | list[Fault]] = {}
+        self.rolling_upgrade = False
+        self._release = release
+        self.per_roll = per_roll
+        self._lock = threading.Lock()
+        self._waiting = threading.Event()
+        self._pending = sorted(
+            name.first for path in folder.iterdir() if (name := parse_segment(path.name)) and name.last is not None
+        )
+        self._last = self.image_txids()[-1]
+        self.recorded_end = max(
+            name.last or 0 for path in folder.iterdir() if (name := parse_segment(path.name)) is not None
+        )
+        self.rpc_port = self.http_port = 0
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen, on the ports of the last time if there was one."""
+        self._waiting.clear()
+        service = namenode_service(self)
+        if self._release == 2:
+            methods = {name: each for name, each in service.methods.items() if name != "isRollingUpgrade"}
+            service = Service(service.protocol, methods)
+        self._rpc = RpcServer([service], "127.0.0.1", self.rpc_port, shutdown_timeout=0.5)
+        self._rpc.start()
+        self.rpc_port = self._rpc.address[1]
+        self._http = _HttpServer(("127.0.0.1", self.http_port), self)
+        self.http_port = self._http.server_address[1]
+        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def stop(self) -> None:
+        self.release()
+        self._rpc.stop()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def release(self) -> None:
+        """Let go of what hangs."""
+        self._waiting.set()
+
+    def hang(self) -> None:
+        self._waiting.wait(30)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    # ---- files ---------------------------------------------------------------------------------------------
+
+    def image_txids(self) -> list[int]:
+        names = (parse_image(path.name) for path in self.folder.iterdir())
+        return sorted(name.txid for name in names if name is not None)
+
+    def image(self, txid: int) -> Path:
+        return self.folder / image_name(txid)
+
+    def known_logs(self) -> list[RemoteEditLog]:
+        names = (parse_segment(path.name) for path in self.folder.iterdir())
+        found = [RemoteEditLog(name.first, name.last) for name in names if name is not None and name.last is not None]
+        return sorted((log for log in found if log.last <= self._last), key=lambda log: log.first)
+
+    def take(self, txid: int, content: bytes) -> None:
+        """Store an image as a NameNode does, and purge what is older than the second newest."""
+        path = self.image(txid)
+        path.write_bytes(content)
+        path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
+        oldest = self.image_txids()[-2:][0]
+        for each in list(self.folder.iterdir()):
+            name, segment = parse_image(each.name.removesuffix(".md5")), parse_segment(each.name)
+            if (name and name.txid < oldest) or (segment and segment.last is not None and segment.last <= oldest):
+                each.unlink()
+
+    # ---- NamenodeProtocol ----------------------------------------------------------------------------------
+
+    def begin(self, step: str) -> Fault | None:
+        """Note that a step is asked for; what is to go wrong with it."""
+        with self._lock:
+            self.steps.append(step)
+            fault = self.faults.get(step)
+            if isinstance(fault, list):
+                return fault.pop(0) if fault else None
+            return fault
+
+    def _step(self, name: str) -> None:
+        fault = self.begin(name)
+        if isinstance(fault, RemoteError):
+            raise fault
+        if fault == "hang":
+            self.hang()
+        elif fault is not None:
+            for connection in self._rpc._open_connections():
+                connection.close()
+
+    def transaction_id(self, caller: CallContext) -> int:
+        self._step("getTransactionId")
+        return self._last + 1
+
+    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
+        self._step("getMostRecentCheckpointTxId")
+        return self.image_txids()[-1]
+
+    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature:
+        self._step("rollEditLog")
+        with self._lock:
+            for _ in range(self.per_roll):
+                self._roll()
+                if self._last >= self.recorded_end:
+                    break
+            return CheckpointSignature(self.info, self.image_txids()[-1], self._last + 1)
+
+    def _roll(self) -> None:
+        first = self._last + 1
+        if first in self._pending:
+            path = next(self.folder.glob(f"edits_{first:019d}-*"))
+            name = parse_segment(path.name)
+            assert name is not None
+            assert name.last is not None
+            self._last = name.last
+            return
+        layout = self.info.layout_version
+        ops = (StartLogSegmentOp(txid=first), EndLogSegmentOp(txid=first + 1))
+        content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
+        (self.folder / segment_name(first, first + 1)).write_bytes(content)
+        self._last = first + 1
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        self._step("versionRequest")
+        return NamespaceInfo(self.info, "0", f"{self._release}.0.0")
+
+    def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
+        self._step("getEditLogManifest")
+        return EditLogManifest(tuple(log for log in self.known_logs() if log.first >= since))
+
+    def is_upgrade_finalized(self, caller: CallContext) -> bool:
+        return True
+
+    def is_rolling_upgrade(self, caller: CallContext) -> bool:
+        self._step("isRollingUpgrade")
+        return self.rolling_upgrade
+
+    def _refuse(self, *_: object) -> Any:
+        raise UnsupportedOperationRemoteError("a secondary does not need this")
+
+    register = start_checkpoint = end_checkpoint = error_report = _refuse
+
+    # ---- settings ------------------------------------------------------------------------------------------
+
+    def safe_mode(self) -> None:
+        self.faults["rollEditLog"] = SafeModeError("Log not rolled. Name node is in safe mode.")
+
+    def upgrade(self, **changes: Any) -> None:
+        """Say another VERSION from now on."""
+        self.info = replace(self.info, **changes)
+
+
+class _HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], node: FakeNamenode) -> None:
+        self.node = node
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _HttpServer
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+    def do_GET(self) -> None:
+        node = self.server.node
+        query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+        if "getimage" in query:
+            step, path = "image", node.image(int(query["txid"]))
+        else:
+            first, last = int(query["startTxId"]), int(query["endTxId"])
+            step, path = f"segment-{first}", node.folder / segment_name(first, last)
+        fault = node.begin(step)
+        if isinstance(fault, int):
+            self._say(fault, "the test wants it so")
+        elif query.get("storageInfo") != node.info.colon_string():
+            self._say(403, "another storage")
+        elif not path.is_file():
+            self._say(410, f"GetImage failed. {path.name} not found")
+        else:
+            self._send(path, fault)
+
+    def _send(self, path: Path, fault: object) -> None:
+        body = path.read_bytes()
+        declared = len(body)
+        if fault == "short":
+            body, declared = body[: len(body) // 2], len(body) // 2
+        self.send_response(200)
+        self.send_header("Content-Length", str(declared))
+        self.send_header("X-Image-Edits-Name", path.name)
+        digest = path.with_name(md5_name(path.name))
+        if digest.is_file():
+            right = digest.read_text().split()[0]
+            self.send_header("X-MD5-Digest", "0" * 32 if fault == "digest" else right)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        half = len(body) // 2
+        if fault == "digest" and not digest.is_file():
+            body = body[:half] + bytes([body[half] ^ 0xFF]) + body[half + 1 :]
+        self.wfile.write(body[:half])
+        self.wfile.flush()
+        if fault == "hang":
+            self.server.node.hang()
+        if fault in ("cut", "hang"):
+            return
+        self.wfile.write(body[half:])
+
+    def do_PUT(self) -> None:
+        node = self.server.node
+        fault = node.begin("upload")
+        self.close_connection = True
+        if isinstance(fault, int):
+            self._say(fault, "the test wants it so")
+            return
+        if fault == "hang":
+            node.hang()
+        if fault is not None:
+            return
+        query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+        content = b"".join(self._body())
+        txid = int(query["txid"])
+        if query["storageInfo"] != node.info.colon_string():
+            self._say(403, "another storage")
+        elif len(content) != int(query["File-Length"]):
+            self._say(410, "wrong length")
+        elif hashlib.md5(content).hexdigest() != self.headers["X-MD5-Digest"]:
+            self._say(410, "wrong digest")
+        elif node.image(txid).exists():
+            self._say(409, "there is one already")
+        else:
+            node.take(txid, content)
+            self._say(200, "")
+
+    def _body(self) -> Iterator[bytes]:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            yield self.rfile.read(int(self.headers["Content-Length"]))
+            return
+        while size := int(self.rfile.readline(), 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+
+    def _say(self, status: int, text: str) -> None:
+        body = text.encode()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)

@@ -1,0 +1,172 @@
+"""Kills a process with SIGKILL at each step of its work: every durable file operation and every network call.
+
+`record` runs a body in a child process and lists its steps, `kill` runs it again and kills it at one of them. Children
+are forked from a server process that has imported everything and compiled the kernels, so that one takes little time.
+A body is a function of a module, its arguments can be pickled; it works for any role.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import multiprocessing
+import os
+import pathlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import requests
+import urllib3
+
+from checkpointer.transfer.send_loop import BodySender
+from hadoop_rpc.client import RpcClient
+
+__all__ = ["Kill", "kill", "kills", "record"]
+
+WARM_MODULE = "tests.checkpointer.kill_warm"
+CHILD_SECONDS = 60.0
+
+_FILE_STEPS = ("fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "ftruncate", "link")
+_NETWORK_STEPS: tuple[tuple[type, str], ...] = (
+    (RpcClient, "call"),
+    (requests.Session, "get"),
+    (urllib3.HTTPResponse, "read"),
+    (http.client.HTTPConnection, "connect"),
+    (http.client.HTTPConnection, "endheaders"),
+    (http.client.HTTPConnection, "getresponse"),
+    (BodySender, "send"),
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Where to kill: before step `number` of a run; with `half` in the middle of it, if it writes."""
+
+    number: int
+    step: str
+    half: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.number}-{'half-' if self.half else ''}{self.step}"
+
+
+def kills(steps: list[str]) -> Iterator[Kill]:
+    """Every place to kill at: before each step, in the middle of each write, and after the last one."""
+    for number, step in enumerate(steps):
+        yield Kill(number, step)
+        if step.startswith("write"):
+            yield Kill(number, step, half=True)
+    yield Kill(len(steps) - 1, f"after-{steps[-1]}", half=True)
+
+
+def record(body: Callable[..., None], *arguments: object) -> list[str]:
+    """The steps of a run that nothing disturbs."""
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+    with receiving:
+        code = _run(_record, body, arguments, sending)
+        sending.close()
+        assert code == 0, f"the child ended with {code}"
+        steps: list[str] = receiving.recv()
+    return steps
+
+
+def kill(where: Kill, body: Callable[..., None], *arguments: object) -> None:
+    """Run `body` in a child that is killed at `where`."""
+    code = _run(_die, body, arguments, where)
+    assert code == -signal.SIGKILL, f"the child was not killed at {where}, it ended with {code}"
+
+
+# ---- the child ---------------------------------------------------------------------------------------------
+
+
+def _run(target: Callable[..., None], body: Callable[..., None], arguments: tuple[object, ...], more: object) -> int:
+    context = multiprocessing.get_context("forkserver")
+    # Holds for the first child only, after which the server runs.
+    context.set_forkserver_preload(["__main__", WARM_MODULE, body.__module__])
+    child = context.Process(target=target, args=(body, arguments, more))
+    child.start()
+    child.join(CHILD_SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
+        raise AssertionError("the child did not end")
+    return child.exitcode
+
+
+class _Counter:
+    """Called around each step, from any thread."""
+
+    def __init__(self, reached: Callable[[int], None]) -> None:
+        self._reached = reached
+        self._lock = threading.Lock()
+        self.steps: list[str] = []
+
+    def step(self, name: str) -> int:
+        with self._lock:
+            number = len(self.steps)
+            self.steps.append(name)
+            self._reached(number)
+            return number
+
+
+def _record(body: Callable[..., None], arguments: tuple[object, ...], sending: Connection) -> None:
+    counter = _Counter(lambda number: None)
+    _instrument(counter, None)
+    body(*arguments)
+    sending.send(counter.steps)
+
+
+def _die(body: Callable[..., None], arguments: tuple[object, ...], where: Kill) -> None:
+    def reached(number: int) -> None:
+        if number == where.number and not where.half:
+            _kill_self()
+
+    _instrument(_Counter(reached), where.number if where.half else None)
+    body(*arguments)
+
+
+def _kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _instrument(counter: _Counter, half: int | None) -> None:
+    """Patch what changes files or talks to others; the process is a child that ends after its body."""
+    for name in _FILE_STEPS:
+        setattr(os, name, _counted(getattr(os, name), name, counter, half))
+    for owner, name in _NETWORK_STEPS:
+        setattr(owner, name, _counted(getattr(owner, name), f"{owner.__name__}.{name}", counter, half))
+    write, open_file, open_path = os.write, os.open, pathlib.Path.open
+
+    def counted_write(descriptor: int, data: Any) -> int:
+        if counter.step("write") == half:
+            write(descriptor, memoryview(data)[: len(data) // 2])
+            _kill_self()
+        return write(descriptor, data)
+
+    def counted_open(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            counter.step(f"create {pathlib.Path(path).name}")
+        return open_file(path, flags, *more, **named)
+
+    def counted_path_open(self: pathlib.Path, mode: str = "r", *more: Any, **named: Any) -> Any:
+        opened = open_path(self, mode, *more, **named)
+        if isinstance(opened, io.BufferedWriter):
+            counter.step(f"created {self.name}")
+        return opened
+
+    os.write, os.open, pathlib.Path.open = counted_write, counted_open, counted_path_open  # type: ignore
+
+
+def _counted(original: Callable[..., Any], name: str, counter: _Counter, half: int | None) -> Callable[..., Any]:
+    def counted(*arguments: Any, **named: Any) -> Any:
+        number = counter.step(name)
+        result = original(*arguments, **named)
+        if number == half:
+            _kill_self()
+        return result
+
+    return counted

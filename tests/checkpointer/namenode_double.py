@@ -1,0 +1,136 @@
+"""A NameNode as an operator's commands see it: image servlet, /jmx and the calls they make, each of which can fail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
+from hadoop_rpc.namenode_protocol import EditLogManifest, NamespaceInfo, RemoteEditLog, namenode_service
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext
+from tests.servlets.support import INFO, NEW_TXID, OLD_TXID, make_store, serve
+
+__all__ = ["Double", "JsonServer", "Running", "double", "json_server", "write_site"]
+
+
+@dataclass
+class Double:
+    """What the NameNode answers; change it at will. `failure` is raised by every call."""
+
+    info: StorageInfo = INFO
+    state: HAState = HAState.ACTIVE
+    last_txid: int = NEW_TXID
+    checkpoint_txid: int = OLD_TXID
+    logs: tuple[RemoteEditLog, ...] = (RemoteEditLog(OLD_TXID + 1, NEW_TXID),)
+    failure: RemoteError | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def _answer(self, name: str) -> None:
+        self.asked.append(name)
+        if self.failure is not None:
+            raise self.failure
+
+    def transaction_id(self, caller: CallContext) -> int:
+        self._answer("transaction_id")
+        return self.last_txid
+
+    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
+        self._answer("most_recent_checkpoint_txid")
+        return self.checkpoint_txid
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        self._answer("version_request")
+        return NamespaceInfo(self.info, "built", "2.7.3", self.state.name)
+
+    def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
+        self._answer("edit_log_manifest")
+        return EditLogManifest(tuple(log for log in self.logs if log.last >= since))
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        self._answer("service_status")
+        return ServiceStatus(self.state, ready_to_become_active=True)
+
+    def monitor_health(self, caller: CallContext) -> None:
+        self._answer("monitor_health")
+
+
+@dataclass
+class Running:
+    """A double with its servers; `images` is the folder its images are served from."""
+
+    double: Double
+    url: str
+    rpc: tuple[str, int]
+    images: Path
+
+    @property
+    def http_address(self) -> str:
+        return self.url.removeprefix("http://")
+
+    @property
+    def rpc_address(self) -> str:
+        return f"{self.rpc[0]}:{self.rpc[1]}"
+
+
+@contextmanager
+def double(root: Path, **answers: Any) -> Iterator[Running]:
+    """A NameNode of the recorded namespace on free ports; `answers` are fields of `Double`."""
+    node = Double(**answers)
+    store = make_store(root, 1)
+    services = [namenode_service(node), ha_service(node)]  # type: ignore[arg-type]
+    with serve(store) as served, RpcServer(services, "127.0.0.1", 0, handlers=2) as rpc:
+        yield Running(node, served.url, rpc.address, store.directories[0])
+
+
+@dataclass
+class JsonServer:
+    """Answers GET by path: status and JSON text; other paths are 404."""
+
+    url: str
+    answers: dict[str, tuple[int, str]]
+    asked: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
+    """What a daemon or a NameNode's /jmx is to a client."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            served.asked.append(path)
+            status, text = served.answers.get(path, (404, "{}"))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served = JsonServer(f"http://127.0.0.1:{server.server_address[1]}", answers)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def write_site(folder: Path, values: dict[str, str]) -> Path:
+    """`hdfs-site.xml` with these values in `folder`; returns the folder."""
+    folder.mkdir(exist_ok=True)
+    rows = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    return folder

@@ -1,0 +1,96 @@
+"""A secondary for tests: role and service without the scheduler, and what has to hold of its directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.secondary import SecondaryRole
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.storage.inspector import inspect
+from checkpointer.transfer.retry import TransferRetry
+from hadoop_common.configuration import Configuration
+from image_format.reader import ImageFile
+from journal.segment_extent import check_extent
+from journal.segment_file import list_segments, map_file
+from servlets.status import TriggerResult
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.recorded_cases import imgcmp
+
+__all__ = ["Secondary", "differences", "image_txids", "leftovers", "secondary_config", "segment_names", "sound"]
+
+
+def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
+    """Settings of a secondary whose directories lie below `folder`; in `changes` "__" stands for "."."""
+    values = {
+        "fs.defaultFS": f"hdfs://127.0.0.1:{rpc_port}",
+        "dfs.namenode.http-address": f"127.0.0.1:{http_port}",
+        "dfs.namenode.checkpoint.dir": str(folder / "secondary"),
+        "dfs.namenode.secondary.http-address": "127.0.0.1:0",
+        "dfs.namenode.checkpoint.period": "3600",
+        "ipc.client.rpc-timeout.ms": "500",
+        "dfs.image.transfer.timeout": "400",
+        "hadoop.user.name": "hdfs",
+        **{key.replace("__", "."): value for key, value in changes.items()},
+    }
+    return CheckpointConfig.from_configuration(Configuration.from_mapping(values, {}), Role.SECONDARY)
+
+
+class Secondary:
+    """Role and service as a daemon has them; a poll is made by `checkpoint`."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self.config = config
+        self.role = SecondaryRole(config, retry=TransferRetry(delay=0.01))
+        self.service = CheckpointService(self.role, config)
+
+    @classmethod
+    def of(cls, folder: Path, node: FakeNamenode, **changes: str) -> Self:
+        return cls(secondary_config(folder, node.rpc_port, node.http_port, **changes))
+
+    def __enter__(self) -> Self:
+        self.role.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.role.close()
+
+    def checkpoint(self) -> TriggerResult:
+        return self.service.request(force=True, wait=True)
+
+    @property
+    def folder(self) -> Path:
+        return self.config.image_directories[0] / "current"
+
+
+def image_txids(folder: Path) -> list[int]:
+    return [image.txid for image in inspect(folder.parent).images]
+
+
+def segment_names(folder: Path) -> list[str]:
+    return [segment.path.name for segment in list_segments(folder)]
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if "ckpt" in path.name or "tmp" in path.name)
+
+
+def sound(folder: Path) -> bool:
+    """Every image and segment that has a final name is whole."""
+    for image in inspect(folder.parent).images:
+        ImageFile.open(image.path).close()
+    for segment in list_segments(folder):
+        assert segment.last is not None
+        with map_file(segment.path) as content:
+            check_extent(content, segment.first, segment.last, file=segment.path.name)
+    return True
+
+
+def differences(expected: Path, actual: Path) -> list[str]:
+    """What imgcmp finds, but for the txid: empty segments of later rolls change nothing else."""
+    found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
+    return [line for line in found if "NS_INFO field 6" not in str(line)]

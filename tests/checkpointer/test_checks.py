@@ -1,0 +1,431 @@
+"""Decisions of the checks, over facts that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.checks.checkpoint_checks import coverage
+from checkpointer.checks.facts import (
+    Answer,
+    DaemonFacts,
+    DirectoryFacts,
+    Facts,
+    ImageFacts,
+    JournalFacts,
+    NameNodeFacts,
+    TxidRange,
+)
+from checkpointer.checks.registry import CHECKS, Part, perform, state_of
+from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
+from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.config import Role
+from checkpointer.storage.inspector import StorageDirectory, StorageState
+from hadoop_common.storage_info import StorageInfo
+
+NOW = 1_000_000.0
+INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
+DOWN: Answer[Any] = Answer(error="connection refused")
+ROOT = Path("/data/1")
+BY_NAME = {check.name: check for check in CHECKS}
+
+
+def namenode(number: int = 1, **changes: Any) -> NameNodeFacts:
+    found = NameNodeFacts(
+        http=f"http://nn{number}:9870",
+        rpc=f"nn{number}:8020",
+        last_txid=Answer(100),
+        checkpoint_txid=Answer(90),
+        state=Answer("ACTIVE"),
+        storage_info=Answer(INFO),
+        software="2.7.3",
+        segments=Answer((TxidRange(91, 100),)),
+        beans=Answer({}),
+    )
+    return replace(found, **changes)
+
+
+def down(number: int = 1) -> NameNodeFacts:
+    return namenode(
+        number, last_txid=DOWN, checkpoint_txid=DOWN, state=DOWN, storage_info=DOWN, segments=DOWN, beans=DOWN
+    )
+
+
+def directory(root: Path = ROOT, state: StorageState = StorageState.NORMAL, **changes: Any) -> DirectoryFacts:
+    version = INFO if state is StorageState.NORMAL else None
+    found = DirectoryFacts(root=root, listing=Answer(StorageDirectory(root, state, version)), free=Answer(10_000))
+    return replace(found, **changes)
+
+
+def image(**changes: Any) -> Answer[ImageFacts]:
+    copies = ((ROOT / "current/fsimage_90", Answer("d41d")),)
+    return Answer(replace(ImageFacts(txid=90, size=1000, modified=NOW - 60, copies=copies), **changes))
+
+
+def facts(**changes: Any) -> Facts:
+    found = Facts(
+        role=Role.SECONDARY,
+        now=NOW,
+        period=3600.0,
+        transactions=50,
+        reserved=500,
+        namenodes=(namenode(),),
+        directories=(directory(),),
+        image=image(),
+        daemon=DaemonFacts(
+            url="http://localhost:9868",
+            live=Answer((True, "running")),
+            ready=Answer((True, "10 behind")),
+            status=Answer({}),
+        ),
+    )
+    return replace(found, **changes)
+
+
+def decide(name: str, thresholds: Thresholds | None = None, **changes: Any) -> Verdict:
+    return perform([BY_NAME[name]], facts(**changes), thresholds or Thresholds())[0].verdict
+
+
+def test_all_is_well() -> None:
+    outcomes = perform(CHECKS, facts(), Thresholds())
+    assert [(each.name, each.verdict.state) for each in outcomes] == [(check.name, State.OK) for check in CHECKS]
+    assert state_of(outcomes) is State.OK
+    assert not any(each.hint for each in outcomes)
+
+
+# ---- namenode, ha, version -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state"),
+    [
+        ((namenode(1), namenode(2)), State.OK),
+        ((namenode(1), down(2)), State.WARNING),
+        ((namenode(1), namenode(2, beans=DOWN)), State.WARNING),
+        ((down(1), down(2)), State.CRITICAL),
+        ((namenode(1, last_txid=DOWN),), State.CRITICAL),
+    ],
+)
+def test_namenode(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
+    found = decide("namenode", namenodes=nodes)
+    assert found.state is state
+    assert len(found.details) == 2 * len(nodes)
+
+
+@pytest.mark.parametrize(
+    ("states", "state"),
+    [
+        (("ACTIVE", "STANDBY"), State.OK),
+        (("ACTIVE", "STANDBY", "OBSERVER"), State.OK),
+        (("ACTIVE", None), State.OK),
+        (("STANDBY", None), State.UNKNOWN),
+        (("STANDBY", "STANDBY"), State.CRITICAL),
+        (("ACTIVE", "ACTIVE"), State.CRITICAL),
+    ],
+)
+def test_ha(states: tuple[str | None, ...], state: State) -> None:
+    nodes = tuple(namenode(n, state=DOWN if each is None else Answer(each)) for n, each in enumerate(states))
+    assert decide("ha", is_ha=True, namenodes=nodes).state is state
+
+
+def test_ha_that_is_not_configured() -> None:
+    assert decide("ha", namenodes=(namenode(state=DOWN),)).state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "word"),
+    [
+        ({"cluster_id": "CID-2"}, State.CRITICAL, "cluster_id is CID-2"),
+        ({"namespace_id": 8}, State.CRITICAL, "namespace_id"),
+        ({"blockpool_id": "BP-2"}, State.CRITICAL, "blockpool_id"),
+        ({"blockpool_id": ""}, State.OK, "layout -63"),
+        ({"c_time": 5}, State.WARNING, "upgrade"),
+        ({"layout_version": -64}, State.WARNING, "upgrade"),
+        ({"layout_version": -90}, State.CRITICAL, "-90"),
+        ({"layout_version": -40}, State.CRITICAL, "-40"),
+    ],
+)
+def test_version(change: dict[str, Any], state: State, word: str) -> None:
+    found = decide("version", namenodes=(namenode(storage_info=Answer(replace(INFO, **change))),))
+    assert found.state is state
+    assert word in found.summary
+
+
+def test_version_of_the_journal_and_of_nobody() -> None:
+    other = JournalFacts(folder=Path("/shared"), storage_info=Answer(replace(INFO, cluster_id="CID-9")))
+    assert decide("version", journal=other).state is State.CRITICAL
+    lost = JournalFacts(folder=Path("/shared"), storage_info=DOWN)
+    assert decide("version", journal=lost).state is State.UNKNOWN
+    assert decide("version", namenodes=(down(),)).state is State.UNKNOWN
+    assert decide("version", namenodes=(down(),), directories=()).state is State.UNKNOWN
+
+
+# ---- storage, space ------------------------------------------------------------------------------------------
+
+OTHER = Path("/data/2")
+NEW = directory(OTHER, StorageState.NOT_FORMATTED)
+BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
+
+
+@pytest.mark.parametrize(
+    ("directories", "state", "word"),
+    [
+        ((directory(), directory(OTHER)), State.OK, "whole"),
+        ((directory(), BROKEN), State.WARNING, "1 of 2"),
+        ((directory(), directory(OTHER, writable=False)), State.WARNING, "1 of 2"),
+        ((directory(writable=False),), State.CRITICAL, "no storage directory"),
+        ((BROKEN,), State.CRITICAL, "no storage directory"),
+        ((NEW,), State.WARNING, "no image yet"),
+        ((directory(), NEW), State.WARNING, "no image yet"),
+        ((directory(), directory(OTHER, StorageState.MISSING)), State.WARNING, "no image yet"),
+        ((directory(OTHER, StorageState.HALF_FORMATTED), directory()), State.CRITICAL, "half-formatted"),
+        (
+            (
+                directory(),
+                directory(
+                    OTHER,
+                    listing=Answer(
+                        StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2")),
+                    ),
+                ),
+            ),
+            State.CRITICAL,
+            "cluster_id",
+        ),
+    ],
+)
+def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:
+    found = decide("storage", directories=directories)
+    assert found.state is state
+    assert word in found.summary
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (image(copies=((ROOT, Answer("d41d")), (OTHER, Answer(error="wrong digest")))), State.WARNING),
+        (image(copies=((ROOT, Answer(error="wrong digest")),)), State.CRITICAL),
+        (image(deep=Answer(0)), State.OK),
+        (image(deep=Answer(3)), State.CRITICAL),
+        (image(deep=Answer(error="no answer within 1 s")), State.UNKNOWN),
+        (Answer(error="no image lies in /data/1"), State.UNKNOWN),
+    ],
+)
+def test_the_image_of_the_storage(found: Answer[ImageFacts], state: State) -> None:
+    assert decide("storage", image=found).state is state
+
+
+def test_a_held_lock_is_told() -> None:
+    assert "in use by 12@host" in decide("storage", directories=(directory(holder="12@host"),)).details[0]
+
+
+@pytest.mark.parametrize(
+    ("free", "state"),
+    [(10_000, State.OK), (5000, State.OK), (4999, State.WARNING), (2500, State.WARNING), (2499, State.CRITICAL)],
+)
+def test_space(free: int, state: State) -> None:
+    found = decide("space", directories=(directory(free=Answer(free)), directory(OTHER, free=Answer(99_999))))
+    assert found.state is state
+    assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
+
+
+def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
+    assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
+    assert decide("space", directories=(directory(free=DOWN),)).state is State.UNKNOWN
+    assert decide("space", directories=(directory(free=DOWN), directory(OTHER))).state is State.WARNING
+
+
+# ---- age, transactions, edits, daemon ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [(7200, State.OK), (7201, State.WARNING), (10_800, State.WARNING), (10_801, State.CRITICAL)],
+)
+def test_age(age: int, state: State) -> None:
+    assert decide("age", image=image(modified=NOW - age)).state is state
+    beans = Answer({"LastCheckpointTime": int((NOW - age) * 1000)})
+    found = decide("age", namenodes=(namenode(beans=beans),))
+    assert found.state is state
+    assert str(found.metrics[0]) == f"age={age}s;7200;10800"
+
+
+def test_age_when_nothing_was_written_since() -> None:
+    idle = namenode(checkpoint_txid=Answer(100))
+    assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK
+
+
+def test_age_that_nobody_knows() -> None:
+    nobody = {"image": Answer(error="no image"), "namenodes": (down(),)}
+    assert decide("age", **nobody).state is State.UNKNOWN
+
+
+def test_a_clock_that_is_behind_does_not_make_an_age_negative() -> None:
+    assert decide("age", image=image(modified=NOW + 50)).metrics[0].value == 0
+
+
+def test_transactions() -> None:
+    many = {"namenodes": (namenode(checkpoint_txid=Answer(0), last_txid=Answer(101)),)}
+    assert decide("transactions").state is State.OK
+    assert decide("transactions", **many).state is State.WARNING
+    assert decide("transactions", Thresholds(critical={"transactions": 100.0}), **many).state is State.CRITICAL
+    assert decide("transactions", namenodes=(down(),)).state is State.UNKNOWN
+
+
+def test_a_check_that_is_not_critical_is_a_warning_at_most() -> None:
+    made = replace(BY_NAME["daemon"], critical=False)
+    gone = facts(daemon=DaemonFacts(url="http://x", live=DOWN))
+    assert perform([made], gone, Thresholds())[0].verdict.state is State.WARNING
+
+
+@pytest.mark.parametrize(
+    ("segments", "gaps", "tail"),
+    [
+        ([(91, 100)], (), None),
+        ([(91, 95), (96, None)], (), None),
+        ([(91, 95)], (), (96, 100)),
+        ([(96, 100)], ((91, 95),), None),
+        ([(1, 92), (90, 95), (98, None)], ((96, 97),), None),
+        ([(1, 50)], (), (91, 100)),
+        ([], (), (91, 100)),
+        ([(91, 120)], (), None),
+        ([(101, None)], ((91, 100),), None),
+        ([(91, 92), (95, 96), (99, 100)], ((93, 94), (97, 98)), None),
+    ],
+)
+def test_coverage(
+    segments: list[tuple[int, int | None]], gaps: tuple[tuple[int, int], ...], tail: tuple[int, int] | None
+) -> None:
+    found = coverage(90, [TxidRange(first, last) for first, last in segments], 100)
+    assert (found.gaps, found.tail) == (gaps, tail)
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(st.tuples(st.integers(1, 30), st.one_of(st.none(), st.integers(0, 8))), max_size=8),
+    st.integers(0, 30),
+)
+def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | None]], last: int) -> None:
+    segments = [TxidRange(first, None if size is None else first + size) for first, size in drawn]
+    held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
+    lacking = set(range(base + 1, last + 1)) - held
+    found = coverage(base, segments, last)
+    told = {
+        txid for first, end in [*found.gaps, *([found.tail] if found.tail else [])] for txid in range(first, end + 1)
+    }
+    assert told == lacking
+    if found.tail:
+        assert not held & set(range(found.tail[0], last + 1))
+
+
+def journal(*segments: TxidRange) -> JournalFacts:
+    return JournalFacts(folder=Path("/shared/current"), storage_info=Answer(INFO), segments=Answer(segments))
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "word"),
+    [
+        ({"journal": journal(TxidRange(91, 95), TxidRange(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(TxidRange(91, 95))}, State.WARNING, "96-100 are not"),
+        ({"journal": journal(TxidRange(94, 100))}, State.CRITICAL, "91-93"),
+        ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
+        ({"journal": journal(), "image": Answer(error="no image")}, State.UNKNOWN, "no image"),
+        ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
+        # the NameNode's open segment is in no manifest
+        ({"namenodes": (namenode(segments=Answer((TxidRange(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Answer((TxidRange(93, 95),))),)}, State.CRITICAL, "91-92"),
+        ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
+        ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
+    ],
+)
+def test_edits(change: dict[str, Any], state: State, word: str) -> None:
+    found = decide("edits", **change)
+    assert found.state is state
+    assert word in found.summary
+
+
+def test_many_gaps_are_not_all_listed() -> None:
+    found = decide(
+        "edits", journal=journal(*[TxidRange(txid, txid) for txid in range(92, 100, 2)], TxidRange(100, None))
+    )
+    assert "91-91" in found.summary
+    many = decide("edits", image=image(txid=0), journal=journal(*[TxidRange(txid, txid) for txid in range(2, 60, 2)]))
+    assert "more" in many.summary
+
+
+def test_the_active_is_believed() -> None:
+    standby = namenode(1, state=Answer("STANDBY"), last_txid=Answer(500))
+    assert decide("transactions", namenodes=(standby, namenode(2))).metrics[0].value == 10
+
+
+def daemon(**changes: Any) -> dict[str, DaemonFacts]:
+    found = facts().daemon
+    assert found is not None
+    return {"daemon": replace(found, **changes)}
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "word"),
+    [
+        ({"live": DOWN}, State.CRITICAL, "does not answer"),
+        ({"live": Answer((False, "stopping"))}, State.CRITICAL, "stopping"),
+        ({"ready": Answer((False, "3 periods late"))}, State.WARNING, "3 periods late"),
+        ({"ready": DOWN}, State.UNKNOWN, "refused"),
+        ({"status": DOWN}, State.UNKNOWN, "refused"),
+        ({"status": Answer({"lastError": "disk full", "lastErrorAt": NOW - 30})}, State.WARNING, "30 s ago: disk full"),
+        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 40})}, State.WARNING, "x"),
+        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 20})}, State.OK, "ready"),
+        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "uploadedAt": NOW - 20})}, State.OK, "ready"),
+        ({"status": Answer({"lastError": "", "lastErrorAt": None})}, State.OK, "ready"),
+    ],
+)
+def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
+    found = decide("daemon", **daemon(**change))
+    assert found.state is state
+    assert word in found.summary
+
+
+# ---- thresholds and the whole --------------------------------------------------------------------------------
+
+
+def test_thresholds() -> None:
+    assert parse_thresholds(["age=3h", "transactions=5", "space=1k"]) == {
+        "age": 10_800,
+        "transactions": 5,
+        "space": 1024,
+    }
+
+
+@pytest.mark.parametrize("text", ["age", "ages=1", "age=soon", "space=-", "=1", ""])
+def test_thresholds_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"threshold|takes"):
+        parse_thresholds([text])
+
+
+def test_every_threshold_is_one_of_a_check() -> None:
+    assert MEASURED.keys() <= BY_NAME.keys()
+    assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("states", "state"),
+    [
+        ([], State.OK),
+        ([State.OK, State.UNKNOWN], State.UNKNOWN),
+        ([State.UNKNOWN, State.WARNING], State.WARNING),
+        ([State.CRITICAL, State.UNKNOWN, State.WARNING], State.CRITICAL),
+    ],
+)
+def test_the_worst(states: list[State], state: State) -> None:
+    assert worst(states) is state
+
+
+def test_metrics_in_the_plugin_format() -> None:
+    assert str(Metric("age", 12, "s")) == "age=12s"
+    assert str(Metric("age", 12, "s", critical=5)) == "age=12s;;5"
+    assert str(Metric("bytes", 123_456_789_012, "B")) == "bytes=123456789012B"

@@ -1,0 +1,318 @@
+"""`checkpointer check` against a NameNode and a daemon that answer over real sockets."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpointer.checks.ask_storage import lock_holder
+from checkpointer.checks.bounded import ask_all
+from checkpointer.storage.lock import StorageLock
+from hadoop_common.names import segment_name
+from hadoop_common.storage_info import format_version
+from hadoop_rpc.errors import StandbyError
+from hadoop_rpc.namenode_protocol import RemoteEditLog
+from image_format.md5_file import format_md5, md5_of_file
+from image_format.reader import ImageFile
+from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
+from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
+from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
+
+DAEMON = {
+    "/health/live": (200, '{"state": "ok", "message": "running"}'),
+    "/health/ready": (200, '{"state": "ok", "message": "0 behind"}'),
+    "/status": (200, '{"role": "secondary", "failures": 0, "lastError": "", "lastErrorAt": null}'),
+}
+# the recorded image is old
+THRESHOLDS = ("--warning", "age=100000d", "--critical", "age=100000d")
+
+
+@dataclass
+class Site:
+    """A NameNode, a daemon, a formatted storage directory, and the configuration of all that."""
+
+    root: Path
+    namenode: Running
+    daemon: JsonServer
+    values: dict[str, str]
+
+    @property
+    def storage(self) -> Path:
+        return self.root / "storage"
+
+    def run(self, *options: str) -> Outcome:
+        return run_cli("check", "--conf", write_site(self.root / "conf", self.values), *options)
+
+    def states(self, *options: str) -> dict[str, str]:
+        outcome = self.run("--json", *THRESHOLDS, *options)
+        answer = json.loads(outcome.out)
+        assert outcome.code == answer["exitCode"]
+        return {check["name"]: check["state"] for check in answer["checks"]}
+
+    def told(self, name: str, *options: str) -> dict[str, Any]:
+        answer = json.loads(self.run("--json", *THRESHOLDS, "--only", name, *options).out)
+        (found,) = answer["checks"]
+        assert found["name"] == name
+        return found
+
+
+def make_storage(root: Path) -> None:
+    current = root / "current"
+    current.mkdir(parents=True)
+    for path in (OLD_IMAGE, OLD_IMAGE.with_name(OLD_IMAGE.name + ".md5")):
+        shutil.copy(path, current)
+    (current / "VERSION").write_bytes(format_version(INFO, datetime.now(UTC)))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with double(tmp_path / "namenode") as namenode, json_server(dict(DAEMON)) as daemon:
+        values = {
+            "fs.defaultFS": f"hdfs://{namenode.rpc_address}",
+            "dfs.namenode.http-address": namenode.http_address,
+            "dfs.namenode.secondary.http-address": daemon.url.removeprefix("http://"),
+            "dfs.namenode.checkpoint.dir": (tmp_path / "storage").as_uri(),
+            "hadoop.user.name": "hdfs",
+            "hadoop.tmp.dir": str(tmp_path),
+        }
+        make_storage(tmp_path / "storage")
+        yield Site(tmp_path, namenode, daemon, values)
+
+
+def test_all_is_well(site: Site) -> None:
+    before = fingerprint(site.storage)
+    outcome = site.run(*THRESHOLDS, "--deep")
+    assert (outcome.code, outcome.err) == (0, "")
+    first, *lines = outcome.out.splitlines()
+    summary, _, metrics = first.partition(" | ")
+    assert summary.startswith("CHECKPOINTER OK - 9 checks")
+    values = dict(metric.split("=", 1) for metric in metrics.split())
+    assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
+    assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")
+    assert values["space"].partition("B;")[2]
+    assert [line.partition(":")[0] for line in lines] == [
+        f"[OK] {name}"
+        for name in ("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "daemon")
+    ]
+    assert fingerprint(site.storage) == before
+
+
+def test_json(site: Site) -> None:
+    outcome = site.run("--json", *THRESHOLDS)
+    answer = json.loads(outcome.out)
+    assert (answer["state"], answer["exitCode"], answer["role"]) == ("OK", 0, "secondary")
+    storage = next(check for check in answer["checks"] if check["name"] == "storage")
+    assert any(md5_of_file(OLD_IMAGE).hex() in detail for detail in storage["details"])
+    assert storage["metrics"] == [
+        {"name": "image", "value": OLD_IMAGE.stat().st_size, "unit": "B", "warning": None, "critical": None}
+    ]
+
+
+def test_only_what_is_asked_for_is_looked_at(site: Site) -> None:
+    assert site.states("--only", "space", "--only", "storage") == {"storage": "OK", "space": "OK"}
+    assert site.namenode.double.asked == []
+    assert site.daemon.asked == []
+
+
+def test_an_old_checkpoint(site: Site) -> None:
+    os.utime(site.storage / "current" / OLD_IMAGE.name, (0, 0))
+    outcome = site.run("--only", "age")
+    assert outcome.code == 2
+    assert outcome.out.startswith("CHECKPOINTER CRITICAL - age: last checkpoint ")
+    assert "  next: Look into the daemon's log" in outcome.out
+    assert site.run("--only", "age", "--critical", "age=100000d").code == 1
+
+
+def test_the_namenode_says_how_old_its_image_is(site: Site) -> None:
+    """The shape of Hadoop's own /jmx."""
+    bean = {"name": "Hadoop:service=NameNode,name=FSNamesystem", "LastCheckpointTime": 1000}
+    with json_server({"/jmx": (200, json.dumps({"beans": [bean]}))}) as jmx:
+        site.values["dfs.namenode.http-address"] = jmx.url.removeprefix("http://")
+        assert site.run("--only", "age").code == 2
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken but not listened on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
+    site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{closed_port}"
+    site.values["dfs.namenode.http-address"] = f"127.0.0.1:{closed_port}"
+    found = site.states()
+    assert found == {
+        "namenode": "CRITICAL",
+        "ha": "OK",
+        "version": "UNKNOWN",
+        "storage": "OK",
+        "space": "OK",
+        "age": "OK",
+        "transactions": "UNKNOWN",
+        "edits": "UNKNOWN",
+        "daemon": "OK",
+    }
+
+
+def test_a_namenode_that_never_answers(site: Site) -> None:
+    """It takes the connection and says nothing; the limit of time ends that."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
+        assert site.told("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"
+
+
+def test_one_call_that_fails(site: Site) -> None:
+    site.namenode.double.failure = StandbyError("read is not supported in state standby")
+    found = site.told("namenode")
+    assert found["state"] == "CRITICAL"
+    assert "read is not supported" in found["details"][0]
+
+
+def test_another_cluster(site: Site) -> None:
+    site.namenode.double.info = OTHER_INFO
+    found = site.told("version")
+    assert found["state"] == "CRITICAL"
+    assert "CID-other" in found["summary"]
+
+
+def test_a_gap_in_the_edits(site: Site) -> None:
+    site.namenode.double.logs = (RemoteEditLog(OLD_TXID + 5, NEW_TXID),)
+    found = site.told("edits")
+    assert (found["state"], found["metrics"][0]["value"]) == ("CRITICAL", 4)
+    assert f"{OLD_TXID + 1}-{OLD_TXID + 4}" in found["summary"]
+
+
+def test_a_damaged_image(site: Site) -> None:
+    path = site.storage / "current" / OLD_IMAGE.name
+    content = bytearray(path.read_bytes())
+    content[200] ^= 1
+    path.write_bytes(content)
+    assert site.told("storage")["state"] == "CRITICAL"
+
+
+def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None:
+    path = site.storage / "current" / OLD_IMAGE.name
+    content = bytearray(path.read_bytes())
+    with ImageFile.open(path) as opened:
+        position = opened.place("INODE_DIR").base
+    content[position + 1 : position + 5] = b"\xff" * 4
+    path.write_bytes(content)
+    path.with_name(f"{path.name}.md5").write_bytes(format_md5(md5_of_file(path), path.name))
+    assert site.told("storage")["state"] == "OK"
+    assert site.told("storage", "--deep")["state"] == "CRITICAL"
+
+
+def test_storage_that_is_not_there_yet(site: Site) -> None:
+    shutil.rmtree(site.storage)
+    assert site.told("storage")["state"] == "WARNING"
+    assert site.told("space")["state"] == "OK"
+
+
+def test_no_daemon(site: Site, closed_port: int) -> None:
+    site.values["dfs.namenode.secondary.http-address"] = f"127.0.0.1:{closed_port}"
+    assert site.told("daemon")["state"] == "CRITICAL"
+
+
+def test_who_listens_is_no_daemon(site: Site) -> None:
+    site.daemon.answers.clear()
+    assert site.told("daemon")["state"] == "CRITICAL"
+    site.daemon.answers |= {**DAEMON, "/status": (500, "oops")}
+    assert site.told("daemon")["state"] == "UNKNOWN"
+    site.daemon.answers["/health/ready"] = (503, '{"message": "3 periods late"}')
+    assert site.told("daemon")["state"] == "WARNING"
+
+
+def test_a_standby_reads_its_shared_edits(site: Site) -> None:
+    shared = site.root / "shared"
+    make_storage(shared)
+    shutil.copy(SEGMENT, shared / "current" / SEGMENT.name)
+    site.values |= {
+        "dfs.namenode.shared.edits.dir": shared.as_uri(),
+        "dfs.namenode.name.dir": site.storage.as_uri(),
+    }
+    assert set(site.states().values()) == {"OK"}
+    site.namenode.double.last_txid = NEW_TXID + 3
+    assert site.told("edits")["state"] == "WARNING"
+    (shared / "current" / SEGMENT.name).rename(shared / "current" / segment_name(OLD_TXID + 3, NEW_TXID))
+    assert site.told("edits")["state"] == "CRITICAL"
+    shutil.rmtree(shared)
+    assert site.told("edits")["state"] == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--only", "nothing"),
+        ("--warning", "age"),
+        ("--critical", "storage=1"),
+        ("--warning", "space=much"),
+        ("--unheard-of",),
+        ("--timeout", "0"),
+    ],
+)
+def test_wrong_usage_is_unknown(site: Site, options: tuple[str, ...]) -> None:
+    outcome = site.run(*options)
+    assert outcome.code == 3
+    assert outcome.out == ""
+
+
+def test_a_faulty_configuration_is_unknown(site: Site) -> None:
+    site.values["dfs.namenode.checkpoint.period"] = "so|on"
+    outcome = site.run()
+    assert outcome.code == 3
+    assert outcome.out.startswith("CHECKPOINTER UNKNOWN - ")
+    assert "|" not in outcome.out.splitlines()[0]
+    answer = json.loads(site.run("--json").out)
+    assert (answer["state"], answer["exitCode"]) == ("UNKNOWN", 3)
+    assert run_cli("check", "--conf", site.root / "nowhere").code == 3
+
+
+def _hold(root: str, ready: Any, done: Any) -> None:
+    with StorageLock(Path(root)):
+        ready.set()
+        done.wait(60)
+
+
+def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
+    assert lock_holder(tmp_path) == ""
+    processes = multiprocessing.get_context("spawn")
+    ready, done = processes.Event(), processes.Event()
+    other = processes.Process(target=_hold, args=(str(tmp_path), ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        assert lock_holder(tmp_path).startswith(f"{other.pid}@")
+    finally:
+        done.set()
+        other.join()
+    (tmp_path / "in_use.lock").touch()
+    assert lock_holder(tmp_path) == ""
+
+
+def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
+    released = threading.Event()
+    answers = ask_all({"slow": lambda: released.wait(60), "quick": lambda: True}, 0.2)
+    released.set()
+    assert answers["quick"].value is True
+    assert "no answer within 0.2 s" in answers["slow"].error
+
+
+def test_a_fault_of_our_own_is_not_taken_for_an_answer() -> None:
+    def wrong() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        ask_all({"wrong": wrong}, 10)

@@ -1,0 +1,192 @@
+"""`checkpointer config`: every key with its status, value and source; all faults at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.config_catalogue import CATALOGUE, PREFIXES, entry_of, ignored_table
+from checkpointer.config_keys import DEFAULTS, KEYS, KeyStatus, markdown_table
+from checkpointer.config_report import likely_role, report
+from hadoop_common.configuration import Configuration, ConfigurationError
+from tests.checkpointer.cli_runner import run_cli
+
+ROOT = Path(__file__).parents[2]
+SINGLE = {"fs.defaultFS": "hdfs://nn.example.org:8020"}
+HA = {
+    "dfs.nameservices": "ns",
+    "dfs.ha.namenodes.ns": "nn1,nn2",
+    "dfs.namenode.rpc-address.ns.nn1": "one:8020",
+    "dfs.namenode.rpc-address.ns.nn2": "two:8020",
+    "dfs.namenode.shared.edits.dir": "/shared",
+}
+
+
+@pytest.fixture(autouse=True)
+def _user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "hdfs")
+
+
+def write(folder: Path, values: dict[str, str]) -> Path:
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    return folder
+
+
+def keys_of(folder: Path, values: dict[str, str], *options: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    outcome = run_cli("config", "--conf", write(folder, values), "--json", *options)
+    assert outcome.code == code, outcome.err
+    return {row["key"]: row for row in json.loads(outcome.out)["keys"]}
+
+
+def settings(values: dict[str, str]) -> Configuration:
+    return Configuration.from_mapping(values, {"USER": "hdfs"})
+
+
+def test_every_key_is_listed_with_its_status_and_default(tmp_path: Path) -> None:
+    rows = keys_of(tmp_path, SINGLE)
+    assert [key.name for key in CATALOGUE if key.name not in rows] == []
+    for key in CATALOGUE:
+        assert rows[key.name]["status"] == key.status.value
+        assert rows[key.name]["default"] == key.default
+        assert bool(rows[key.name]["reason"]) == (key.status is not KeyStatus.SUPPORTED)
+    assert rows["dfs.namenode.checkpoint.period"]["source"] == "(default)"
+    assert rows["dfs.namenode.http-address"]["defaultHadoop2"] == "0.0.0.0:50070"
+    assert rows["dfs.image.parallel.load"]["defaultHadoop2"] is None
+
+
+def test_value_and_source(tmp_path: Path) -> None:
+    values = {**SINGLE, "fs.checkpoint.period": "30m", "dfs.namenode.checkpoint.dir": "${base}/a", "base": "/data"}
+    rows = keys_of(tmp_path, values)
+    period = rows["dfs.namenode.checkpoint.period"]
+    assert (period["value"], period["alias"]) == ("30m", "fs.checkpoint.period")
+    assert period["source"].endswith("hdfs-site.xml")
+    assert rows["dfs.namenode.checkpoint.dir"]["value"] == "/data/a"
+
+
+def test_a_more_specific_key_counts(tmp_path: Path) -> None:
+    name = "dfs.namenode.name.dir"
+    rows = keys_of(tmp_path, {**HA, "dfs.ha.namenode.id": "nn1", name: "/a", f"{name}.ns.nn1": "/b"})
+    assert rows[name]["overriddenBy"] == f"{name}.ns.nn1"
+    assert rows[f"{name}.ns.nn1"]["overriddenBy"] == ""
+    assert rows["dfs.namenode.rpc-address.ns.nn2"]["value"] == "two:8020"
+
+
+def test_a_key_of_another_namenode_leaves_ours_at_its_default(tmp_path: Path) -> None:
+    name = "dfs.namenode.name.dir"
+    rows = keys_of(tmp_path, {**HA, "dfs.ha.namenode.id": "nn1", f"{name}.ns.nn2": "/b"})
+    assert rows[name]["source"] == "(default)"
+    assert rows[f"{name}.ns.nn2"]["value"] == "/b"
+
+
+def test_unknown_keys_of_checkpointing_are_shown(tmp_path: Path) -> None:
+    values = {**SINGLE, "dfs.namenode.checkpoint.perod": "1h", "dfs.image.whatever": "1", "dfs.blocksize": "1m"}
+    rows = keys_of(tmp_path, values)
+    assert rows["dfs.namenode.checkpoint.perod"]["status"] == "unknown"
+    assert "is dfs.namenode.checkpoint.period meant?" in rows["dfs.namenode.checkpoint.perod"]["reason"]
+    assert rows["dfs.image.whatever"]["status"] == "unknown"
+    assert "dfs.blocksize" not in rows
+
+
+def test_all_faults_at_once(tmp_path: Path) -> None:
+    values = {
+        **SINGLE,
+        "dfs.namenode.checkpoint.period": "soon",
+        "dfs.namenode.checkpoint.txns": "0",
+        "hadoop.security.authentication": "kerberos",
+        "hadoop.rpc.socket.factory.class.default": "org.apache.hadoop.net.SocksSocketFactory",
+    }
+    outcome = run_cli("config", "--conf", write(tmp_path, values), "--json", "--role", "secondary")
+    assert outcome.code == 2
+    answer = json.loads(outcome.out)
+    assert not answer["valid"]
+    assert {fault["key"] for fault in answer["faults"]} == values.keys() - SINGLE.keys()
+    assert all(key in outcome.err for key in values.keys() - SINGLE.keys())
+    rows = {row["key"]: row for row in answer["keys"]}
+    assert rows["hadoop.security.authentication"]["status"] == "refused"
+    assert rows["dfs.namenode.checkpoint.period"]["status"] == "supported"
+
+
+def test_a_quorum_journal_is_refused_to_the_standby(tmp_path: Path) -> None:
+    values = {**HA, "dfs.namenode.shared.edits.dir": "qjournal://a:8485;b:8485/ns"}
+    rows = keys_of(tmp_path, values, "--role", "standby", code=2)
+    assert rows["dfs.namenode.shared.edits.dir"]["status"] == "refused"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "hdfs-site.xml").write_text("<configuration>")
+    outcome = run_cli("config", "--conf", tmp_path, "--json")
+    assert outcome.code == 2
+    assert json.loads(outcome.out)["faults"]
+    assert "Traceback" not in outcome.err
+
+
+def test_the_table(tmp_path: Path) -> None:
+    outcome = run_cli("config", "--conf", write(tmp_path, {**SINGLE, "fs.checkpoint.dir": "/x"}))
+    assert outcome.code == 0
+    assert "role secondary" in outcome.out
+    assert "dfs.namenode.checkpoint.max-retries" in outcome.out
+    assert "as fs.checkpoint.dir" in outcome.out
+    assert "deprecated" in outcome.err
+    few = run_cli("config", "--conf", tmp_path, "--set").out
+    assert "as fs.checkpoint.dir" in few
+    assert "dfs.namenode.checkpoint.max-retries" not in few
+
+
+def test_secrets_are_hidden(tmp_path: Path) -> None:
+    rows = keys_of(tmp_path, {**SINGLE, "dfs.namenode.bookkeeperjournal.digestPw": "swordfish"})
+    assert rows["dfs.namenode.bookkeeperjournal.digestPw"]["value"] == "(hidden)"
+
+
+def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
+    values = {
+        **SINGLE,
+        "dfs.namenode.checkpoint.dir": "${dfs.namenode.checkpoint.dir}",
+        "dfs.image.odd": "${dfs.image.odd}",
+    }
+    rows = keys_of(tmp_path, values, code=2)
+    assert rows["dfs.image.odd"]["value"] == "(variables run in a circle)"
+
+
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        (SINGLE, Role.SECONDARY),
+        (HA, Role.STANDBY),
+        ({**SINGLE, "dfs.namenode.shared.edits.dir": "/shared"}, Role.STANDBY),
+        ({"dfs.nameservices": "a,b"}, Role.STANDBY),
+        ({**SINGLE, "dfs.nameservices": "a"}, Role.SECONDARY),
+    ],
+)
+def test_the_role_a_configuration_speaks_of(values: dict[str, str], role: Role) -> None:
+    assert likely_role(settings(values)) is role
+
+
+def test_a_refused_key_stops_the_daemon_too() -> None:
+    values = {**SINGLE, "hadoop.rpc.socket.factory.class.default": "a.B"}
+    with pytest.raises(ConfigurationError, match="is refused"):
+        CheckpointConfig.from_configuration(settings(values), Role.SECONDARY)
+    found = report(settings(values), Role.SECONDARY)
+    assert [fault.key for fault in found.faults] == ["hadoop.rpc.socket.factory.class.default"]
+
+
+def test_the_catalogue() -> None:
+    names = [key.name for key in CATALOGUE]
+    assert len(set(names)) == len(names)
+    supported = {key.name for key in KEYS}
+    assert DEFAULTS.keys() <= supported
+    assert all(key.status is KeyStatus.SUPPORTED for key in KEYS)
+    assert entry_of("dfs.namenode.name.dir.ns.nn1", ["ns.nn1", "ns"]) is entry_of("dfs.namenode.name.dir")
+    assert entry_of("dfs.namenode.edits.journal-plugin.mine") is entry_of("dfs.namenode.edits.journal-plugin")
+    assert entry_of("dfs.blocksize") is None
+    assert all(not prefix.startswith(other) for prefix in PREFIXES for other in PREFIXES if prefix != other)
+
+
+def test_the_documentation_has_both_tables() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert markdown_table() in page
+    assert ignored_table() in page

@@ -1,0 +1,349 @@
+"""`checkpointer fetch-image`: what is fetched, what stays, and that nothing half-done is taken for whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.backup_images import fetch as fetch_module
+from checkpointer.backup_images import shelf as shelf_module
+from checkpointer.backup_images.fetch import FetchOptions, Steps, fetch_image
+from checkpointer.backup_images.shelf import ImageShelf, surplus
+from checkpointer.cluster import NameNodeAddress, active_first
+from checkpointer.errors import StorageError, TransferError
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.inspector import StoredImage
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import parse_version
+from hadoop_rpc.errors import StandbyError
+from hadoop_rpc.ha_protocol import HAState
+from image_format.md5_file import format_md5, md5_of_file
+from image_format.reader import ImageFile
+from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
+from tests.checkpointer.namenode_double import Running, double, write_site
+from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
+
+OLD_NAME = image_name(OLD_TXID)
+WHOLE = sorted([OLD_NAME, f"{OLD_NAME}.md5", f"{OLD_NAME}.VERSION"])
+
+
+@pytest.fixture
+def namenode(tmp_path: Path) -> Iterator[Running]:
+    with double(tmp_path / "namenode") as running:
+        yield running
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    return tmp_path / "shelf"
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def from_url(namenode: Running, shelf: Path, *options: str) -> Outcome:
+    return run_cli("fetch-image", "--from", namenode.url, "--rpc", namenode.rpc_address, shelf, *options)
+
+
+def fetched(namenode: Running, shelf: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    outcome = from_url(namenode, shelf, "--json", *options)
+    assert outcome.code == code, outcome.err
+    return json.loads(outcome.out)
+
+
+def serve_new_image(namenode: Running) -> None:
+    shutil.copy(NEW_IMAGE, namenode.images)
+    shutil.copy(NEW_IMAGE.with_name(NEW_IMAGE.name + ".md5"), namenode.images)
+
+
+def test_an_image_with_digest_and_version(namenode: Running, shelf: Path) -> None:
+    answer = fetched(namenode, shelf, "--deep")
+    assert listing(shelf) == WHOLE
+    assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
+    assert parse_version((shelf / f"{OLD_NAME}.VERSION").read_bytes(), "VERSION") == INFO
+    assert (answer["fetched"], answer["txid"], answer["notes"]) == (True, OLD_TXID, [])
+    assert answer["size"] == OLD_IMAGE.stat().st_size
+    assert answer["md5"] == md5_of_file(OLD_IMAGE).hex()
+
+
+def test_what_is_there_is_not_fetched_again(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(namenode, shelf)
+    before = fingerprint(shelf)
+
+    def again(*_: object, **__: object) -> None:
+        raise AssertionError("the image was fetched again")
+
+    monkeypatch.setattr(fetch_module, "download_image", again)
+    assert not fetched(namenode, shelf)["fetched"]
+    assert fingerprint(shelf) == before
+    assert "was here already" in from_url(namenode, shelf).out
+
+
+@pytest.mark.parametrize("damage", ["image", "md5", "no md5"])
+def test_a_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage: str) -> None:
+    fetched(namenode, shelf)
+    if damage == "image":
+        content = bytearray((shelf / OLD_NAME).read_bytes())
+        content[100] ^= 1
+        (shelf / OLD_NAME).write_bytes(content)
+    elif damage == "md5":
+        (shelf / f"{OLD_NAME}.md5").write_bytes(format_md5(bytes(16), OLD_NAME))
+    else:
+        (shelf / f"{OLD_NAME}.md5").unlink()
+    assert fetched(namenode, shelf)["fetched"]
+    assert listing(shelf) == WHOLE
+    assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
+
+
+def test_retention(namenode: Running, shelf: Path) -> None:
+    fetched(namenode, shelf)
+    serve_new_image(namenode)
+    answer = fetched(namenode, shelf, "--keep", "2")
+    assert (answer["txid"], answer["removed"]) == (NEW_TXID, [])
+    answer = fetched(namenode, shelf, "--keep", "1")
+    assert (answer["fetched"], answer["removed"]) == (False, [str(shelf / OLD_NAME)])
+    assert listing(shelf) == sorted(name.replace(OLD_NAME, image_name(NEW_TXID)) for name in WHOLE)
+
+
+def test_an_image_by_its_txid(namenode: Running, shelf: Path) -> None:
+    serve_new_image(namenode)
+    assert fetched(namenode, shelf, "--txid", str(OLD_TXID))["txid"] == OLD_TXID
+    refused = fetched(namenode, shelf, "--txid", "7", code=7)
+    assert refused["exitCode"] == 7
+    assert run_cli("fetch-image", "--from", namenode.url, shelf, "--txid", "-3").code == 2
+
+
+def test_without_rpc_the_image_is_kept_and_a_warning_given(namenode: Running, shelf: Path) -> None:
+    outcome = run_cli("fetch-image", "--from", namenode.url, shelf)
+    assert outcome.code == 0
+    assert "VERSION is not kept" in outcome.err
+    assert listing(shelf) == [OLD_NAME, f"{OLD_NAME}.md5"]
+    fetched(namenode, shelf)
+    assert listing(shelf) == WHOLE
+
+
+def test_rpc_that_refuses(namenode: Running, shelf: Path) -> None:
+    namenode.double.failure = StandbyError("not now")
+    assert any("not now" in note for note in fetched(namenode, shelf)["notes"])
+
+
+def test_images_of_another_cluster_are_not_mixed_in(namenode: Running, shelf: Path) -> None:
+    fetched(namenode, shelf)
+    serve_new_image(namenode)
+    namenode.double.info = OTHER_INFO
+    before = fingerprint(shelf)
+    assert "the NameNode is of CID-other" in fetched(namenode, shelf, "--keep", "1", code=6)["message"]
+    assert fingerprint(shelf) == before
+
+
+def test_http_and_rpc_of_two_namenodes(namenode: Running, shelf: Path) -> None:
+    namenode.double.info = OTHER_INFO
+    assert "RPC server says 7" in fetched(namenode, shelf, code=7)["message"]
+    assert listing(shelf) == []
+
+
+def test_a_damaged_image_of_the_namenode(namenode: Running, shelf: Path) -> None:
+    """The digest is right, for the NameNode took it of the damaged file; only --deep sees it."""
+    image = namenode.images / OLD_NAME
+    content = bytearray(image.read_bytes())
+    with ImageFile.open(image) as opened:
+        position = opened.place("INODE_DIR").base
+    content[position + 1 : position + 5] = b"\xff" * 4
+    image.write_bytes(content)
+    image.with_name(f"{OLD_NAME}.md5").write_bytes(format_md5(md5_of_file(image), OLD_NAME))
+    answer = fetched(namenode, shelf, "--deep", code=3)
+    assert "errors" in answer["message"]
+    assert listing(shelf) == []
+
+
+def test_a_wrong_digest(namenode: Running, shelf: Path) -> None:
+    (namenode.images / f"{OLD_NAME}.md5").write_bytes(format_md5(bytes(16), OLD_NAME))
+    assert "expected 0000" in fetched(namenode, shelf, code=7)["message"]
+    assert listing(shelf) == []
+
+
+def test_no_digest(namenode: Running, shelf: Path) -> None:
+    (namenode.images / f"{OLD_NAME}.md5").unlink()
+    assert fetched(namenode, shelf, code=7)["exitCode"] == 7
+    assert listing(shelf) == []
+
+
+@pytest.mark.parametrize("name", ["VERSION", "edits_0000000000000000001-0000000000000000002", "current/VERSION"])
+def test_a_storage_directory_is_refused(namenode: Running, shelf: Path, name: str) -> None:
+    (shelf / name).parent.mkdir(parents=True)
+    (shelf / name).touch()
+    before = fingerprint(shelf)
+    assert name in fetched(namenode, shelf, "--keep", "1", code=6)["message"]
+    assert fingerprint(shelf) == before
+
+
+def test_a_shelf_in_use(namenode: Running, shelf: Path) -> None:
+    with ImageShelf(shelf):
+        assert "is held by" in fetched(namenode, shelf, code=6)["message"]
+
+
+def test_a_full_disk(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageShelf, "free", lambda _: 10)
+    assert "room for 10" in fetched(namenode, shelf, code=6)["message"]
+    assert listing(shelf) == []
+
+
+def test_a_file_where_the_shelf_should_be(namenode: Running, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert from_url(namenode, tmp_path / "file").code == 2
+    assert fetched(namenode, tmp_path / "file" / "below", code=6)["exitCode"] == 6
+
+
+def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -> None:
+    (shelf / ".fetch").mkdir(parents=True)
+    (shelf / ".fetch" / "fsimage.ckpt_0000000000000000009").write_bytes(b"half")
+    for name in ("fsimage_0000000000000000009.md5", "fsimage_0000000000000000009.VERSION", "notes.md5"):
+        (shelf / name).write_bytes(b"half")
+    fetched(namenode, shelf)
+    assert listing(shelf) == sorted([*WHOLE, "notes.md5"])
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
+    namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    class KilledError(BaseException):
+        """The process ends here."""
+
+    done = [0]
+
+    def killing(real: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if done[0] == step:
+                raise KilledError
+            done[0] += 1
+            return real(*arguments)
+
+        return call
+
+    source = NameNodeAddress(namenode.url, namenode.rpc)
+    with monkeypatch.context() as patched:
+        for name in ("write_atomically", "rename_durably"):
+            patched.setattr(shelf_module, name, killing(getattr(shelf_module, name)))
+        with pytest.raises(KilledError), ImageShelf(shelf) as opened:
+            fetch_image([source], opened, FetchOptions(user="hdfs"))
+    assert OLD_NAME not in listing(shelf)
+    assert fetched(namenode, shelf)["fetched"]
+    assert listing(shelf) == WHOLE
+
+
+class Watching(Steps):
+    def __init__(self) -> None:
+        self.totals: list[int | None] = []
+        self.bytes = 0
+
+    def begin(self, what: str, total: int | None) -> None:
+        self.totals.append(total)
+
+    def advance(self, count: int) -> None:
+        self.bytes += count
+
+
+def test_progress_counts_every_byte(namenode: Running, shelf: Path) -> None:
+    steps = Watching()
+    with ImageShelf(shelf) as opened:
+        fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(), steps)
+    assert steps.bytes == OLD_IMAGE.stat().st_size
+    assert steps.bytes in steps.totals
+
+
+def test_a_cancelled_fetch_leaves_nothing(namenode: Running, shelf: Path) -> None:
+    with pytest.raises(TransferError), ImageShelf(shelf) as opened:
+        fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(cancel=lambda: True))
+    assert listing(shelf) == []
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken but not listened on."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_all_namenodes_of_the_configuration_are_tried(
+    namenode: Running, shelf: Path, tmp_path: Path, closed_port: int
+) -> None:
+    values = {
+        "dfs.nameservices": "ns",
+        "dfs.ha.namenodes.ns": "nn1,nn2",
+        "dfs.namenode.http-address.ns.nn1": f"127.0.0.1:{closed_port}",
+        "dfs.namenode.rpc-address.ns.nn1": f"127.0.0.1:{closed_port}",
+        "dfs.namenode.http-address.ns.nn2": namenode.http_address,
+        "dfs.namenode.rpc-address.ns.nn2": namenode.rpc_address,
+        # a quorum journal does not matter here
+        "dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns",
+    }
+    conf = write_site(tmp_path / "conf", values)
+    outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["source"] == namenode.url
+    assert "service_status" in namenode.double.asked
+    values["dfs.namenode.http-address.ns.nn2"] = f"localhost:{closed_port}"
+    failed = run_cli("fetch-image", "--conf", write_site(tmp_path / "conf", values), shelf)
+    assert failed.code == 7
+    assert f"127.0.0.1:{closed_port}" in failed.err
+    assert f"localhost:{closed_port}" in failed.err
+
+
+def test_the_active_is_tried_first() -> None:
+    states = {"a": HAState.STANDBY, "b": None, "c": HAState.ACTIVE, "d": HAState.OBSERVER}
+    order = active_first([NameNodeAddress(name, None) for name in states], lambda each: states[each.http])
+    assert [each.http for each in order] == ["c", "b", "d", "a"]
+
+
+def test_usage(shelf: Path, tmp_path: Path) -> None:
+    assert run_cli("fetch-image", shelf).code == 2
+    conf = write_site(tmp_path / "conf", {"fs.defaultFS": "hdfs://nn"})
+    assert run_cli("fetch-image", "--conf", conf, "--from", "http://a:1", shelf).code == 2
+    assert run_cli("fetch-image", "--conf", conf, "--rpc", "a:1", shelf).code == 2
+    assert run_cli("fetch-image", "--from", "ftp://a:1", shelf).code == 7
+
+
+def test_a_storage_directory_can_be_restored_from_it(namenode: Running, shelf: Path, tmp_path: Path) -> None:
+    """As docs/operations.md says."""
+    fetched(namenode, shelf)
+    current = tmp_path / "restored" / "current"
+    current.mkdir(parents=True)
+    for name in (OLD_NAME, f"{OLD_NAME}.md5"):
+        shutil.copy(shelf / name, current)
+    shutil.copy(shelf / f"{OLD_NAME}.VERSION", current / "VERSION")
+    with StorageDirectories([tmp_path / "restored"]) as storage:
+        assert storage.storage_info() == INFO
+        assert storage.verified_image().txid == OLD_TXID
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(0, 12))
+def test_the_newest_images_stay(txids: set[int], keep: int) -> None:
+    images = [StoredImage(txid, Path(image_name(txid)), True) for txid in txids]
+    gone = {image.txid for image in surplus(images, keep)}
+    stay = txids - gone
+    assert len(stay) == (min(keep, len(txids)) if keep else len(txids))
+    assert not gone or max(gone) < min(stay)
+
+
+def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("disk is gone")
+
+    (tmp_path / "staged").write_bytes(b"")
+    with ImageShelf(tmp_path / "shelf") as shelf, monkeypatch.context() as patched:
+        patched.setattr(shelf_module, "write_atomically", refused)
+        with pytest.raises(StorageError, match="disk is gone"):
+            shelf.put(tmp_path / "staged", "00" * 16, None, FetchOptions().now())
+        with pytest.raises(StorageError, match="disk is gone"):
+            shelf.add_version(1, INFO, FetchOptions().now())

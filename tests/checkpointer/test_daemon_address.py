@@ -1,0 +1,131 @@
+"""Where `checkpointer checkpoint` looks for the daemon."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpointer.config import Role
+from checkpointer.daemon_address import candidate_urls
+from hadoop_common.configuration import Configuration, ConfigurationError
+from tests.checkpointer.cli_runner import run_cli
+
+SECONDARY = "dfs.namenode.secondary.http-address"
+BACKUP = "dfs.namenode.backup.http-address"
+SINGLE = {"fs.defaultFS": "hdfs://127.0.0.1:1", "hadoop.tmp.dir": "/nowhere"}
+HA = {
+    "dfs.nameservices": "ns",
+    "dfs.ha.namenodes.ns": "nn1,nn2",
+    "dfs.namenode.rpc-address.ns.nn1": "127.0.0.1:1",
+    "dfs.namenode.rpc-address.ns.nn2": "127.0.0.1:2",
+    "dfs.namenode.shared.edits.dir": "/shared",
+    "hadoop.tmp.dir": "/nowhere",
+}
+
+
+def candidates(values: dict[str, str], role: Role | None = None) -> dict[str, Role]:
+    return candidate_urls(Configuration.from_mapping(values, {"USER": "hdfs"}), role)
+
+
+def test_a_single_namenode_has_a_secondary() -> None:
+    assert list(candidates({**SINGLE, SECONDARY: "127.0.0.1:7"}).items()) == [
+        ("http://127.0.0.1:7", Role.SECONDARY),
+        ("http://127.0.0.1:50105", Role.BACKUP),
+    ]
+
+
+def test_ha_has_a_standby() -> None:
+    values = {**HA, "dfs.ha.namenode.id": "nn2", "dfs.namenode.http-address.ns.nn2": "host2:9870"}
+    assert next(iter(candidates(values).items())) == ("http://host2:9870", Role.STANDBY)
+
+
+def test_a_role_that_is_given_is_the_only_one() -> None:
+    assert candidates({**SINGLE, BACKUP: "[::]:8"}, Role.BACKUP) == {"http://[::1]:8": Role.BACKUP}
+
+
+def test_a_configuration_that_the_role_cannot_use() -> None:
+    with pytest.raises(ConfigurationError, match="shared"):
+        candidates(SINGLE, Role.STANDBY)
+
+
+@contextmanager
+def answering(answer: bytes, status: int = 200) -> Iterator[int]:
+    """A daemon that answers every request so; an empty answer cuts the connection."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            if answer:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken but not listened on, so that nobody else gets it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def write(folder: Path, values: dict[str, str]) -> Path:
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    return folder
+
+
+DONE = json.dumps({"state": "done", "message": "checkpoint at txid 42"}).encode()
+
+
+def test_the_secondary_is_found_without_a_role(tmp_path: Path) -> None:
+    with answering(DONE) as port:
+        conf = write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"})
+        outcome = run_cli("checkpoint", "--conf", conf, "--force")
+    assert (outcome.code, outcome.out) == (0, "checkpoint at txid 42\n")
+
+
+def test_the_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
+    with answering(DONE) as port:
+        conf = write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"127.0.0.1:{port}"})
+        assert run_cli("checkpoint", "--conf", conf).code == 0
+        only = run_cli("checkpoint", "--conf", conf, "--role", "secondary")
+    assert only.code == 7
+    assert f"127.0.0.1:{closed_port} (secondary)" in only.err
+    assert str(port) not in only.err
+
+
+def test_all_addresses_are_named_when_none_answers(tmp_path: Path, closed_port: int) -> None:
+    values = {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"localhost:{closed_port}"}
+    outcome = run_cli("checkpoint", "--conf", write(tmp_path, values), "--json")
+    assert outcome.code == 7
+    assert json.loads(outcome.out)["exitCode"] == 7
+    assert f"http://127.0.0.1:{closed_port} (secondary), http://localhost:{closed_port} (backup)" in outcome.err
+    assert "--role" in outcome.err
+
+
+def test_a_daemon_that_breaks_off_is_not_taken_for_none(tmp_path: Path) -> None:
+    with answering(b"") as port:
+        outcome = run_cli("checkpoint", "--conf", write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"}))
+    assert outcome.code == 7
+    assert "broke off" in outcome.err

@@ -1,0 +1,108 @@
+"""A backup node killed at every step of its life: nothing acknowledged is lost, and the next life goes on."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.observer import SilentObserver
+from checkpointer.storage.inspector import list_images
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_of_file, read_md5_file
+from journal.operation import EditOp
+from journal.segment import HEADER_SIZE
+from journal.segment_file import EditLogSegment, list_segments, read_ops
+from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
+from tests.checkpointer.fake_namenode import DEFAULT_CASE
+from tests.checkpointer.kill_harness import Kill, kill, kills, record
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+
+def one_life(folder: str, rpc_port: int, http_port: int) -> None:
+    """A daemon gets in step, takes some edits and makes a checkpoint; run in a child."""
+    with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
+        daemon.follow()
+        assert in_sync(daemon), daemon.role.alarms()
+        daemon.role.checkpoint(SilentObserver())
+        assert [each.result for each in daemon.role.upload(lambda: False, force=False)] == ["SUCCESS"]
+
+
+class Place:
+    """A NameNode and the directory of its backup node."""
+
+    def __init__(self, folder: Path, source: Place | None = None) -> None:
+        if source is not None:
+            shutil.copytree(source.folder, folder, copy_function=shutil.copyfile)
+        self.folder: Path = folder
+        self.namenode = StreamingNamenode(folder / "nn")
+        if source is not None:
+            self.namenode.go_on_as(source.namenode)
+        self.namenode.batches = lambda count: itertools.chain([count // 2], [count - count // 2])
+        self.namenode.after_roll = 6
+
+    def arguments(self) -> tuple[str, int, int]:
+        return str(self.folder / "backup"), self.namenode.rpc_port, self.namenode.http_port
+
+    @property
+    def current(self) -> Path:
+        return self.folder / "backup" / "current"
+
+    def check_remains(self, where: Kill) -> None:
+        """No file under a final name is half, and every acknowledged transaction can be read."""
+        if not self.current.is_dir():
+            return
+        for image in list_images(self.current):
+            assert md5_of_file(image.path) == read_md5_file(image.path), where
+        found = {op.txid for segment in list_segments(self.current) for op in _readable(segment)}
+        for stream in self.namenode.streams.values():
+            assert stream.acknowledged <= found, where
+
+    def go_on(self) -> None:
+        """The next life, until the recorded edits are all in an image."""
+        folder, rpc_port, http_port = self.arguments()
+        with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
+            daemon.follow(3)
+            assert in_sync(daemon), daemon.role.alarms()
+            play(self.namenode)
+            daemon.follow(2)
+            daemon.checkpoint()
+            newest = list_images(self.current)[-1]
+            found = Case(RECORDED / DEFAULT_CASE).differences(newest.path)
+            # it may be of some empty segments later
+            assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
+            assert_same_segments(self.namenode, daemon)
+            theirs = self.namenode.folder / image_name(newest.txid)
+            assert theirs.read_bytes() == newest.path.read_bytes()
+        assert [path.name for path in self.current.iterdir() if "ckpt" in path.name or "tmp" in path.name] == []
+
+
+def _readable(segment: EditLogSegment) -> Iterator[EditOp]:
+    if segment.path.stat().st_size > HEADER_SIZE:
+        yield from read_ops(segment)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_killed_at_every_step(number: int, tmp_path: Path) -> None:
+    source = None
+    if number == 2:
+        first = Place(tmp_path / "first")
+        with first.namenode:
+            one_life(*first.arguments())
+        source = first
+    place = Place(tmp_path / "recorded", source)
+    with place.namenode:
+        steps = record(one_life, *place.arguments())
+    for needed in ("fsync", "replace", "RpcClient.call"):
+        assert needed in steps
+    for where in kills(steps):
+        place = Place(tmp_path / str(where).replace("/", "_"), source)
+        with place.namenode:
+            kill(where, one_life, *place.arguments())
+            place.check_remains(where)
+            place.go_on()
+        shutil.rmtree(place.folder)

@@ -1,0 +1,19 @@
+"""The secondary daemon beside a busy NameNode stub, in short; `python -m bench.load` is the long run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.load import run_load
+
+_FLAT = 1.5
+
+
+@pytest.mark.timeout(200)
+def test_nothing_is_lost_and_memory_stays_flat_under_load() -> None:
+    result = run_load(seconds=15, rate=400, checkpoint_period=2)
+    # run_load itself compares what was acknowledged with what is there, before and after a kill
+    assert result.failures == 0
+    assert result.checkpoints >= 2
+    assert result.transactions > result.calls
+    assert result.growth("daemon") < _FLAT

@@ -1,0 +1,165 @@
+"""The shell around a role: jobs, reload, the service manager, and the end of a role that gave up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import requests
+
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.control import Command, Control
+from checkpointer.daemon.process import serve
+from checkpointer.daemon.reload import RELOADABLE, merged
+from checkpointer.daemon.role import Job
+from checkpointer.errors import RoleGaveUpError, StorageError
+from hadoop_common.sd_notify import Notifier
+from tests.checkpointer.test_daemon_service import FakeRole, standby_config
+from tests.namenode_stub.stub_support import wait_until
+
+
+def config() -> CheckpointConfig:
+    return replace(standby_config(), http_bind_address=("127.0.0.1", 0), poll_interval=3600.0)
+
+
+class JobRole(FakeRole):
+    """Has one job; `urgent_after` runs it asks for a checkpoint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.01
+        self.runs = 0
+        self.asks = threading.Event()
+        self.configs: list[CheckpointConfig] = []
+
+    def jobs(self) -> list[Job]:
+        return [Job("tail", self.seconds, self._run)]
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        self.configs.append(config)
+
+    def _run(self) -> bool:
+        self.runs += 1
+        return self.asks.is_set()
+
+
+@pytest.fixture
+def role() -> JobRole:
+    return JobRole()
+
+
+@contextmanager
+def served(role: JobRole, **options: object) -> Iterator[tuple[Control, Future[None]]]:
+    control = Control()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(serve, role, config(), control, **options)
+        try:
+            yield control, running
+        finally:
+            control.stop()
+
+
+def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
+    with served(role):
+        wait_until("some runs", lambda: role.runs >= 3)
+        assert role.merges == 0
+        role.journal, role.urgent = 5, "a rollback image is due"
+        role.asks.set()
+        wait_until("the checkpoint", lambda: role.merges == 1)
+        role.asks.clear()
+
+
+def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    read = replace(config(), poll_interval=0.01, transactions=1, image_directories=(Path("/elsewhere"),))
+    role.journal = 1
+    with served(role, reload=lambda: read) as (control, _):
+        wait_until("the first runs", lambda: role.runs > 0)
+        assert role.merges == 0
+        control.reload()
+        wait_until("the checkpoint", lambda: role.merges == 1)
+    (taken,) = role.configs
+    assert (taken.transactions, taken.poll_interval) == (1, 0.01)
+    assert taken.image_directories == config().image_directories
+    assert "need a restart: image_directories" in caplog.text
+
+
+def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+    def bad() -> CheckpointConfig:
+        raise StorageError("dfs.namenode.name.dir names no directory")
+
+    with served(role, reload=bad) as (control, _):
+        control.reload()
+        wait_until("the complaint", lambda: "names no directory" in caplog.text)
+    assert role.configs == []
+
+
+def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(60)
+        with served(role, notifier=Notifier(str(address)), heartbeat=0.01, reload=config) as (control, _):
+            assert b"READY=1" in manager.recv(4096)
+            seen: list[bytes] = []
+            while b"WATCHDOG=1\n" not in seen:
+                seen.append(manager.recv(4096))
+            control.reload()
+            while not any(b"RELOADING=1" in each for each in seen):
+                seen.append(manager.recv(4096))
+            while b"READY=1" not in seen[-1]:
+                seen.append(manager.recv(4096))
+            control.stop()
+            while b"STOPPING=1" not in seen[-1]:
+                seen.append(manager.recv(4096))
+
+
+def test_a_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
+    role.journal, role.urgent, role.fault = 1, "at once", RoleGaveUpError("4 merges failed")
+    role.asks.set()
+    with served(role) as (_, running), pytest.raises(RoleGaveUpError, match="4 merges"):
+        running.result(60)
+
+
+def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with served(role):
+        wait_until("the address", lambda: "checkpointer on http" in caplog.text)
+        url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+        assert requests.get(f"{url}/status", timeout=20).json()["role"] == "standby"
+        assert "beans" in requests.get(f"{url}/jmx", timeout=20).json()
+        assert requests.get(f"{url}/metrics", timeout=20).ok
+        assert requests.get(f"{url}/health/live", timeout=20).ok
+        assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=20).status_code == 410
+
+
+def test_every_reloadable_setting_is_one() -> None:
+    assert {each.name for each in fields(CheckpointConfig)} >= RELOADABLE
+    running = config()
+    read = replace(running, period=5.0, rpc_user="other")
+    assert merged(running, read) == (replace(running, period=5.0), ["period"], ["rpc_user"])
+
+
+def test_signals_become_commands() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    control = Control()
+    control.take_signals()
+    try:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert control.wait(60) is Command.RELOAD
+        assert not control.stopping()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert control.wait(60) is Command.STOP
+        assert control.stopping()
+        assert control.wait(0.0) is None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

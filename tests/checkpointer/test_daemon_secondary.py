@@ -1,0 +1,348 @@
+"""The secondary role against a NameNode that only pretends, over real RPC and HTTP."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import RoleGaveUpError, StorageError
+from hadoop_common.configuration import ConfigurationError
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import parse_version
+from servlets.status import TriggerState
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import (
+    Secondary,
+    differences,
+    image_txids,
+    leftovers,
+    secondary_config,
+    segment_names,
+    sound,
+)
+
+HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.fixture
+def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
+    with Secondary.of(tmp_path, node) as running:
+        yield running
+
+
+def done(secondary: Secondary) -> int:
+    result = secondary.checkpoint()
+    assert result.state is TriggerState.DONE, result
+    assert list(result.details["uploads"].values()) == ["SUCCESS"]
+    return int(result.details["txid"])
+
+
+# ---- the whole way -----------------------------------------------------------------------------------------
+
+
+def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondary) -> None:
+    assert [done(secondary) for _ in range(3)] == [88, 151, 172]
+    assert differences(node.expected, secondary.folder / image_name(172)) == []
+    assert node.image(172).read_bytes() == (secondary.folder / image_name(172)).read_bytes()
+    assert image_txids(secondary.folder) == node.image_txids() == [151, 172]
+    assert leftovers(secondary.folder) == []
+    assert sound(secondary.folder)
+
+
+def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
+    done(secondary)
+    tail = ["getMostRecentCheckpointTxId", "upload"]
+    assert node.steps == [*HEAD, "image", "segment-33", "segment-48", "segment-59", *tail]
+    node.steps.clear()
+    done(secondary)
+    assert node.steps == [*HEAD, "segment-89", "segment-111", "segment-137", *tail]
+
+
+def test_a_restart_fetches_nothing_anew(node: FakeNamenode, tmp_path: Path) -> None:
+    with Secondary.of(tmp_path, node) as first:
+        done(first)
+    node.steps.clear()
+    with Secondary.of(tmp_path, node) as second:
+        done(second)
+    assert "image" not in node.steps
+
+
+def test_a_poll_waits_for_its_period(node: FakeNamenode, secondary: Secondary) -> None:
+    assert secondary.service.poll().state is TriggerState.SKIPPED
+    assert node.steps == ["getTransactionId"]
+
+
+def test_a_poll_goes_by_the_transactions(node: FakeNamenode, tmp_path: Path) -> None:
+    with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__txns="30") as secondary:
+        result = secondary.service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "txns")
+
+
+def test_a_segment_of_a_later_roll_is_left_for_later(
+    node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roll = node.roll_edit_log
+
+    def rolled_twice(caller: object) -> object:
+        signature = roll(caller)  # type: ignore[arg-type]
+        roll(caller)  # type: ignore[arg-type]
+        return signature
+
+    monkeypatch.setattr(node, "roll_edit_log", rolled_twice)
+    assert done(secondary) == 88
+
+
+def test_release_3(tmp_path: Path) -> None:
+    with (
+        FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=8, release=3) as node,
+        Secondary.of(tmp_path, node) as secondary,
+    ):
+        assert done(secondary) == 164
+        assert differences(node.expected, secondary.folder / image_name(164)) == []
+
+
+# ---- storage -----------------------------------------------------------------------------------------------
+
+
+def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_path: Path) -> None:
+    images, edits = ([tmp_path / f"{kind}{number}" for number in range(2)] for kind in ("images", "edits"))
+    values = {
+        "dfs.namenode.checkpoint.dir": ",".join(map(str, images)),
+        "dfs.namenode.checkpoint.edits.dir": ",".join(map(str, edits)),
+    }
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        done(secondary)
+        assert done(secondary) == 151
+    for root in images:
+        assert image_txids(root / "current") == [88, 151]
+        assert segment_names(root / "current") == []
+    for root in edits:
+        assert image_txids(root / "current") == []
+        assert len(segment_names(root / "current")) == 6
+    # and again over what lies there
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        assert done(secondary) == 172
+
+
+def test_a_fresh_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
+    node = FakeNamenode(tmp_path / "name")
+    node.start()
+    node.stop()
+    with Secondary.of(tmp_path, node) as secondary:
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        assert not secondary.service.ready().ok
+        assert "cannot connect" in secondary.service.status()["error"]
+        with pytest.raises(StorageError, match="not formatted"):
+            secondary.role.storage_info()
+        with node:
+            assert done(secondary) == 88
+            assert secondary.service.ready().ok
+            assert secondary.role.storage_info() == node.info
+
+
+def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: Path) -> None:
+    shutil.copytree(node.folder, tmp_path / "secondary" / "current")
+    (tmp_path / "secondary/current/VERSION").unlink()
+    with pytest.raises(StorageError, match="no VERSION says of which namespace"):
+        Secondary.of(tmp_path, node).role.open()
+
+
+def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
+        done(secondary)
+        shutil.rmtree(roots[0] / "current")
+        assert done(secondary) == 151
+        assert "VERSION" in secondary.role.storage()[str(roots[0])]
+    assert image_txids(roots[1] / "current") == [88, 151]
+    # a start takes it in again
+    with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
+        assert done(secondary) == 172
+    assert image_txids(roots[0] / "current") == [172]
+
+
+def test_old_images_and_edits_go(node: FakeNamenode, tmp_path: Path) -> None:
+    changes = {"dfs.namenode.num.checkpoints.retained": "1", "dfs.namenode.num.extra.edits.retained": "0"}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        done(secondary)
+        assert done(secondary) == 151
+        assert image_txids(secondary.folder) == [151]
+        assert segment_names(secondary.folder) == []
+
+
+# ---- whose checkpoint it is --------------------------------------------------------------------------------
+
+
+def test_another_namespace_is_refused_before_the_roll(node: FakeNamenode, secondary: Secondary) -> None:
+    done(secondary)
+    node.steps.clear()
+    node.upgrade(cluster_id="CID-other")
+    result = secondary.checkpoint()
+    assert result.state is TriggerState.FAILED
+    assert "CID-other" in result.message
+    assert secondary.role.storage_info().cluster_id in result.message
+    assert "rollEditLog" not in node.steps
+
+
+@pytest.mark.parametrize("layout", [-52, -70])
+def test_a_layout_that_cannot_be_replayed_is_refused_before_the_roll(
+    node: FakeNamenode, secondary: Secondary, layout: int
+) -> None:
+    node.upgrade(layout_version=layout)
+    result = secondary.checkpoint()
+    assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
+    assert node.steps == ["getTransactionId", "versionRequest"]
+    assert not secondary.folder.exists()
+
+
+def test_an_upgrade_is_taken_over(node: FakeNamenode, secondary: Secondary) -> None:
+    done(secondary)
+    node.upgrade(c_time=77)
+    node.steps.clear()
+    assert done(secondary) == 151
+    assert "image" in node.steps
+    assert parse_version((secondary.folder / "VERSION").read_bytes(), "").c_time == 77
+    node.steps.clear()
+    assert done(secondary) == 172
+    assert "image" not in node.steps
+
+
+def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
+    with (
+        FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", release=3) as node,
+        Secondary.of(tmp_path, node) as secondary,
+    ):
+        done(secondary)
+        before = (secondary.folder / "VERSION").read_bytes()
+        node.upgrade(c_time=77)
+        node.rolling_upgrade = True
+        done(secondary)
+        assert (secondary.folder / "VERSION").read_bytes() == before
+        node.rolling_upgrade = False
+        node.steps.clear()
+        done(secondary)
+        assert "image" not in node.steps
+        assert secondary.role.storage_info() == node.info
+
+
+def test_a_namenode_that_was_set_back_is_told(node: FakeNamenode, secondary: Secondary) -> None:
+    done(secondary)
+    node._last = 40
+    for _ in range(2):
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.FAILED
+        assert "set back" in result.message
+    assert "set back" in secondary.service.ready().message
+
+
+def test_an_image_that_the_namenode_has_is_not_offered(node: FakeNamenode, tmp_path: Path) -> None:
+    with Secondary.of(tmp_path, node) as first:
+        done(first)
+    with Secondary.of(tmp_path, node) as second:
+        node.steps.clear()
+        assert second.service.poll().details["uploads"] == {}
+        assert node.steps == ["getTransactionId", "getMostRecentCheckpointTxId"]
+
+
+# ---- merges that fail --------------------------------------------------------------------------------------
+
+
+def test_too_many_failed_merges_end_the_daemon(
+    node: FakeNamenode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise StorageError("it does not fit")
+
+    with Secondary.of(tmp_path, node, **{"dfs.namenode.checkpoint.max-retries": "2"}) as secondary:
+        monkeypatch.setattr("checkpointer.daemon.secondary.merge", broken)
+        for failed in range(1, 3):
+            assert secondary.checkpoint().message == "it does not fit"
+            assert secondary.role.details()["mergeErrors"] == failed
+            assert not secondary.service.ready().ok
+        result = secondary.checkpoint()
+        fault = secondary.service.fault
+        assert isinstance(fault, RoleGaveUpError)
+        assert fault.exit_code == 1
+        assert "3 merges in a row failed" in result.message
+
+
+def test_after_a_failed_merge_everything_is_fetched_afresh(
+    node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("disk on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("checkpointer.daemon.secondary.merge", broken)
+        secondary.checkpoint()
+    node.steps.clear()
+    assert done(secondary) == 151
+    assert [step for step in node.steps if step == "image" or "segment" in step] == [
+        "image",
+        *(f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)),
+    ]
+    assert secondary.role.alarms() == []
+
+
+# ---- what lies there damaged -------------------------------------------------------------------------------
+
+
+def test_a_damaged_image_is_fetched_anew(node: FakeNamenode, tmp_path: Path) -> None:
+    with Secondary.of(tmp_path, node) as first:
+        done(first)
+        path = first.folder / image_name(88)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    node.steps.clear()
+    with Secondary.of(tmp_path, node) as second:
+        assert done(second) == 151
+        assert sound(second.folder)
+    assert "image" in node.steps
+
+
+@pytest.mark.parametrize("cut", [0, 5, -7])
+def test_a_damaged_segment_is_fetched_anew(node: FakeNamenode, tmp_path: Path, cut: int) -> None:
+    with Secondary.of(tmp_path, node) as first:
+        node.faults["segment-59"] = 500
+        assert first.checkpoint().state is TriggerState.FAILED
+        path = next(first.folder.glob("edits_*048-*"))
+        path.write_bytes(path.read_bytes()[:cut])
+        node.faults.clear()
+        node.steps.clear()
+        assert done(first) == 151
+    fetched = [step for step in node.steps if "segment" in step]
+    assert fetched == [f"segment-{number}" for number in (48, 59, 89, 111, 137)]
+
+
+# ---- configuration -----------------------------------------------------------------------------------------
+
+
+def test_edits_lie_beside_the_images_by_default(tmp_path: Path) -> None:
+    config = secondary_config(tmp_path, 1, 2)
+    assert config.edits_directories == config.image_directories == (tmp_path / "secondary",)
+
+
+def test_directories_of_a_nameservice(tmp_path: Path) -> None:
+    config = secondary_config(tmp_path, 1, 2, **{"dfs.nameservices": "ns", "dfs.namenode.checkpoint.dir.ns": "/images"})
+    assert config.edits_directories == config.image_directories == (Path("/images"),)
+
+
+def test_a_secondary_of_an_ha_nameservice_is_refused(tmp_path: Path) -> None:
+    values = {
+        "dfs.nameservices": "ns",
+        "dfs.ha.namenodes.ns": "nn1,nn2",
+        "dfs.namenode.rpc-address.ns.nn1": "one:8020",
+        "dfs.namenode.rpc-address.ns.nn2": "two:8020",
+    }
+    with pytest.raises(ConfigurationError, match="use --role standby"):
+        secondary_config(tmp_path, 1, 2, **values)

@@ -1,0 +1,237 @@
+"""A secondary whose NameNode fails at every step: nothing is lost, and the next checkpoint succeeds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.role import Target
+from checkpointer.transfer import UploadResult
+from hadoop_common.names import image_name
+from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError
+from servlets.status import TriggerResult, TriggerState
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, sound
+from tests.namenode_stub.stub_support import wait_until
+
+RPC_STEPS = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
+SEGMENTS = [f"segment-{first}" for first in (89, 111, 137)]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.fixture
+def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
+    """One that has made a checkpoint, the NameNode's second one being due."""
+    with Secondary.of(tmp_path, node) as running:
+        assert running.checkpoint().details["txid"] == 88
+        yield running
+
+
+def unharmed(secondary: Secondary) -> bool:
+    """The image from before is there, nothing under a final name is half, nothing unfinished is left."""
+    assert 88 in image_txids(secondary.folder)
+    assert leftovers(secondary.folder) == []
+    return sound(secondary.folder)
+
+
+def recovers(node: FakeNamenode, secondary: Secondary) -> bool:
+    """The fault is gone: checkpoints follow until all recorded edits are in one, which is the expected one."""
+    node.faults.clear()
+    node.release()
+    for _ in range(3):
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert list(result.details["uploads"].values()) == ["SUCCESS"]
+        if result.details["txid"] >= node.recorded_end:
+            break
+    newest = image_name(result.details["txid"])
+    assert differences(node.expected, secondary.folder / newest) == []
+    assert (node.folder / newest).read_bytes() == (secondary.folder / newest).read_bytes()
+    assert leftovers(secondary.folder) == []
+    return sound(secondary.folder)
+
+
+def fails(secondary: Secondary) -> TriggerResult:
+    result = secondary.checkpoint()
+    assert result.state is TriggerState.FAILED, result
+    assert unharmed(secondary)
+    return result
+
+
+# ---- calls -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["cut", "hang"])
+@pytest.mark.parametrize("step", RPC_STEPS)
+def test_a_call_that_is_cut_or_hangs(node: FakeNamenode, secondary: Secondary, step: str, fault: str) -> None:
+    node.faults[step] = fault
+    assert fails(secondary).details["exitCode"] == 7
+    assert recovers(node, secondary)
+
+
+@pytest.mark.parametrize(
+    "error", [StandbyError("not active"), RetriableError("starting"), AccessControlError("no superuser")]
+)
+@pytest.mark.parametrize("step", RPC_STEPS)
+def test_a_call_that_is_refused(node: FakeNamenode, secondary: Secondary, step: str, error: RemoteError) -> None:
+    node.faults[step] = error
+    assert error.text in fails(secondary).message
+    assert recovers(node, secondary)
+
+
+def test_safe_mode_is_told_in_the_namenodes_words(node: FakeNamenode, secondary: Secondary) -> None:
+    node.safe_mode()
+    result = fails(secondary)
+    assert "Log not rolled. Name node is in safe mode." in result.message
+    assert "safe mode" in result.details["hint"]
+    assert "getEditLogManifest" not in node.steps[node.steps.index("upload") :]
+    assert recovers(node, secondary)
+
+
+def test_a_namenode_that_is_down(node: FakeNamenode, secondary: Secondary) -> None:
+    node.stop()
+    fails(secondary)
+    assert not secondary.service.ready().ok
+    node.start()
+    assert recovers(node, secondary)
+    assert secondary.service.ready().ok
+
+
+@pytest.mark.parametrize("gone", ["all", "first", "middle", "last"])
+def test_a_manifest_with_a_gap(node: FakeNamenode, secondary: Secondary, gone: str) -> None:
+    firsts = {"all": (89, 111, 137), "first": (89,), "middle": (111,), "last": (137,)}[gone]
+    kept = {path: path.read_bytes() for first in firsts for path in node.folder.glob(f"edits_{first:019d}-*")}
+    node.faults["getEditLogManifest"] = StandbyError("wait")
+    fails(secondary)
+    node.faults.clear()
+    node._roll = lambda: None  # type: ignore[method-assign]
+    for path in kept:
+        path.unlink()
+    result = fails(secondary)
+    assert "bad edit log manifest" in result.message
+    assert str(firsts[0]) in result.message
+    for path, content in kept.items():
+        path.write_bytes(content)
+    del node._roll
+    assert recovers(node, secondary)
+
+
+# ---- downloads ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["cut", "hang", "short", "digest", 403, 409, 410, 417, 500, 503])
+def test_the_first_image_does_not_come(node: FakeNamenode, tmp_path: Path, fault: str | int) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        node.faults["image"] = fault
+        for _ in range(2):
+            assert secondary.checkpoint().state is TriggerState.FAILED
+            assert image_txids(secondary.folder) == []
+            assert leftovers(secondary.folder) == []
+        assert recovers(node, secondary)
+
+
+@pytest.mark.parametrize("fault", ["cut", "hang", "short", "digest", 403, 409, 410, 417, 500, 503])
+@pytest.mark.parametrize("step", SEGMENTS)
+def test_a_segment_does_not_come(node: FakeNamenode, secondary: Secondary, step: str, fault: str | int) -> None:
+    node.faults[step] = fault
+    fails(secondary)
+    before = len(node.steps)
+    node.faults.clear()
+    node.release()
+    assert secondary.checkpoint().state is TriggerState.DONE
+    # those before it are not fetched again
+    fetched = [each for each in node.steps[before:] if "segment" in each]
+    assert fetched[0] == step
+    assert recovers(node, secondary)
+
+
+@pytest.mark.parametrize("fault", ["cut", 503])
+@pytest.mark.parametrize("step", ["getEditLogManifest", "segment-111"])
+def test_a_passing_fault_is_tried_again_at_once(
+    node: FakeNamenode, secondary: Secondary, step: str, fault: str | int
+) -> None:
+    node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
+    result = secondary.checkpoint()
+    assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
+    assert node.steps.count(step) == (3 if step == "getEditLogManifest" else 2)
+    assert recovers(node, secondary)
+
+
+# ---- uploads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["cut", "hang", 403, 410, 500])
+def test_the_image_is_not_taken(node: FakeNamenode, secondary: Secondary, fault: str | int) -> None:
+    node.faults["upload"] = fault
+    result = secondary.checkpoint()
+    assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
+    assert list(result.details["uploads"].values()) == ["failed"]
+    assert unharmed(secondary)
+    assert node.image_txids() == [32, 88]
+    node.faults.clear()
+    node.release()
+    node.steps.clear()
+    # offered again without another merge
+    assert list(secondary.service.poll().details["uploads"].values()) in ([], ["SUCCESS"])
+    assert "rollEditLog" not in node.steps
+    assert recovers(node, secondary)
+
+
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [(409, UploadResult.OLD_TRANSACTION_ID_FAILURE), (417, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)],
+)
+def test_an_image_that_is_not_wanted_is_no_error(
+    node: FakeNamenode, secondary: Secondary, status: int, result: UploadResult
+) -> None:
+    node.faults["upload"] = status
+    outcome = secondary.checkpoint()
+    assert outcome.state is TriggerState.DONE
+    assert list(outcome.details["uploads"].values()) == [result.name]
+    assert secondary.service.status()["lastError"] == ""
+    assert unharmed(secondary)
+    assert recovers(node, secondary)
+
+
+def test_the_namenode_dies_before_the_upload(
+    node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secondary.role, "_retain", node.stop)
+    result = secondary.checkpoint()
+    assert list(result.details["uploads"].values()) == ["failed"]
+    target: Target = secondary.role.targets[0]
+    assert (target.failures, target.txid) == (1, 88)
+    monkeypatch.undo()
+    node.start()
+    assert recovers(node, secondary)
+
+
+# ---- cancelled ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["versionRequest", "rollEditLog", "getEditLogManifest", "segment-89", "upload"])
+def test_a_stop_ends_what_hangs(tmp_path: Path, step: str) -> None:
+    with FakeNamenode(tmp_path / "name") as node:
+        changes = {"ipc.client.rpc-timeout.ms": "60000", "dfs.image.transfer.timeout": "1000"}
+        with Secondary.of(tmp_path, node, **changes) as secondary:
+            secondary.checkpoint()
+            node.steps.clear()
+            node.faults[step] = "hang"
+            results: list[TriggerResult] = []
+            attempt = threading.Thread(target=lambda: results.append(secondary.checkpoint()))
+            attempt.start()
+            wait_until(step, lambda: step in node.steps)
+            secondary.service.stop()
+            attempt.join()
+            assert results[0].state in (TriggerState.UNAVAILABLE, TriggerState.FAILED)
+            assert unharmed(secondary)
+        with Secondary.of(tmp_path, node) as again:
+            assert recovers(node, again)

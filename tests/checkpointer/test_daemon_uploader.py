@@ -1,0 +1,423 @@
+"""One image for many NameNodes: who is due, all at once, and each fault told apart; real sockets on both sides."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpointer.daemon.uploader as uploader_module
+from checkpointer.daemon.role import STANDBY, Target, Upload
+from checkpointer.daemon.uploader import Uploader, UploadPolicy
+from checkpointer.errors import CheckpointCancelledError
+from checkpointer.transfer import UploadResult
+from hadoop_common.names import image_name
+from image_format.errors import MissingDigestError
+from image_format.md5_file import format_md5, md5_path
+from servlets.parameters import ImageKind
+from tests.checkpointer.test_daemon_service import Clock
+from tests.namenode_stub.stub_support import wait_until
+from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served, leftovers, make_store, serve
+
+BIG = 64 << 20
+POLICY = UploadPolicy(
+    quiet_period=150.0,
+    retry_interval=10.0,
+    retry_limit=100.0,
+    parallelism=4,
+    timeout=20.0,
+    chunk_size=65536,
+    bandwidth=0,
+)
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / NEW_IMAGE.name
+    shutil.copyfile(NEW_IMAGE, path)
+    md5_path(path).write_bytes(format_md5(hashlib.md5(path.read_bytes()).digest(), path.name))
+    return path
+
+
+@pytest.fixture
+def big(tmp_path: Path) -> Path:
+    """Too large for any socket's buffers; what is in it nobody gets to check."""
+    path = tmp_path / image_name(NEW_TXID)
+    with path.open("wb") as out:
+        out.truncate(BIG)
+    md5_path(path).write_bytes(format_md5(bytes(16), path.name))
+    return path
+
+
+@contextmanager
+def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(serve(make_store(root / f"nn{n}", 1))) for n in range(count)]
+
+
+@contextmanager
+def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
+    """A server that reads `after` bytes of the body and answers; without an answer it cuts the connection.
+
+    Before that it waits for `hold`, and reads nothing meanwhile.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        done = threading.Event()
+
+        def run() -> None:
+            while not done.is_set():
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(20)
+                    data = b""
+                    while b"\r\n\r\n" not in data and (piece := connection.recv(4096)):
+                        data += piece
+                    read = len(data.partition(b"\r\n\r\n")[2])
+                    while read < after and (piece := connection.recv(min(65536, after - read))):
+                        read += len(piece)
+                    connection.sendall(answer)
+                    if hold is not None:
+                        hold.wait(20)
+                    while answer and connection.recv(65536):
+                        """So that closing does not take the answer back."""
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        host, port = listener.getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            done.set()
+            if hold is not None:
+                hold.set()
+            with socket.create_connection((host, port)) as last:
+                last.shutdown(socket.SHUT_WR)
+            thread.join()
+
+
+def refusal(status: int) -> bytes:
+    return f"HTTP/1.1 {status} Refused\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n".encode()
+
+
+def uploader(*addresses: str, clock: Clock | None = None, policy: UploadPolicy = POLICY, **options: Any) -> Uploader:
+    return Uploader(addresses, policy, clock=clock or Clock(), jitter=lambda: 1.0, **options)
+
+
+def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Upload]:
+    return {each.address: each for each in subject.offer(path, NEW_TXID, INFO, never, **options)}
+
+
+# ---- all at once -------------------------------------------------------------------------------------------
+
+
+def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None:
+    """Each server waits until all uploads have come, which one after the other never would."""
+    with namenodes(tmp_path, 4) as servers:
+        meeting = threading.Barrier(4)
+        for served in servers:
+            served.store.on_rejection = lambda: meeting.wait(20) and None
+        counted: list[int] = []
+        subject = uploader(*(served.url for served in servers), count=counted.append)
+        found = offered(subject, image)
+        assert {each.result for each in found.values()} == {"SUCCESS"}
+        size = image.stat().st_size
+        assert {(each.size, each.txid, each.kind) for each in found.values()} == {(size, NEW_TXID, ImageKind.IMAGE)}
+        assert all(each.seconds > 0 for each in found.values())
+        assert sum(counted) == 4 * size
+        assert [served.store.received[0][0] for served in servers] == [NEW_TXID] * 4
+        assert [target.txid for target in subject.targets] == [NEW_TXID] * 4
+        assert offered(subject, image) == {}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_no_more_than_the_cap_at_once(image: Path, monkeypatch: pytest.MonkeyPatch, parallelism: int) -> None:
+    lock = threading.Lock()
+    running = most = 0
+    full = threading.Event()
+
+    def counting(*_: object, **__: object) -> UploadResult:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            if running == parallelism:
+                full.set()
+        assert full.wait(20)
+        with lock:
+            running -= 1
+        return UploadResult.SUCCESS
+
+    monkeypatch.setattr(uploader_module, "upload_image", counting)
+    subject = uploader(*(f"http://nn{n}:1" for n in range(5)), policy=replace(POLICY, parallelism=parallelism))
+    assert len(offered(subject, image)) == 5
+    assert most == parallelism
+
+
+def test_one_budget_for_all(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    throttles: list[object] = []
+
+    def noting(*_: object, throttle: object, **__: object) -> UploadResult:
+        throttles.append(throttle)
+        return UploadResult.SUCCESS
+
+    monkeypatch.setattr(uploader_module, "upload_image", noting)
+    subject = uploader("http://nn1:1", "http://nn2:1", policy=replace(POLICY, bandwidth=1000))
+    offered(subject, image)
+    assert len({id(throttle) for throttle in throttles}) == 1
+    subject.policy = replace(POLICY, bandwidth=2000)
+    assert subject.policy.bandwidth == 2000
+
+
+def test_a_rollback_image_is_an_affair_of_its_own(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 1) as (served,):
+        subject = uploader(served.url)
+        assert offered(subject, image, kind=ImageKind.ROLLBACK)[served.url].kind is ImageKind.ROLLBACK
+        assert served.store.find_image(NEW_TXID) == served.store.directories[0] / image_name(NEW_TXID, rollback=True)
+        assert subject.targets[0].settled == {ImageKind.ROLLBACK: NEW_TXID}
+        assert offered(subject, image)[served.url].result == "SUCCESS"
+        assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
+
+
+# ---- answers and faults ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "settled"),
+    [(409, "OLD_TRANSACTION_ID_FAILURE", True), (417, "NOT_ACTIVE_NAMENODE_FAILURE", False)],
+)
+@pytest.mark.parametrize("after", [0, 1 << 20])
+def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str, settled: bool, after: int) -> None:
+    with peer(refusal(status), after=after, hold=threading.Event()) as url:
+        subject = uploader(url)
+        upload = offered(subject, big)[url]
+        assert (upload.result, upload.error) == (result, "")
+        assert upload.size < BIG
+        assert (subject.targets[0].txid == NEW_TXID) is settled
+        assert not subject.targets[0].primary
+
+
+@pytest.mark.parametrize("status", [403, 404, 410, 500, 503])
+def test_other_answers_are_faults(big: Path, status: int) -> None:
+    with peer(refusal(status), after=1 << 20) as url:
+        clock = Clock()
+        subject = uploader(url, clock=clock)
+        upload = offered(subject, big)[url]
+        assert upload.result == "failed"
+        assert f"HTTP {status}" in upload.error
+        assert upload.size < BIG
+        target = subject.targets[0]
+        assert (target.txid, target.failures, target.primary) == (-1, 1, True)
+        assert offered(subject, big) == {}
+        clock.now = target.not_before
+        assert offered(subject, big)[url].result == "failed"
+        assert subject.targets[0].failures == 2
+
+
+@pytest.mark.parametrize("after", [0, 1, 1 << 20])
+def test_a_connection_that_is_cut(big: Path, after: int) -> None:
+    with peer(b"", after=after) as url:
+        upload = offered(uploader(url), big)[url]
+        assert upload.result == "failed"
+        assert "broke off" in upload.error
+
+
+def test_a_server_that_hangs_in_the_middle(big: Path) -> None:
+    with peer(b"", after=1 << 20, hold=threading.Event()) as url:
+        upload = offered(uploader(url, policy=replace(POLICY, timeout=0.3)), big)[url]
+        assert upload.result == "failed"
+        assert "no progress" in upload.error
+        assert 0 < upload.size < BIG
+
+
+def test_another_cluster_a_wrong_digest_and_a_short_body(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 1) as (served,):
+        subject = uploader(served.url)
+        (upload,) = subject.offer(image, NEW_TXID, OTHER_INFO, never, force=True)
+        assert "403" in upload.error
+        md5_path(image).write_bytes(format_md5(bytes(16), image.name))
+        assert "MD5" in offered(subject, image, force=True)[served.url].error
+        image.write_bytes(NEW_IMAGE.read_bytes()[:-100])
+        md5_path(image).write_bytes(format_md5(hashlib.md5(image.read_bytes()).digest(), image.name))
+        assert "410" in offered(subject, image, force=True)[served.url].error
+        assert leftovers(served.store) == []
+        assert subject.targets[0].failures == 3
+
+
+def test_a_fault_of_one_does_not_hinder_the_others(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 2) as servers:
+        subject = uploader(servers[0].url, "http://127.0.0.1:1", servers[1].url)
+        results = [each.result for each in offered(subject, image).values()]
+        assert sorted(results) == ["SUCCESS", "SUCCESS", "failed"]
+        assert [target.failures for target in subject.targets] == [0, 1, 0]
+
+
+def test_an_image_that_cannot_be_read_is_no_fault_of_a_namenode(tmp_path: Path, image: Path) -> None:
+    subject = uploader("http://127.0.0.1:1")
+    md5_path(image).unlink()
+    with pytest.raises(MissingDigestError):
+        offered(subject, image)
+    md5_path(image).write_bytes(format_md5(bytes(16), image.name))
+    image.unlink()
+    with pytest.raises(FileNotFoundError):
+        offered(subject, image)
+    assert subject.targets[0].result == "never"
+
+
+def test_the_pause_grows_and_is_spread(image: Path) -> None:
+    clock = Clock()
+    subject = uploader("http://127.0.0.1:1", clock=clock)
+    pauses = []
+    for _ in range(6):
+        offered(subject, image)
+        pauses.append(subject.targets[0].not_before - clock.now)
+        clock.now = subject.targets[0].not_before
+    assert pauses == pytest.approx([9.0, 18.0, 36.0, 72.0, 90.0, 90.0])
+
+
+# ---- the rules of turns ------------------------------------------------------------------------------------
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *results: UploadResult) -> list[int]:
+    left, txids = list(results), []
+
+    def answer(_address: str, _path: Path, _md5: str, txid: int, *_: object, **__: object) -> UploadResult:
+        txids.append(txid)
+        return left.pop(0)
+
+    monkeypatch.setattr(uploader_module, "upload_image", answer)
+    return txids
+
+
+def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    subject = uploader("http://nn1:1", clock=clock)
+    old, taken = UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.SUCCESS
+    txids = answers(monkeypatch, taken, old, taken, taken)
+
+    def offer(txid: int, at: float) -> None:
+        clock.now = at
+        list(subject.offer(image, txid, INFO, never))
+
+    offer(10, 0.0)
+    offer(20, 100.0)
+    # turned down: the last image it took is that of 0.0
+    offer(30, 149.0)
+    assert (txids, subject.targets[0].primary) == ([10, 20], False)
+    offer(30, 150.0)
+    assert (txids, subject.targets[0].primary) == ([10, 20, 30], True)
+    offer(40, 151.0)
+    assert txids == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "now", "force", "due"),
+    [
+        (Target("a"), ImageKind.IMAGE, 0.0, False, True),
+        (Target("a", {ImageKind.IMAGE: 5}), ImageKind.IMAGE, 0.0, True, False),
+        (Target("a", {ImageKind.IMAGE: 5}), ImageKind.ROLLBACK, 0.0, False, True),
+        (Target("a", not_before=10.0), ImageKind.IMAGE, 9.0, False, False),
+        (Target("a", not_before=10.0), ImageKind.IMAGE, 9.0, True, True),
+        (Target("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 50.0, False, False),
+        (Target("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 101.0, False, True),
+        (Target("a", primary=False, uploaded=1.0), ImageKind.ROLLBACK, 50.0, False, True),
+        (Target("a", primary=False), ImageKind.IMAGE, 0.0, False, True),
+    ],
+)
+def test_who_is_due(target: Target, kind: ImageKind, now: float, force: bool, due: bool) -> None:
+    assert target.due(5, kind, now, quiet_period=100.0, force=force) is due
+
+
+# ---- state first -------------------------------------------------------------------------------------------
+
+
+def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 2) as (active, other):
+        takes = {active.url: True, other.url: False}
+        subject = uploader(active.url, other.url, takes_images=lambda address: takes[address])
+        assert offered(subject, image).keys() == {active.url}
+        assert other.store.received == []
+        assert [target.result for target in subject.targets] == ["SUCCESS", STANDBY]
+        assert offered(subject, image) == {}
+        takes[other.url] = True
+        assert offered(subject, image)[other.url].result == "SUCCESS"
+
+
+def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 1) as (served,):
+        subject = uploader(served.url, takes_images=lambda address: None)
+        assert offered(subject, image)[served.url].result == "SUCCESS"
+
+
+def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_image(
+    tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old active takes bytes but never answers; only the change of roles ends that."""
+    with namenodes(tmp_path, 1) as (new,), peer(b"", after=1 << 30, hold=threading.Event()) as old_url:
+        takes = {old_url: True, new.url: False}
+        asked: list[str] = []
+        real = uploader_module.upload_image
+
+        def upload(address: str, *arguments: Any, sent: Callable[[int], None], **options: Any) -> UploadResult:
+            def telling(count: int) -> None:
+                sent(count)
+                # the role moves while the image is on its way, after the standby was asked
+                if address == old_url and len(set(asked)) == 2:
+                    takes.update({old_url: False, new.url: True})
+
+            return real(address, *arguments, sent=telling, **options)
+
+        def state(address: str) -> bool:
+            asked.append(address)
+            return takes[address]
+
+        monkeypatch.setattr(uploader_module, "upload_image", upload)
+        subject = uploader(old_url, new.url, takes_images=state, watch_interval=0.01)
+
+        def wait_for_standby(address: str, *arguments: Any, **options: Any) -> UploadResult:
+            if address == old_url:
+                wait_until("the standby's answer", lambda: new.url in asked)
+            return upload(address, *arguments, **options)
+
+        monkeypatch.setattr(uploader_module, "upload_image", wait_for_standby)
+        found = offered(subject, image)
+        assert {address: each.result for address, each in found.items()} == {new.url: "SUCCESS"}
+        assert [target.result for target in subject.targets] == [STANDBY, "SUCCESS"]
+        assert subject.targets[0].failures == 0
+
+
+# ---- cancellation ------------------------------------------------------------------------------------------
+
+
+def test_a_cancellation_ends_all_uploads(big: Path) -> None:
+    cancelled = threading.Event()
+    with ExitStack() as stack:
+        urls = [stack.enter_context(peer(b"", after=1 << 30, hold=threading.Event())) for _ in range(3)]
+        subject = uploader(
+            *urls, policy=replace(POLICY, parallelism=2, bandwidth=1 << 20), count=lambda _: cancelled.set()
+        )
+        with pytest.raises(CheckpointCancelledError):
+            list(subject.offer(big, NEW_TXID, INFO, cancelled.is_set))
+        assert {(target.result, target.failures) for target in subject.targets} == {("never", 0)}
+
+
+def test_leaving_early_ends_what_runs(tmp_path: Path, image: Path) -> None:
+    with namenodes(tmp_path, 1) as (served,), peer(b"", after=1 << 30, hold=threading.Event()) as slow:
+        subject = uploader(served.url, slow)
+        offers = subject.offer(image, NEW_TXID, INFO, never)
+        assert next(offers).address == served.url
+        offers.close()  # type: ignore[attr-defined]
+        assert [target.result for target in subject.targets] == ["SUCCESS", "never"]

@@ -1,0 +1,78 @@
+"""Files an operator installs and reads: systemd units, and docs/operations.md against the code it speaks of."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.registry import CHECKS
+from checkpointer.cli import _COMMANDS
+from checkpointer.config import Role
+from checkpointer.config_catalogue import entry_of
+from servlets.metrics import CheckpointerCollector
+from servlets.metrics_snapshot import snapshot_of_status
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "operations.md").read_text()
+
+
+def unit(name: str) -> configparser.RawConfigParser:
+    found = configparser.RawConfigParser(strict=False)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read(ROOT / "config" / name)
+    return found
+
+
+def test_the_template_differs_in_the_role_only() -> None:
+    """The first lines say how each is installed."""
+    single, template = ((ROOT / "config" / f"checkpointer{at}.service").read_text() for at in ("", "@"))
+    single, template = (text[text.index("[Unit]") :] for text in (single, template))
+    assert template.replace("--role %i", "--role standby").replace("(%i role)", "(standby role)") == single
+    assert "%i" in template
+
+
+@pytest.mark.parametrize("name", ["checkpointer.service", "checkpointer@.service"])
+def test_the_units(name: str) -> None:
+    service = unit(name)["Service"]
+    assert service["Type"] == "notify"
+    assert service["ExecStart"].split()[1] in _COMMANDS
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["RestartPreventExitStatus"].split() == ["2", "5"]
+    # compiled kernels need memory that is written and then executed
+    assert "MemoryDenyWriteExecute" not in service
+    # sd_notify, HTTP and RPC
+    assert set(service["RestrictAddressFamilies"].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
+
+
+def test_every_check_role_and_command_is_explained() -> None:
+    for name in [check.name for check in CHECKS] + [role.value for role in Role]:
+        assert f"`{name}`" in PAGE, name
+    for command in ("config", "check", "fetch-image", "checkpoint"):
+        assert f"checkpointer {command} " in PAGE, command
+
+
+def test_every_metric_is_explained() -> None:
+    empty = snapshot_of_status({}, now=0.0, ready=True, version="1", started_at=0.0)
+    for family in CheckpointerCollector(lambda: empty).collect():
+        name = family.name.removeprefix("hdfs_checkpointer").removeprefix("_") or "info"
+        suffix = "_total" if family.type == "counter" else ""
+        assert re.search(rf"`{name}{suffix}(\{{[a-z,]+\}})?`", PAGE), family.name
+
+
+def test_every_key_that_is_named_is_known() -> None:
+    foreign = {"dfs.namenode.safemode.threshold-pct"}
+    named = set(re.findall(r"`((?:dfs|ha|fs|hadoop|ipc|checkpointer)\.[A-Za-z.-]+)(?:=[^`]*)?`", PAGE)) - foreign
+    assert [name for name in sorted(named) if entry_of(name) is None] == []
+
+
+def test_every_link_inside_the_page_leads_somewhere() -> None:
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in PAGE.splitlines()
+        if line.startswith("#")
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= headings
+    assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", PAGE))

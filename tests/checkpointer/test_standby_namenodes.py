@@ -1,0 +1,241 @@
+"""Asking NameNodes over real RPC: who is active, who rolls; and when that is asked at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from checkpointer.standby.gap import gap_alarm
+from checkpointer.standby.log_roller import LogRoller
+from checkpointer.standby.namenodes import NameNodes, RollRefusedError
+from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError, StandbyError
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
+from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext, Method, Service
+from journal.errors import TransactionGapError
+from tests.checkpointer.test_daemon_service import Clock
+
+
+@dataclass
+class FakeNameNode:
+    """What one NameNode answers, and what it was asked."""
+
+    state: HAState = HAState.ACTIVE
+    txid: int = 10
+    image: int = 3
+    refusal: Exception | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        return ServiceStatus(self.state)
+
+    def monitor_health(self, caller: CallContext) -> None:
+        """It is well."""
+
+    def service(self) -> Service:
+        def roll(_: object, caller: CallContext) -> pb.RollEditLogResponseProto:
+            self.asked.append(caller.user)
+            if self.refusal is not None:
+                raise self.refusal
+            if self.state is not HAState.ACTIVE:
+                raise StandbyError("Operation category JOURNAL is not supported in state standby")
+            answer = pb.RollEditLogResponseProto()
+            signature = answer.signature
+            signature.blockPoolId, signature.mostRecentCheckpointTxId = "BP-1", self.image
+            signature.curSegmentTxId = self.txid + 2
+            info = signature.storageInfo
+            info.layoutVersion, info.namespceID, info.clusterID, info.cTime = 0xFFFFFFBD, 1, "CID", 0
+            return answer
+
+        def txid(_: object, caller: CallContext) -> pb.GetTransactionIdResponseProto:
+            return pb.GetTransactionIdResponseProto(txId=self.txid)
+
+        def image(_: object, caller: CallContext) -> pb.GetMostRecentCheckpointTxIdResponseProto:
+            return pb.GetMostRecentCheckpointTxIdResponseProto(txId=self.image)
+
+        return Service(
+            NAMENODE_PROTOCOL,
+            {
+                "rollEditLog": Method(pb.RollEditLogRequestProto, roll),
+                "getTransactionId": Method(pb.GetTransactionIdRequestProto, txid),
+                "getMostRecentCheckpointTxId": Method(pb.GetMostRecentCheckpointTxIdRequestProto, image),
+            },
+        )
+
+
+@contextmanager
+def asking(*fakes: FakeNameNode | None, retries: int = 3) -> Iterator[NameNodes]:
+    """Clients of these NameNodes; None is one that is down."""
+    servers = [
+        None if fake is None else RpcServer([fake.service(), ha_service(fake)], "127.0.0.1", 0) for fake in fakes
+    ]
+    for server in servers:
+        if server is not None:
+            server.start()
+    addresses = [("127.0.0.1", 1) if server is None else server.address for server in servers]
+    https = [f"http://nn{number}:9870" for number in range(len(fakes))]
+    nodes = NameNodes(https, addresses, user="hdfs", timeout=20.0, retries=retries)
+    try:
+        yield nodes
+    finally:
+        nodes.close()
+        for server in servers:
+            if server is not None:
+                server.stop()
+
+
+def never() -> bool:
+    return False
+
+
+def test_who_takes_images() -> None:
+    states = [HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER, HAState.INITIALIZING]
+    with asking(*(FakeNameNode(state) for state in states), None) as nodes:
+        found = [nodes.takes_images(f"http://nn{number}:9870") for number in range(5)]
+        assert found == [True, False, True, False, None]
+        assert nodes.takes_images("http://elsewhere:9870") is None
+
+
+def test_txids_of_those_that_answer() -> None:
+    with asking(FakeNameNode(txid=5, image=1), None, FakeNameNode(txid=9, image=2)) as nodes:
+        first, down, third = nodes.addresses
+        assert nodes.last_txids() == {first: 5, third: 9}
+        assert nodes.image_txids() == {first: 1, third: 2}
+        assert down == "127.0.0.1:1"
+    with asking() as nobody:
+        assert nobody.last_txids() == {}
+
+
+def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
+    standby, active = FakeNameNode(HAState.STANDBY), FakeNameNode()
+    with asking(standby, None, active) as nodes:
+        assert nodes.roll(never) == nodes.addresses[2]
+        assert nodes.roll(never) == nodes.addresses[2]
+        assert (standby.asked, active.asked) == (["hdfs"], ["hdfs"] * 2)
+        # after a failover the other one is found
+        standby.state, active.state = HAState.ACTIVE, HAState.STANDBY
+        assert nodes.roll(never) == nodes.addresses[0]
+
+
+@pytest.mark.parametrize("retries", [1, 3])
+def test_nobody_rolls(retries: int) -> None:
+    fakes = [FakeNameNode(HAState.STANDBY), FakeNameNode(refusal=SafeModeError("Log not rolled"))]
+    with asking(*fakes, None, retries=retries) as nodes:
+        with pytest.raises(RollRefusedError) as caught:
+            nodes.roll(never)
+        assert [len(fake.asked) for fake in fakes] == [retries, retries]
+        for text in ("is not active", "Log not rolled", "127.0.0.1:1"):
+            assert text in caught.value.message
+
+
+def test_who_may_not_and_who_is_stopping() -> None:
+    with asking(FakeNameNode(refusal=AccessControlError("Superuser privilege is required"))) as nodes:
+        with pytest.raises(RollRefusedError, match="Superuser") as caught:
+            nodes.roll(never)
+        assert "superuser" in caught.value.hint
+        with pytest.raises(RollRefusedError, match="stopping"):
+            nodes.roll(lambda: True)
+
+
+# ---- when to ask -------------------------------------------------------------------------------------------
+
+
+class Nodes:
+    """NameNodes that count."""
+
+    def __init__(self) -> None:
+        self.txids: dict[str, int] = {"nn1:8020": 100}
+        self.refusal: RpcError | None = None
+        self.rolls = 0
+        self.asked = 0
+
+    def last_txids(self) -> Mapping[str, int]:
+        self.asked += 1
+        return self.txids
+
+    def roll(self, cancelled: object) -> str:
+        if self.refusal is not None:
+            raise self.refusal
+        self.rolls += 1
+        return "nn1:8020"
+
+
+@pytest.fixture
+def nodes() -> Nodes:
+    return Nodes()
+
+
+def test_nobody_is_asked_while_edits_come(nodes: Nodes) -> None:
+    clock = Clock()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    for applied in range(10):
+        clock.now += 121.0
+        assert not roller.check(applied, never)
+    assert nodes.asked == 0
+    clock.now += 120.0
+    assert not roller.check(9, never)
+    assert nodes.asked == 0
+    clock.now += 1.0
+    assert roller.check(9, never)
+    assert (nodes.rolls, roller.active_txid) == (1, 100)
+
+
+def test_a_roll_that_brought_nothing_is_an_alarm_and_not_repeated(nodes: Nodes) -> None:
+    clock = Clock()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.check(50, never)
+    clock.now = 121.0
+    assert roller.check(50, never)
+    for _ in range(3):
+        clock.now += 60.0
+        assert not roller.check(50, never)
+        assert "nn1:8020 is at txid 100, but 50" in roller.alarm
+    assert nodes.rolls == 1
+    assert not roller.check(101, never)
+    assert roller.alarm == ""
+
+
+def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) -> None:
+    clock = Clock()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.check(50, never)
+    clock.now, nodes.refusal = 121.0, RollRefusedError("nn1:8020: is in safe mode")
+    assert not roller.check(50, never)
+    assert roller.alarm == "50 transactions wait in the active's open segment, but nn1:8020: is in safe mode"
+    nodes.refusal = None
+    assert roller.check(50, never)
+    nodes.txids = {"nn1:8020": 51}
+    assert not roller.check(50, never)
+    assert roller.alarm == ""
+
+
+def test_nobody_answers(nodes: Nodes) -> None:
+    clock = Clock()
+    nodes.txids = {}
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.check(50, never)
+    clock.now = 121.0
+    assert not roller.check(50, never)
+    assert (nodes.rolls, roller.alarm) == (0, "")
+
+
+# ---- gaps --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "images", "said"),
+    [
+        (20, {"nn1": 12, "nn2": 19, "nn3": 40}, "10 to 19 are missing in /shared; the image at txid 19 of nn2 closes"),
+        (20, {"nn1": 18}, "no image that closes the gap is known (nn1 has 18)"),
+        (20, {}, "no NameNode answered"),
+        (None, {"nn1": 10}, "from 10 on are missing in /shared; the image at txid 10 of nn1 closes"),
+    ],
+)
+def test_what_is_told_of_a_gap(found: int | None, images: dict[str, int], said: str) -> None:
+    assert said in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)

@@ -1,0 +1,400 @@
+"""The standby between its checkpoints: follows the edits, asks for rolls, and sees a rolling upgrade through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpointer.standby.tailer as tailer_module
+from checkpointer.storage.inspector import list_images
+from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from image_format.md5_file import md5_path, read_md5_file
+from image_format.reader import ImageFile
+from journal.ops import EditOp, RollingUpgradeStartOp
+from journal.segment_file import list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.namenode_stub.stub_support import formatted
+
+ROLL = 120.0
+
+
+@pytest.fixture
+def stub_config(tmp_path: Path) -> StubConfig:
+    return formatted(
+        tmp_path / "active",
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        rpc_address=("127.0.0.1", 0),
+    )
+
+
+@pytest.fixture
+def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
+    with NameNodeStub(stub_config) as running:
+        yield running
+
+
+def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
+    return Daemon(config_for(tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), **changes))
+
+
+@pytest.fixture
+def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
+    with daemon_of(stub, tmp_path) as running:
+        yield running
+
+
+def rollbacks(folder: Path) -> list[int]:
+    return [image.txid for image in list_images(folder / "current") if image.rollback]
+
+
+# ---- following ---------------------------------------------------------------------------------------------
+
+
+def test_edits_are_applied_before_the_checkpoint(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    first = write_edits(stub, "a", 2)
+    assert not daemon.role.tail()
+    assert daemon.service.status()["appliedTxid"] == daemon.service.status()["sourceTxid"] == first
+    last = write_edits(stub, "b", 20)
+    assert daemon.service.status()["appliedTxid"] == first
+    assert daemon.service.poll().details["txid"] == last
+    status = daemon.service.status()
+    assert (status["appliedTxid"], status["tailingLagTransactions"], status["alarms"]) == (last, 0, [])
+    assert status["tailingLagSeconds"] >= 0
+    # what was kept is what the next checkpoint goes on with
+    last = write_edits(stub, "c", 20)
+    result = daemon.service.poll()
+    assert (result.details["txid"], result.details["transactions"]) == (last, 23)
+    ours, theirs = (tmp_path / each / f"current/fsimage_{last:019d}" for each in ("nn2", "active/name"))
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_the_open_segment_is_read_where_that_is_wanted(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
+        for number in range(2 * TRANSACTIONS):
+            stub.namespace.mkdirs(f"/open/{number}")
+            daemon.role.tail()
+            assert daemon.service.status()["appliedTxid"] == stub.namespace.log.durable_txid
+        last = stub.namespace.log.last_txid
+        assert daemon.service.poll().details["txid"] == last
+        assert images(tmp_path / "nn2")[-1] == last
+        end = write_edits(stub, "b")
+        # the beginning of the next segment is a transaction too
+        assert daemon.service.poll().details["txid"] == end + 1
+        assert daemon.service.status()["openSegmentFault"] == ""
+
+
+def test_an_open_segment_that_is_damaged_waits_until_it_is_whole(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
+        stub.namespace.mkdirs("/a")
+        daemon.role.tail()
+        applied = daemon.service.status()["appliedTxid"]
+        segment = next(s for s in list_segments(tmp_path / "active/shared/current") if s.in_progress).path
+        for number in range(5):
+            stub.namespace.mkdirs(f"/b{number}")
+        content = segment.read_bytes()
+        middle = content.index(b"/b1")
+        segment.write_bytes(content[:middle] + b"\xee" * 3 + content[middle + 3 :])
+        daemon.role.tail()
+        status = daemon.service.status()
+        assert status["appliedTxid"] == applied
+        assert segment.name in status["openSegmentFault"]
+        segment.write_bytes(content)
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == stub.namespace.log.last_txid
+        assert daemon.service.status()["openSegmentFault"] == ""
+
+
+def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path
+) -> None:
+    write_edits(stub, "a", 3)
+    daemon.role.tail()
+    applied = daemon.service.status()["appliedTxid"]
+    end = write_edits(stub, "b", 3)
+    write_edits(stub, "c", 3)
+    lost = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path
+    away = lost.rename(tmp_path / lost.name)
+    assert not daemon.role.tail()
+    (alarm,) = daemon.service.status()["alarms"]
+    assert f"from {applied + 1} to {end} are missing in {tmp_path / 'active/shared/current'}" in alarm
+    assert "has 0" in alarm
+    assert not daemon.service.ready().ok
+    assert stub.rpc_address is not None
+    with Daemon(config_for(tmp_path, stub.server.url, image_directories=(tmp_path / "other",))) as other:
+        # another checkpointer that has all edits brings the active an image behind the gap
+        away.rename(lost)
+        assert other.service.request(force=True, wait=True).state is TriggerState.DONE
+        lost.rename(away)
+    daemon.role.tail()
+    (alarm,) = daemon.service.status()["alarms"]
+    assert "closes the gap" in alarm
+    away.rename(lost)
+    daemon.role.tail()
+    assert daemon.service.status()["alarms"] == []
+    assert daemon.service.ready().ok
+
+
+def test_an_image_that_someone_put_there_is_gone_on_with(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    write_edits(stub, "a", 3)
+    daemon.role.tail()
+    end = write_edits(stub, "b", 3)
+    with Daemon(config_for(tmp_path, stub.server.url, image_directories=(tmp_path / "other",))) as other:
+        assert other.service.request(force=True, wait=True).details["txid"] == end
+    for path in (tmp_path / "other/current").glob(f"fsimage_{end:019d}*"):
+        path.rename(tmp_path / "nn2/current" / path.name)
+    for segment in list_segments(tmp_path / "active/shared/current"):
+        if segment.last is not None:
+            segment.path.unlink()
+    last = write_edits(stub, "c")
+    daemon.role.tail()
+    assert daemon.service.status()["appliedTxid"] == last
+
+
+@pytest.mark.parametrize("fault", [MemoryError("no memory"), OSError(5, "Input/output error"), KeyError("bug")])
+def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
+    stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    last = write_edits(stub, "a", 3)
+
+    def broken(*_: object, **__: object) -> None:
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr("checkpointer.warm.replay", broken)
+        assert not daemon.role.tail()
+    assert len(daemon.service.status()["alarms"]) == 1
+    daemon.role.tail()
+    assert (daemon.service.status()["alarms"], daemon.service.status()["appliedTxid"]) == ([], last)
+
+
+def test_closing_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    write_edits(stub, "a", 3)
+    daemon.role._follower._closing.set()
+    assert not daemon.role.tail()
+    assert daemon.service.status()["appliedTxid"] < 3
+    assert daemon.service.status()["alarms"] == []
+
+
+def test_switched_off_follows_nothing(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, standby_checkpoints=False) as daemon:
+        write_edits(stub, "a", 3)
+        assert not daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == -1
+
+
+# ---- rolls -------------------------------------------------------------------------------------------------
+
+
+def test_a_roll_is_asked_for_where_edits_wait(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, log_roll_period=ROLL) as daemon:
+        daemon.role.tail()
+        begun = stub.namespace.log.segment_first_txid
+        for number in range(3):
+            stub.namespace.mkdirs(f"/{number}")
+        daemon.clock.now = ROLL
+        daemon.role.tail()
+        assert stub.namespace.log.segment_first_txid == begun
+        daemon.clock.now += 1
+        daemon.role.tail()
+        assert stub.namespace.log.segment_first_txid > begun
+        status = daemon.service.status()
+        assert status["appliedTxid"] == stub.namespace.log.segment_first_txid - 1
+        assert status["alarms"] == []
+        # nothing but the beginning of a segment is there: that is no reason to roll
+        begun = stub.namespace.log.segment_first_txid
+        daemon.clock.now += 10 * ROLL
+        daemon.role.tail()
+        daemon.clock.now += 10 * ROLL
+        daemon.role.tail()
+        assert stub.namespace.log.segment_first_txid == begun
+
+
+def test_never_where_it_is_switched_off(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, log_roll_period=0.0) as daemon:
+        begun = stub.namespace.log.segment_first_txid
+        stub.namespace.mkdirs("/a")
+        stub.namespace.mkdirs("/b")
+        for _ in range(3):
+            daemon.clock.now += 1000.0
+            daemon.role.tail()
+        assert stub.namespace.log.segment_first_txid == begun
+
+
+# ---- rolling upgrade ---------------------------------------------------------------------------------------
+
+
+def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    own, theirs = tmp_path / "nn2", tmp_path / "active/name"
+    version = (own / "current/VERSION").read_bytes()
+    write_edits(stub, "before", 3)
+    assert stub.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.log.segment_first_txid - 1
+    write_edits(stub, "during", 3)
+    # the tail stops at the end of START's segment and asks for a checkpoint at once
+    assert daemon.role.tail()
+    status = daemon.service.status()
+    assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)
+    result = daemon.service.poll()
+    assert (result.state, result.details["txid"], result.details["reason"]) == (TriggerState.DONE, end, "urgent")
+    assert rollbacks(own) == rollbacks(theirs) == [end]
+    image = latest_rollback_image([own / "current"])
+    assert image is not None
+    with ImageFile.open(image.path) as opened:
+        assert opened.txid == end
+    assert image.path.read_bytes() == (theirs / "current" / image.path.name).read_bytes()
+    assert daemon.service.status()["targets"][0]["rollbackTxid"] == end
+    assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
+    # checkpoints go on as ever
+    assert not daemon.role.tail()
+    last = write_edits(stub, "later", 2 * TRANSACTIONS)
+    result = daemon.service.poll()
+    assert (result.details["txid"], result.details["uploads"]) == (last, {stub.server.url: "SUCCESS"})
+    assert (own / "current/VERSION").read_bytes() == version
+    assert stub.administration.finalize_rolling_upgrade() is not None
+    daemon.role.tail()
+    assert rollbacks(own) == []
+    plain = own / f"current/fsimage_{end:019d}"
+    assert read_md5_file(plain) == opened.md5
+    assert daemon.service.status()["rollingUpgrade"] is False
+    last = write_edits(stub, "end", 2 * TRANSACTIONS)
+    assert daemon.service.poll().details["txid"] == last
+
+
+def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
+        stub.namespace.mkdirs("/a")
+        stub.administration._roll = lambda: 0  # type: ignore[assignment]
+        assert stub.administration.start_rolling_upgrade() is not None
+        start = stub.namespace.log.last_txid
+        stub.namespace.mkdirs("/b")
+        assert not daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == start - 1
+        end = stub.roll() - 1
+        assert daemon.role.tail()
+        assert daemon.service.poll().details["txid"] == end
+        assert rollbacks(tmp_path / "nn2") == [end]
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_edits_that_break_off_behind_a_start_do_not_hide_it(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    """With START alone applied, and with all of its segment: the next look still knows."""
+    assert stub.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.log.segment_first_txid - 1
+    write_edits(stub, "during", 3)
+    real = tailer_module.read_ops
+
+    def broken(*arguments: Any, **options: Any) -> Iterator[EditOp]:
+        left = None
+        for op in real(*arguments, **options):
+            yield op
+            if isinstance(op, RollingUpgradeStartOp):
+                left = behind
+            if left == 0:
+                raise OSError(5, "Input/output error")
+            left = None if left is None else left - 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tailer_module, "read_ops", broken)
+        assert not daemon.role.tail()
+        assert daemon.service.status()["alarms"] != []
+    # the checkpoint that an operator asks for is the rollback image too
+    assert daemon.service.request(force=True, wait=True).details["txid"] == end
+    assert rollbacks(tmp_path / "nn2") == [end]
+
+
+def test_a_rollback_image_that_is_there_is_not_made_again(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    write_edits(stub, "before", 3)
+    assert stub.administration.start_rolling_upgrade() is not None
+    assert daemon.role.tail()
+    assert daemon.service.poll().state is TriggerState.DONE
+    daemon.role.close()
+    last = write_edits(stub, "during", 3)
+    # edits are replayed from the image before START on
+    with daemon_of(stub, tmp_path) as again:
+        assert not again.role.tail()
+        assert again.service.status()["appliedTxid"] == last
+        assert len(rollbacks(tmp_path / "nn2")) == 1
+
+
+def test_a_rollback_image_that_fails_is_made_at_the_next_poll(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stub.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.log.segment_first_txid - 1
+    write_edits(stub, "during", 3)
+    assert daemon.role.tail()
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("checkpointer.warm.save_image", broken)
+        assert daemon.service.poll().state is TriggerState.FAILED
+    assert daemon.role.tail()
+    assert daemon.service.poll().details["txid"] == end
+    assert rollbacks(tmp_path / "nn2") == [end]
+
+
+def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path
+) -> None:
+    """Replaying the FINALIZE of one upgrade must not take the rollback image of the next."""
+    for _ in range(2):
+        assert stub.administration.start_rolling_upgrade() is not None
+        assert daemon.role.tail()
+        assert daemon.service.poll().details["reason"] == "urgent"
+        if _ == 0:
+            assert stub.administration.finalize_rolling_upgrade() is not None
+            daemon.role.tail()
+    (newest,) = rollbacks(tmp_path / "nn2")
+    daemon.role.close()
+    for path in (tmp_path / "nn2/current").glob("fsimage_[0-9]*"):
+        if not path.name.startswith("fsimage_0000000000000000000"):
+            path.unlink()
+    with daemon_of(stub, tmp_path) as again:
+        # from image 0 on: START and FINALIZE of the first, START of the second upgrade
+        again.role.tail()
+        assert rollbacks(tmp_path / "nn2") == [newest]
+
+
+# ---- renaming ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["write_atomically", "rename_durably"])
+def test_a_rename_that_fails_leaves_a_rollback_image(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    assert stub.administration.start_rolling_upgrade() is not None
+    assert daemon.role.tail()
+    daemon.service.poll()
+    folder = tmp_path / "nn2/current"
+    (txid,) = rollbacks(tmp_path / "nn2")
+    image = latest_rollback_image([folder])
+    assert image is not None
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"checkpointer.storage.rollback.{step}", broken)
+        (warning,) = promote_rollback_images([folder], txid + 1)
+    assert "could not be renamed" in warning
+    assert latest_rollback_image([folder]) == image
+    assert images(tmp_path / "nn2") == [0, txid]
+    assert promote_rollback_images([folder], txid) == []
+    assert latest_rollback_image([folder]) == image
+    assert promote_rollback_images([folder], txid + 1) == []
+    assert latest_rollback_image([folder]) is None
+    plain = folder / f"fsimage_{txid:019d}"
+    ImageFile.open(plain).close()
+    assert not md5_path(image.path).exists()

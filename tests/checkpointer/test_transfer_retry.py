@@ -1,0 +1,60 @@
+"""Which faults of a transfer are worth another attempt, and how long that waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
+from checkpointer.transfer.retry import TransferRetry
+
+
+class Transfer:
+    def __init__(self, *faults: TransferError) -> None:
+        self.faults = list(faults)
+        self.made = 0
+
+    def __call__(self) -> str:
+        self.made += 1
+        if self.faults:
+            raise self.faults.pop(0)
+        return "done"
+
+
+def interrupted() -> TransferError:
+    return TransferInterruptedError("nn", "the connection broke")
+
+
+def test_passing_faults_are_waited_for() -> None:
+    waits: list[float] = []
+    transfer = Transfer(interrupted(), TransferError("nn", "starting", status=503))
+    retry = TransferRetry(attempts=3, delay=0.2, sleep=waits.append)
+    assert retry.run(transfer, lambda: False) == "done"
+    assert sum(waits) == pytest.approx(0.2 + 0.4, abs=0.26)
+
+
+def test_the_last_fault_is_raised() -> None:
+    transfer = Transfer(*(interrupted() for _ in range(5)))
+    with pytest.raises(TransferInterruptedError):
+        TransferRetry(attempts=3, delay=0.0).run(transfer, lambda: False)
+    assert transfer.made == 3
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 410, 417, 500, None])
+def test_other_faults_are_not_tried_again(status: int | None) -> None:
+    transfer = Transfer(TransferError("nn", "no", status=status))
+    with pytest.raises(TransferError):
+        TransferRetry(delay=0.0).run(transfer, lambda: False)
+    assert transfer.made == 1
+
+
+def test_a_wait_ends_when_it_is_cancelled() -> None:
+    transfer = Transfer(interrupted())
+    with pytest.raises(TransferCancelledError):
+        TransferRetry(delay=60.0, sleep=lambda seconds: None).run(transfer, lambda: True)
+    assert transfer.made == 1
+
+
+def test_waits_grow_to_a_limit() -> None:
+    retry = TransferRetry(attempts=10, delay=1.0, longest_delay=5.0)
+    assert [retry.wait_before(attempt, interrupted()) for attempt in (1, 2, 3, 4, 10)] == [1.0, 2.0, 4.0, 5.0, None]

@@ -1,0 +1,202 @@
+"""A namespace that is kept between checkpoints makes the images that one-shot merges make, and is let go of in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import CheckpointCancelledError, ReplayError, StorageError
+from checkpointer.merge import SilentObserver, merge
+from checkpointer.warm import WarmNamespace
+from image_format.errors import DigestMismatchError
+from image_format.md5_file import md5_path
+from journal.errors import TransactionGapError
+from journal.ops import EditOp
+from tests.checkpointer.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.checkpointer.op_makers import delete, mkdir, rename
+
+STEPS: list[list[EditOp]] = [
+    [mkdir("/a", 20001), mkdir("/a/b", 20002)],
+    [rename("/a/b", "/c"), mkdir("/d", 20003)],
+    [delete("/c")],
+]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    return ImageBuilder(-67).save(folder)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def warm(base: Path) -> Iterator[WarmNamespace]:
+    with WarmNamespace() as namespace:
+        namespace.load(base)
+        yield namespace
+
+
+def play(warm: WarmNamespace, ops: list[EditOp]) -> list[EditOp]:
+    given = list(numbered(ops, warm.last_txid))
+    assert warm.apply(given) == len(given)
+    return given
+
+
+def mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+def test_each_image_is_what_one_merge_makes(warm: WarmNamespace, base: Path, out: Path, tmp_path: Path) -> None:
+    played: list[EditOp] = []
+    for number, step in enumerate(STEPS):
+        before = warm.last_txid
+        played += play(warm, step)
+        result = warm.save([out])
+        assert (result.base_txid, result.txid) == (before, warm.last_txid)
+        assert result.transactions == len(step)
+        (once := tmp_path / str(number)).mkdir()
+        single = merge(base, played, [once])
+        assert result.saved.paths[0].read_bytes() == single.saved.paths[0].read_bytes()
+        assert (result.inodes, result.saved.md5) == (single.inodes, single.saved.md5)
+
+
+def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) -> None:
+    assert mapped(base)
+    play(warm, STEPS[0])
+    saved = warm.save([out]).saved.paths[0]
+    assert mapped(saved)
+    assert not mapped(base)
+    warm.load(base)
+    assert not mapped(saved)
+
+
+def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
+    play(warm, STEPS[0])
+    result = warm.save([out], rollback=True)
+    assert result.rollback
+    assert result.saved.paths[0].name == f"fsimage_rollback_{warm.last_txid:019d}"
+    assert md5_path(result.saved.paths[0]).read_text().strip().endswith(result.saved.paths[0].name)
+    play(warm, STEPS[1])
+    assert warm.save([out]).saved.paths[0].name == f"fsimage_{warm.last_txid:019d}"
+
+
+def test_an_edit_that_does_not_fit_leaves_nothing_usable(warm: WarmNamespace, base: Path, out: Path) -> None:
+    with pytest.raises(ReplayError):
+        warm.apply(numbered([mkdir("/a", 20001), mkdir("/none/such/b", 20002)], warm.last_txid))
+    assert not warm.usable
+    with pytest.raises(ValueError, match="no image"):
+        warm.save([out])
+    warm.load(base)
+    play(warm, STEPS[0])
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), TransactionGapError(3, 5)])
+def test_a_source_that_fails_leaves_what_it_gave(
+    warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, fault: Exception
+) -> None:
+    ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
+
+    def broken() -> Iterator[EditOp]:
+        yield from ops[:2]
+        raise fault
+
+    with pytest.raises(type(fault)):
+        warm.apply(broken())
+    assert warm.usable
+    assert warm.last_txid == ops[1].txid
+    assert warm.apply(ops[2:]) == 2
+    (once := tmp_path / "once").mkdir()
+    assert warm.save([out]).saved.md5 == merge(base, ops, [once]).saved.md5
+
+
+def test_a_gap_changes_nothing(warm: WarmNamespace) -> None:
+    with pytest.raises(TransactionGapError):
+        warm.apply(numbered(STEPS[0], warm.last_txid + 1))
+    assert warm.usable
+    play(warm, STEPS[0])
+
+
+class Cancelling(SilentObserver):
+    """Says stop at the `after`-th time it is asked."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def cancelled(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_cancelled_replay_goes_on_where_it_stopped(
+    warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
+    with pytest.raises(CheckpointCancelledError):
+        warm.apply(ops, observer=Cancelling(2))
+    done = warm.last_txid - BASE_TXID
+    assert done == 3
+    assert warm.apply(ops[done:]) == 1
+    (once := tmp_path / "once").mkdir()
+    assert warm.save([out]).saved.md5 == merge(base, ops, [once]).saved.md5
+
+
+def test_a_cancelled_save_leaves_no_file_and_can_be_repeated(warm: WarmNamespace, out: Path) -> None:
+    play(warm, STEPS[0])
+    with pytest.raises(CheckpointCancelledError):
+        warm.save([out], observer=Cancelling(0))
+    assert list(out.iterdir()) == []
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+def test_a_save_that_fails_is_loaded_anew(warm: WarmNamespace, tmp_path: Path) -> None:
+    play(warm, STEPS[0])
+    with pytest.raises(StorageError):
+        warm.save([tmp_path / "missing"])
+    assert not warm.usable
+
+
+def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(warm, STEPS[0])
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("checkpointer.warm.load_image", broken)
+        result = warm.save([out])
+    assert result.saved.paths[0].is_file()
+    assert not warm.usable
+    warm.load(result.saved.paths[0])
+    play(warm, STEPS[1])
+
+
+def test_a_wrong_digest_is_told_before_a_save(base: Path, out: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        with pytest.raises(DigestMismatchError):
+            warm.save([out])
+        assert not warm.usable
+    assert list(out.iterdir()) == []
+
+
+def test_a_wrong_digest_explains_an_edit_that_does_not_fit(base: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        with pytest.raises(DigestMismatchError):
+            warm.apply(numbered([mkdir("/none/such/b", 20002)], warm.last_txid))
