@@ -7,15 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.interop.hadoop_home import (
-    HADOOP,
-    MissingHadoopError,
-    compile_tools,
-    fetch_jars,
-    jars_are_whole,
-    java_program,
-    required,
-)
+from tests.interop.hadoop_home import RELEASES, MissingHadoopError, java_program, required
 
 _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
 
@@ -24,17 +16,20 @@ def main() -> int:
     """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
     try:
         _ensure_jdk()
-        if not jars_are_whole():
-            print(f"interop: downloading Hadoop 2.7.3 (220 MB, once) to {HADOOP}", flush=True)
-            fetch_jars()
-        compile_tools()
+        for release in RELEASES:
+            if not release.jars_are_whole():
+                size = f"{release.megabytes} MB, once"
+                print(f"interop: downloading Hadoop {release.version} ({size}) to {release.home}", flush=True)
+                release.fetch_jars()
+            release.compile_tools()
     except MissingHadoopError as error:
         print(f"interop: {error}", file=sys.stderr)
         if required():
             return 1
         print("interop: the tests against a real Hadoop will be skipped", file=sys.stderr)
         return 0
-    print(f"interop: ready, Hadoop 2.7.3 in {HADOOP}")
+    for release in RELEASES:
+        print(f"interop: ready, Hadoop {release.version} in {release.home}")
     return 0
 
 

@@ -3,20 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.interop.clients import ClientJvm, HdfsClient
+from tests.interop.cluster import NameNode
 from tests.interop.hadoop import Hadoop
-from tests.interop.hadoop_home import MissingHadoopError, required
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease, MissingHadoopError, required
 
 
-@pytest.fixture(scope="session")
-def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+def _ready(release: HadoopRelease) -> None:
+    """Skip, or fail where Hadoop is required, unless `release` can be run."""
     try:
-        running = Hadoop(tmp_path_factory.mktemp("hadoop"))
+        release.class_path()
     except MissingHadoopError as error:
         if required():
             raise
         pytest.skip(str(error))
-    with running:
+
+
+@pytest.fixture(scope="session")
+def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """Hadoop 2.7.3's loader and viewers."""
+    _ready(SERVER)
+    with Hadoop(tmp_path_factory.mktemp("hadoop")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
+    """FsShell, DFSAdmin and HAAdmin of Hadoop 2.7.3, for any cluster."""
+    _ready(SERVER)
+    with ClientJvm(tmp_path_factory.mktemp("client")) as jvm:
+        yield jvm
+
+
+@pytest.fixture(scope="session")
+def client_jvm_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
+    """FsShell of Hadoop 3.5.0, for any cluster."""
+    _ready(CLIENT)
+    with ClientJvm(tmp_path_factory.mktemp("client3"), CLIENT) as jvm:
+        yield jvm
+
+
+@pytest.fixture
+def conf(client_jvm: ClientJvm, tmp_path: Path) -> HadoopConf:
+    """A configuration for one NameNode of the test's own; nothing runs yet."""
+    return HadoopConf(tmp_path / "cluster")
+
+
+@pytest.fixture
+def namenode(conf: HadoopConf) -> Iterator[NameNode]:
+    """A running, freshly formatted NameNode of the test's own."""
+    with NameNode(conf) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def shared_namenode(client_jvm: ClientJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNode]:
+    """A running NameNode that the tests of a module share; each works below a directory of its own."""
+    with NameNode(HadoopConf(tmp_path_factory.mktemp("shared"))) as node:
+        yield node
+
+
+@pytest.fixture
+def client(client_jvm: ClientJvm, namenode: NameNode) -> HdfsClient:
+    """A client of `namenode`."""
+    return client_jvm.of(namenode.conf)
+
+
+@pytest.fixture(scope="module")
+def shared_client(client_jvm: ClientJvm, shared_namenode: NameNode) -> HdfsClient:
+    """A client of `shared_namenode`."""
+    return client_jvm.of(shared_namenode.conf)

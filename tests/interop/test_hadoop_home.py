@@ -5,24 +5,21 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.interop import hadoop_home
-from tests.interop.hadoop_home import MissingHadoopError, fetch_jars, jars_are_whole, java_program, required
+from tests.interop.hadoop_home import SERVER, HadoopRelease, MissingHadoopError, java_program, required
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder that is to hold two small jars."""
-    home = tmp_path / "cache" / "hadoop"
-    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
-    monkeypatch.setattr(hadoop_home, "HADOOP", home)
-    monkeypatch.setattr(hadoop_home, "_wanted", lambda: wanted)
-    return home
+def release(tmp_path: Path) -> HadoopRelease:
+    """A release of two small jars that are not there yet."""
+    jars = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items())
+    return replace(SERVER, home=tmp_path / "cache" / "hadoop", jars=jars)
 
 
 def archive(folder: Path, content: dict[str, bytes]) -> Path:
@@ -36,26 +33,34 @@ def archive(folder: Path, content: dict[str, bytes]) -> Path:
     return path
 
 
-def test_only_the_wanted_jars_are_unpacked(home: Path) -> None:
-    assert not jars_are_whole()
-    hadoop_home._unpack(archive(home, {**CONTENT, "other.jar": b"x"}), home / "jars")
-    assert {path.name: path.read_bytes() for path in (home / "jars").iterdir()} == CONTENT
-    assert jars_are_whole()
-    (home / "jars" / "a-1.jar").write_bytes(b"firsT")
-    assert not jars_are_whole()
+def test_only_the_wanted_jars_are_unpacked(release: HadoopRelease) -> None:
+    assert not release.jars_are_whole()
+    release.unpack(archive(release.home, {**CONTENT, "other.jar": b"x"}))
+    assert {path.name: path.read_bytes() for path in (release.home / "jars").iterdir()} == CONTENT
+    assert release.jars_are_whole()
+    (release.home / "jars" / "a-1.jar").write_bytes(b"firsT")
+    assert not release.jars_are_whole()
 
 
-def test_another_jar_of_the_name_is_refused(home: Path) -> None:
+def test_jars_that_an_older_list_did_not_have_are_missed(release: HadoopRelease) -> None:
+    release.unpack(archive(release.home, CONTENT))
+    grown = replace(release, jars=(*release.jars, ("c-3.jar", hashlib.sha256(b"third").hexdigest())))
+    assert not grown.jars_are_whole()
+
+
+def test_another_jar_of_the_name_is_refused(release: HadoopRelease) -> None:
     with pytest.raises(MissingHadoopError, match="are not the ones"):
-        hadoop_home._unpack(archive(home, {**CONTENT, "a-1.jar": b"other"}), home / "jars")
+        release.unpack(archive(release.home, {**CONTENT, "a-1.jar": b"other"}))
 
 
-def test_a_failed_download_gives_the_reason_and_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_gives_the_reason_and_leaves_nothing(
+    release: HadoopRelease, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(home))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(release.home))
     with pytest.raises(MissingHadoopError, match=r"pip could not download .* \(ERROR: No matching distribution"):
-        fetch_jars()
-    assert list(home.iterdir()) == []
+        release.fetch_jars()
+    assert list(release.home.iterdir()) == []
 
 
 def test_a_missing_jdk_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,156 @@
+"""Real clients of Hadoop behind a pipe: FsShell, DFSAdmin, HAAdmin, a listing of the namespace, a load on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER, HadoopRelease
+from tests.interop.hadoop_process import CommandResult, java_command
+
+__all__ = ["ClientJvm", "HdfsClient", "Namespace", "without_clock_times"]
+
+Namespace = dict[str, dict[str, Any]]
+"""What a client sees: path to properties."""
+
+_FS_SHELL = "org.apache.hadoop.fs.FsShell"
+_DFS_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+_HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
+_LOGGED = 4000
+_SNAPSHOT = re.compile(r"/\.snapshot/[^/]+$")
+
+
+class ClientJvm:
+    """A JVM that runs Hadoop's command line tools one after the other; see tests/interop/java/HadoopClient.java.
+
+    Serves any number of clusters. Threads take turns.
+
+    Args:
+        release: SERVER (2.7.3) or CLIENT (3.5.0, which has FsShell but no DFSAdmin).
+        folder: for the JVM's log.
+
+    Raises:
+        MissingHadoopError: Java, the jars or the compiled program are missing.
+    """
+
+    def __init__(self, folder: Path, release: HadoopRelease = SERVER) -> None:
+        self.release = release
+        self._log = folder / f"client-{release.version}.log"
+        self._turn = threading.Lock()
+        command = java_command(release.class_path(), "interop.HadoopClient", work=folder)
+        with self._log.open("wb") as log:
+            self._jvm = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="ascii", cwd=folder
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()
+        self._jvm.wait()
+        self._jvm.stdout.close()
+
+    def of(self, conf: HadoopConf | Path) -> HdfsClient:
+        """A client of the cluster that a configuration, or a folder with core-site.xml and hdfs-site.xml, names.
+
+        The folder is read at its first use; a client does not see later changes.
+        """
+        return HdfsClient(self, conf.folder if isinstance(conf, HadoopConf) else conf)
+
+    def ask(self, folder: Path, user: str, *words: str) -> CommandResult:
+        """Run one command of the Java program."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        with self._turn:
+            self._jvm.stdin.write(" ".join(map(_encode, (str(folder), user, *words))) + "\n")
+            self._jvm.stdin.flush()
+            answer = self._jvm.stdout.readline()
+        if not answer:
+            log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOGGED:]
+            raise AssertionError(f"the JVM of Hadoop {self.release.version} ended at {words}:\n{log}")
+        code, out, err = answer.rstrip("\n").split(" ")
+        return CommandResult(" ".join(words), int(code), _decode(out), _decode(err))
+
+
+class HdfsClient:
+    """Hadoop's tools on one cluster.
+
+    Args:
+        user: the name to go by; empty for the user who runs the tests, a NameNode's superuser.
+    """
+
+    def __init__(self, jvm: ClientJvm, folder: Path, user: str = "") -> None:
+        self._jvm = jvm
+        self._folder = folder
+        self._user = user
+
+    def as_user(self, user: str) -> HdfsClient:
+        """The same cluster for somebody else."""
+        return HdfsClient(self._jvm, self._folder, user)
+
+    def shell(self, *words: str) -> CommandResult:
+        """FsShell, as `hdfs dfs`: `shell("-mkdir", "-p", "/x")`."""
+        return self._jvm.ask(self._folder, self._user, "tool", _FS_SHELL, *words)
+
+    def admin(self, *words: str) -> CommandResult:
+        """DFSAdmin, as `hdfs dfsadmin`: `admin("-rollEdits")`."""
+        return self._jvm.ask(self._folder, self._user, "tool", _DFS_ADMIN, *words)
+
+    def ha_admin(self, *words: str) -> CommandResult:
+        """DFSHAAdmin, as `hdfs haadmin`: `ha_admin("-transitionToActive", "nn1")`."""
+        return self._jvm.ask(self._folder, self._user, "tool", _HA_ADMIN, *words)
+
+    def tool(self, main_class: str, *words: str) -> CommandResult:
+        """Any class that implements org.apache.hadoop.util.Tool."""
+        return self._jvm.ask(self._folder, self._user, "tool", main_class, *words)
+
+    def namespace(self, path: str = "/") -> Namespace:
+        """Everything below `path`, `path` and snapshots included, by its path.
+
+        Each value holds type (directory, file, symlink), owner, group, mode (octal text), replication,
+        block_size, length, mtime and atime (ms), xattrs, acl, and of a live directory quota and space_quota.
+        """
+        listed = self._jvm.ask(self._folder, self._user, "walk", path).checked().out
+        found = map(json.loads, listed.splitlines())
+        return {entry.pop("path"): entry for entry in found}
+
+    def load(self, steps: int, *, seed: int = 1, path: str = "/load", threads: int = 4) -> None:
+        """Make `steps` quick changes below `path`: mkdirs, empty files, renames, modes, owners, deletes, snapshots.
+
+        The names and snapshots depend on the arguments alone; each step writes a transaction or more.
+        """
+        words = (path, str(steps), str(seed), str(threads))
+        self._jvm.ask(self._folder, self._user, "load", *words).checked()
+
+
+def without_clock_times(namespace: Namespace) -> Namespace:
+    """`namespace` without the times that Hadoop 2.7 takes from its clock when it replays edits.
+
+    These are the modification times of directories that have snapshots, and of the snapshots themselves.
+    """
+    snapshots = {path for path in namespace if _SNAPSHOT.search(path)}
+    volatile = snapshots | {_SNAPSHOT.sub("", path) or "/" for path in snapshots}
+    return {
+        path: {key: value for key, value in entry.items() if key != "mtime" or path not in volatile}
+        for path, entry in namespace.items()
+    }
+
+
+def _encode(word: str) -> str:
+    return base64.b64encode(word.encode()).decode("ascii")
+
+
+def _decode(word: str) -> str:
+    return base64.b64decode(word).decode("utf-8", "replace")

@@ -1,0 +1,238 @@
+"""Real servers of Hadoop 2.7.3 for tests: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hadoop_common.names import parse_image, parse_segment
+from hadoop_common.storage_info import StorageInfo, parse_version
+from tests.interop.clients import HdfsClient
+from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
+from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
+
+__all__ = ["BackupNode", "HaPair", "JournalNode", "NameNode", "SecondaryNameNode"]
+
+_NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_SECONDARY = "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode"
+_JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"
+
+
+class _Server:
+    """What all servers share: a process, an HTTP address with /jmx, use as a context manager that stops it."""
+
+    def __init__(self, name: str, main_class: str, conf: HadoopConf, http: tuple[str, int], heap: str = "256m") -> None:
+        self.conf = conf
+        self.url = f"http://{http[0]}:{http[1]}"
+        self.process = HadoopProcess(name, main_class, conf, self.is_ready, heap=heap)
+
+    def __enter__(self) -> Self:
+        if not self.process.running:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, *arguments: str) -> Self:
+        """Start it and wait until it is ready.
+
+        Raises:
+            HadoopDiedError: it did not come up.
+        """
+        self.process.start(*arguments)
+        return self
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def restart(self, *arguments: str) -> Self:
+        self.stop()
+        return self.start(*arguments)
+
+    def jmx(self, query: str) -> dict[str, Any]:
+        """The first bean that /jmx shows for `query`; empty where there is none."""
+        return next(iter(beans(self.url, query)), {})
+
+    def is_ready(self) -> bool:
+        """Whether the HTTP server answers with beans of Hadoop's."""
+        return bool(beans(self.url, "Hadoop:*"))
+
+
+class _Storing(_Server):
+    """A server with images and edits.
+
+    Attributes:
+        current: the folder with VERSION, images and edits; the first where there are several.
+    """
+
+    def __init__(
+        self, name: str, main_class: str, conf: HadoopConf, http: tuple[str, int], storage: Path, heap: str = "256m"
+    ) -> None:
+        super().__init__(name, main_class, conf, http, heap)
+        self.current = storage / "current"
+
+    @property
+    def storage_info(self) -> StorageInfo:
+        path = self.current / "VERSION"
+        return parse_version(path.read_bytes(), str(path))
+
+    @property
+    def images(self) -> list[int]:
+        """Txids of the images in the first storage directory, ascending; rollback images are left out."""
+        found = map(parse_image, self._names())
+        return sorted(image.txid for image in found if image is not None and not image.rollback)
+
+    @property
+    def segments(self) -> list[tuple[int, int]]:
+        """First and last txid of the finalized segments, ascending."""
+        found = map(parse_segment, self._names())
+        return sorted((part.first, part.last) for part in found if part is not None and part.last is not None)
+
+    @property
+    def last_txid(self) -> int:
+        """The last transaction that was written, or applied by a standby."""
+        info = json.loads(self.jmx("Hadoop:service=NameNode,name=NameNodeInfo")["JournalTransactionInfo"])
+        return int(info["LastAppliedOrWrittenTxId"])
+
+    def wait_for_image(self, txid: int, seconds: float = 60.0) -> None:
+        """Wait until the image at `txid` is there under its name."""
+        wait_until(lambda: txid in self.images, f"image at txid {txid} in {self.current}", seconds)
+
+    def _names(self) -> list[str]:
+        return [path.name for path in self.current.iterdir()]
+
+
+class NameNode(_Storing):
+    """A NameNode; as a context manager it formats where there is no storage yet, starts and stops.
+
+    Attributes:
+        conf: its HadoopConf.
+        url: `http://host:port` of its HTTP server.
+        rpc_address: host and port.
+        process: its HadoopProcess (pid, log, log_text(), running).
+    """
+
+    def __init__(self, conf: HadoopConf, *, name: str = "namenode", heap: str = "256m") -> None:
+        super().__init__(name, _NAMENODE, conf, conf.http_address, conf.name_dir, heap)
+        self.rpc_address = conf.rpc_address
+        self.name_dir = conf.name_dir
+
+    def __enter__(self) -> Self:
+        if not (self.current / "VERSION").exists():
+            self.format()
+        return super().__enter__()
+
+    @property
+    def state(self) -> str:
+        """`active` or `standby`."""
+        return str(self.jmx("Hadoop:service=NameNode,name=NameNodeStatus").get("State", ""))
+
+    def metrics(self) -> dict[str, Any]:
+        """The bean FSNamesystem, which Hadoop makes anew every ten seconds only."""
+        return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
+
+    def format(self, *arguments: str) -> Self:
+        """Make an empty namespace, over any that is there; `arguments` as for `namenode -format`."""
+        self.name_dir.mkdir(parents=True, exist_ok=True)
+        run_once(_NAMENODE, "-format", "-force", "-nonInteractive", *arguments, conf=self.conf).checked()
+        return self
+
+    def is_ready(self) -> bool:
+        return bool(self.metrics()) and self.state in ("active", "standby") and port_is_open(self.rpc_address)
+
+
+class SecondaryNameNode(_Storing):
+    """Hadoop's own checkpointer, with the configuration of its NameNode; as a context manager it is a daemon.
+
+    Its period and number of transactions are `dfs.namenode.checkpoint.period` (seconds), `.txns` and
+    `.check.period` of the configuration when it starts.
+    """
+
+    def __init__(self, conf: HadoopConf) -> None:
+        host, _, port = conf["dfs.namenode.secondary.http-address"].rpartition(":")
+        super().__init__("secondarynamenode", _SECONDARY, conf, (host, int(port)), conf.checkpoint_dir)
+
+    def checkpoint(self) -> CommandResult:
+        """One forced checkpoint in a JVM of its own; a daemon must not run. See `CommandResult.checked`."""
+        return run_once(_SECONDARY, "-checkpoint", "force", conf=self.conf)
+
+
+class BackupNode(_Storing):
+    """A BackupNode of the NameNode that `conf` is for, with storage in a folder of its own.
+
+    Args:
+        conf: the NameNode's.
+        name: of a folder beside the NameNode's for conf, storage and log.
+    """
+
+    def __init__(self, conf: HadoopConf, *, name: str = "backup") -> None:
+        root = conf.root / name
+        own = HadoopConf(root, {**conf.properties, "dfs.namenode.name.dir": (root / "name").as_uri()})
+        own.name_dir.mkdir(parents=True, exist_ok=True)
+        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
+        super().__init__(name, _NAMENODE, own, (host, int(port)), own.name_dir)
+
+    def start(self, *arguments: str) -> Self:
+        """Start it and wait until it holds an image and its HTTP server answers."""
+        return super().start("-backup", *arguments)
+
+    def is_ready(self) -> bool:
+        return bool(self.jmx("Hadoop:service=BackupNode,name=FSNamesystem")) and bool(self.images)
+
+
+class JournalNode(_Server):
+    """A JournalNode, with the `dfs.journalnode.*` keys of the configuration."""
+
+    def __init__(self, conf: HadoopConf, *, name: str = "journalnode") -> None:
+        host, _, port = conf["dfs.journalnode.http-address"].rpartition(":")
+        super().__init__(name, _JOURNALNODE, conf, (host, int(port)))
+        host, _, port = conf["dfs.journalnode.rpc-address"].rpartition(":")
+        self.rpc_address = (host, int(port))
+        self.edits_dir = Path(conf["dfs.journalnode.edits.dir"])
+
+    def is_ready(self) -> bool:
+        return super().is_ready() and port_is_open(self.rpc_address)
+
+
+class HaPair:
+    """NameNodes nn1 and nn2 of the nameservice `ns1` with a shared `file:` journal, without ZKFC.
+
+    nn1 is formatted, nn2 gets a copy of its storage; neither runs yet. As a context manager both are stopped at
+    the end. A test that stands in for nn2 starts nn1 alone and takes `nn2.conf.folder` for its own configuration.
+    """
+
+    def __init__(self, root: Path, properties: dict[str, str] | None = None) -> None:
+        first, second, self.client_conf = ha_pair_confs(root, properties)
+        self.shared_dir = first.shared_edits_dir
+        self.nn1 = NameNode(first, name="nn1").format()
+        self.nn2 = NameNode(second, name="nn2")
+        shutil.copytree(self.nn1.name_dir, self.nn2.name_dir)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in (self.nn1, self.nn2):
+            node.stop()
+
+    def activate(self, client: HdfsClient, name: str) -> None:
+        """Make `nn1` or `nn2` the active one; the other is made a standby first where it is active."""
+        nodes = {"nn1": self.nn1, "nn2": self.nn2}
+        (other,) = nodes.keys() - {name}
+        if nodes[other].process.running and nodes[other].state == "active":
+            client.ha_admin("-transitionToStandby", other).checked()
+        # The client's JVM may hold a connection to the process that was there before: Hadoop finds out by using it.
+        if client.ha_admin("-transitionToActive", "--forceactive", name).code:
+            client.ha_admin("-transitionToActive", "--forceactive", name).checked()
+        wait_until(lambda: nodes[name].state == "active", f"{name} active")

@@ -1,0 +1,187 @@
+"""Configuration folders for Hadoop's servers and clients in tests: one NameNode, or a pair with a shared journal."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+__all__ = ["HadoopConf", "free_port", "ha_pair_confs"]
+
+NAMESERVICE = "ns1"
+_HOST = "127.0.0.1"
+# A NameNode is restarted on its port, so the port must be none that the kernel gives to an outgoing connection.
+_PORTS = range(12000, 32000)
+_GIVEN: set[int] = set()
+_CORE = "core-site.xml"
+_HDFS = "hdfs-site.xml"
+_WEB_APPLICATIONS = ("hdfs", "secondary", "journal", "static")
+_LOGGING = """\
+log4j.rootLogger=INFO,console
+log4j.logger.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=WARN
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{2}: %m%n
+"""
+_COMMON = {
+    "dfs.webhdfs.enabled": "false",
+    "dfs.namenode.acls.enabled": "true",
+    # no DataNode ever reports a block
+    "dfs.namenode.safemode.threshold-pct": "0",
+    # what is not there yet is told at once
+    "ipc.client.connect.max.retries": "1",
+    "ipc.client.connect.retry.interval": "200",
+    # no fsync a transaction; the tests kill processes, not machines
+    "dfs.namenode.edits.noeditlogchannelflush": "true",
+}
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on, given to nobody else in this process."""
+    spread = random.Random(os.getpid() * 1_000_003 + len(_GIVEN))
+    for port in (spread.choice(_PORTS) for _ in itertools.count()):
+        if port not in _GIVEN:
+            with socket.socket() as probe:
+                try:
+                    probe.bind((_HOST, port))
+                except OSError:
+                    continue
+            _GIVEN.add(port)
+            return port
+    raise AssertionError("unreachable")
+
+
+class HadoopConf:
+    """A folder with core-site.xml and hdfs-site.xml, for Hadoop's processes and for ours.
+
+    Args:
+        root: scratch folder; the configuration lies in `root/conf`, storage beside it.
+        properties: written over what is here by default; a key of core-site.xml begins with `fs.`, `ha.`,
+            `hadoop.`, `io.`, `ipc.` or `net.`.
+    """
+
+    def __init__(self, root: Path, properties: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.folder = root / "conf"
+        self.properties = {**_COMMON, **_single(root), **(properties or {})}
+        self.write()
+
+    def __getitem__(self, key: str) -> str:
+        return self.properties[key]
+
+    def update(self, properties: Mapping[str, str]) -> None:
+        """Change properties; processes see it at their next start."""
+        self.properties.update(properties)
+        self.write()
+
+    def write(self) -> None:
+        """Write the two files, and the web applications that Hadoop's HTTP servers look for on the class path."""
+        for application in _WEB_APPLICATIONS:
+            folder = self.folder / "webapps" / application / "WEB-INF"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "web.xml").write_text('<web-app version="2.4"/>\n')
+        (self.folder / "log4j.properties").write_text(_LOGGING)
+        for name in (_CORE, _HDFS):
+            chosen = {key: value for key, value in self.properties.items() if _file(key) == name}
+            (self.folder / name).write_text(_xml(chosen), encoding="utf-8")
+
+    @property
+    def rpc_address(self) -> tuple[str, int]:
+        """Host and port of the NameNode's RPC server."""
+        return _address(self._named("dfs.namenode.rpc-address"))
+
+    @property
+    def http_address(self) -> tuple[str, int]:
+        """Host and port of the NameNode's HTTP server."""
+        return _address(self._named("dfs.namenode.http-address"))
+
+    @property
+    def name_dir(self) -> Path:
+        """The NameNode's storage directory; the first where there are several."""
+        return _first_path(self._named("dfs.namenode.name.dir"))
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """The SecondaryNameNode's storage directory."""
+        return _first_path(self["dfs.namenode.checkpoint.dir"])
+
+    @property
+    def shared_edits_dir(self) -> Path:
+        """The folder that the NameNodes of a pair share."""
+        return _first_path(self["dfs.namenode.shared.edits.dir"])
+
+    def _named(self, key: str) -> str:
+        """The value for the NameNode that this folder is for."""
+        service, name = self.properties.get("dfs.nameservices"), self.properties.get("dfs.ha.namenode.id")
+        return self[f"{key}.{service}.{name}" if service else key]
+
+
+def ha_pair_confs(root: Path, properties: Mapping[str, str] | None = None) -> tuple[HadoopConf, HadoopConf, HadoopConf]:
+    """Configurations of the NameNodes nn1 and nn2 of one nameservice with a shared `file:` journal, and of clients."""
+    shared: dict[str, str] = {
+        "fs.defaultFS": f"hdfs://{NAMESERVICE}",
+        "dfs.nameservices": NAMESERVICE,
+        f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
+        "dfs.ha.automatic-failover.enabled": "false",
+        "dfs.ha.fencing.methods": "shell(true)",
+        "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
+        f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (
+            "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        ),
+    }
+    for name in ("nn1", "nn2"):
+        suffix = f"{NAMESERVICE}.{name}"
+        shared[f"dfs.namenode.rpc-address.{suffix}"] = f"{_HOST}:{free_port()}"
+        shared[f"dfs.namenode.http-address.{suffix}"] = f"{_HOST}:{free_port()}"
+        shared[f"dfs.namenode.name.dir.{suffix}"] = (root / name / "name").as_uri()
+    shared |= properties or {}
+    (root / "shared").mkdir(parents=True, exist_ok=True)
+    confs = [HadoopConf(root / name, {**shared, "dfs.ha.namenode.id": name}) for name in ("nn1", "nn2")]
+    for conf in (*confs, client := HadoopConf(root / "client", shared)):
+        # the single NameNode's own keys would be taken for this process's addresses
+        for key in ("dfs.namenode.rpc-address", "dfs.namenode.http-address", "dfs.namenode.name.dir"):
+            conf.properties.pop(key)
+        conf.write()
+    return confs[0], confs[1], client
+
+
+def _single(root: Path) -> dict[str, str]:
+    rpc = f"{_HOST}:{free_port()}"
+    addresses = ("http-address", "secondary.http-address", "backup.address", "backup.http-address")
+    return {
+        "fs.defaultFS": f"hdfs://{rpc}",
+        "dfs.namenode.rpc-address": rpc,
+        **{f"dfs.namenode.{key}": f"{_HOST}:{free_port()}" for key in addresses},
+        "dfs.namenode.name.dir": (root / "name").as_uri(),
+        "dfs.namenode.checkpoint.dir": (root / "checkpoint").as_uri(),
+        "dfs.journalnode.rpc-address": f"{_HOST}:{free_port()}",
+        "dfs.journalnode.http-address": f"{_HOST}:{free_port()}",
+        "dfs.journalnode.edits.dir": str(root / "journal"),
+        "hadoop.tmp.dir": str(root / "tmp"),
+    }
+
+
+def _file(key: str) -> str:
+    return _CORE if key.startswith(("fs.", "ha.", "hadoop.", "io.", "ipc.", "net.")) else _HDFS
+
+
+def _xml(properties: Mapping[str, str]) -> str:
+    rows = (
+        f"  <property><name>{escape(key)}</name><value>{escape(value)}</value></property>\n"
+        for key, value in sorted(properties.items())
+    )
+    return f"<configuration>\n{''.join(rows)}</configuration>\n"
+
+
+def _address(value: str) -> tuple[str, int]:
+    host, _, port = value.rpartition(":")
+    return host, int(port)
+
+
+def _first_path(value: str) -> Path:
+    return Path(value.split(",", maxsplit=1)[0].removeprefix("file://"))

@@ -1,0 +1,230 @@
+"""One JVM with a main class of Hadoop: started, waited for, stopped or killed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program
+
+__all__ = [
+    "CommandResult",
+    "HadoopDiedError",
+    "HadoopProcess",
+    "beans",
+    "java_command",
+    "port_is_open",
+    "run_once",
+    "wait_until",
+]
+
+START_SECONDS = 90.0
+STOP_SECONDS = 20.0
+_POLL_SECONDS = 0.05
+_LOGGED = 6000
+_OPENS = ("java.base/java.lang", "java.base/java.util", "java.base/java.nio", "java.base/sun.nio.ch")
+_KERBEROS = "java.security.jgss/sun.security.krb5=ALL-UNNAMED"
+_OPENER = build_opener(ProxyHandler({}))
+
+
+class HadoopDiedError(Exception):
+    """A process ended or did not come up in time; the message holds the end of its log."""
+
+
+class CommandResult:
+    """What a command left: its exit code and what it printed."""
+
+    def __init__(self, command: str, code: int, out: str, err: str) -> None:
+        self.command = command
+        self.code = code
+        self.out = out
+        self.err = err
+
+    def __repr__(self) -> str:
+        return f"{self.command}: exit code {self.code}\n{self.out}{self.err}"
+
+    def checked(self) -> CommandResult:
+        """This result.
+
+        Raises:
+            AssertionError: the exit code is not 0.
+        """
+        assert self.code == 0, repr(self)
+        return self
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
+    """Ask `condition` until it holds.
+
+    Raises:
+        AssertionError: it did not within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(_POLL_SECONDS)
+
+
+def beans(base_url: str, query: str, timeout: float = 10.0) -> list[dict[str, Any]]:
+    """The beans that /jmx of a Hadoop process shows for a query such as `Hadoop:service=NameNode,name=*`.
+
+    Raises:
+        OSError: there is no answer.
+    """
+    with _OPENER.open(f"{base_url}/jmx?{urlencode({'qry': query})}", timeout=timeout) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["beans"]
+    return found
+
+
+def java_command(class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path) -> list[str]:
+    """A JVM for a test: small, and quick to start instead of fast in the long run."""
+    flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
+    flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
+    java = java_program("java")
+    if _has_modules(java):
+        for package in _OPENS:
+            flags += ["--add-opens", f"{package}=ALL-UNNAMED"]
+        flags += ["--add-opens", _KERBEROS, "--add-exports", _KERBEROS]
+    return [str(java), *flags, "-cp", class_path, main_class, *arguments]
+
+
+class HadoopProcess:
+    """A server of Hadoop 2.7.3; its log is `root/NAME.log` and grows over restarts.
+
+    Args:
+        name: of the log file.
+        main_class: Java class to run.
+        conf: goes first on the class path.
+        ready: whether the server does its work; asked until it is true, an OSError counts as not yet.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        main_class: str,
+        conf: HadoopConf,
+        ready: Callable[[], bool],
+        *,
+        heap: str = "256m",
+        release: HadoopRelease = SERVER,
+    ) -> None:
+        self.name = name
+        self.log = conf.root / f"{name}.log"
+        self._conf = conf
+        self._main_class = main_class
+        self._ready = ready
+        self._heap = heap
+        self._release = release
+        self._jvm: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._jvm is not None and self._jvm.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._jvm is not None, f"{self.name} was never started"
+        return self._jvm.pid
+
+    def start(self, *arguments: str, seconds: float = START_SECONDS) -> None:
+        """Start the JVM and wait until the server is ready.
+
+        Raises:
+            HadoopDiedError: it ended, or was not ready in time; it does not run.
+        """
+        self.launch(*arguments)
+        deadline = time.monotonic() + seconds
+        while not self._is_ready():
+            if not self.running:
+                raise HadoopDiedError(f"{self.name} ended with exit code {self.exit_code()}{self._end_of_log()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise HadoopDiedError(f"{self.name} was not ready within {seconds:g} s{self._end_of_log()}")
+            time.sleep(_POLL_SECONDS)
+
+    def launch(self, *arguments: str) -> None:
+        """Start the JVM and wait for nothing."""
+        assert not self.running, f"{self.name} runs already"
+        path = os.pathsep.join([str(self._conf.folder), self._release.class_path()])
+        work = self._conf.root / "work"
+        work.mkdir(exist_ok=True)
+        command = java_command(path, self._main_class, *arguments, heap=self._heap, work=work)
+        with self.log.open("ab") as log:
+            self._jvm = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
+
+    def exit_code(self, seconds: float = START_SECONDS) -> int:
+        """Wait for the end of the process; a negative code is the signal that ended it."""
+        assert self._jvm is not None, f"{self.name} was never started"
+        return self._jvm.wait(seconds)
+
+    def stop(self) -> None:
+        """Ask the process to end, end it where it does not; nothing where it does not run."""
+        if self._jvm is not None:
+            self._jvm.terminate()
+            try:
+                self._jvm.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """End the process as a power cut would, with SIGKILL."""
+        if self._jvm is not None:
+            self._jvm.kill()
+            self._jvm.wait()
+
+    def log_text(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._ready()
+        except (OSError, ValueError):
+            return False
+
+    def _end_of_log(self) -> str:
+        return f"; the end of {self.log}:\n{self.log_text()[-_LOGGED:]}"
+
+
+def run_once(main_class: str, *arguments: str, conf: HadoopConf, seconds: float = START_SECONDS) -> CommandResult:
+    """Run a main class to its end in a JVM of its own.
+
+    Raises:
+        HadoopDiedError: it did not end within `seconds`; it was killed.
+    """
+    path = os.pathsep.join([str(conf.folder), SERVER.class_path()])
+    work = conf.root / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    command = java_command(path, main_class, *arguments, work=work)
+    shown = " ".join([main_class.rpartition(".")[2], *arguments])
+    try:
+        done = subprocess.run(command, cwd=work, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode("utf-8", "replace")[-_LOGGED:]
+        raise HadoopDiedError(f"{shown} did not end within {seconds:g} s:\n{said}") from late
+    out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    return CommandResult(shown, done.returncode, out, err)
+
+
+def port_is_open(address: tuple[str, int]) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as probe:
+        probe.settimeout(2.0)
+        return probe.connect_ex(address) == 0
+
+
+@functools.cache
+def _has_modules(java: Path) -> bool:
+    """Whether this is Java 9 or newer, whose packages have to be opened to Hadoop 2.7."""
+    version = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+    return re.search(r'version "1\.', version) is None

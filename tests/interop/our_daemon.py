@@ -1,0 +1,97 @@
+"""Our daemon as a process of its own, with nothing but Hadoop's configuration files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.request import ProxyHandler, build_opener
+
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import CommandResult, wait_until
+
+__all__ = ["OurDaemon"]
+
+_OPENER = build_opener(ProxyHandler({}))
+_STOP_SECONDS = 60.0
+
+
+class OurDaemon:
+    """`checkpointer run` in one role; a context manager that starts it, waits until it serves, and stops it.
+
+    Args:
+        http: host and port of its own HTTP server, as the configuration says.
+    """
+
+    def __init__(self, conf: HadoopConf, role: str, http: tuple[str, int]) -> None:
+        self.conf = conf
+        self.role = role
+        self.url = f"http://{http[0]}:{http[1]}"
+        self.log = conf.root / f"checkpointer-{role}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def secondary(cls, conf: HadoopConf) -> Self:
+        host, _, port = conf["dfs.namenode.secondary.http-address"].rpartition(":")
+        return cls(conf, "secondary", (host, int(port)))
+
+    @classmethod
+    def standby(cls, conf: HadoopConf, http_key: str) -> Self:
+        host, _, port = conf[http_key].rpartition(":")
+        return cls(conf, "standby", (host, int(port)))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Start it and wait until its HTTP server answers."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command("run", "--role", self.role), stdout=log, stderr=log)
+        wait_until(self._answers, f"the daemon of {self.conf.folder}")
+        return self
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(_STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def checkpoint(self) -> dict[str, Any]:
+        """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says."""
+        done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
+        out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        result = CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
+        said: dict[str, Any] = json.loads(result.checked().out)
+        return said
+
+    def status(self) -> dict[str, Any]:
+        """What GET /status tells."""
+        with _OPENER.open(f"{self.url}/status", timeout=10) as answer:
+            values: dict[str, Any] = json.load(answer)
+        return values
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
+        try:
+            return bool(self.status())
+        except OSError:
+            return False
+
+    def _command(self, name: str, *options: str | Path) -> list[str]:
+        words = [sys.executable, "-m", "checkpointer", name, "--conf", self.conf.folder, *options]
+        return list(map(str, words))

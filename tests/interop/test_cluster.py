@@ -1,0 +1,182 @@
+"""The test kit's own servers, and our HTTP client against a real NameNode."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
+from hadoop_common.names import image_name, md5_name
+from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
+from tests.interop.cluster import BackupNode, HaPair, JournalNode, NameNode, SecondaryNameNode
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import HadoopDiedError, wait_until
+
+pytestmark = pytest.mark.interop
+
+PURGE_AT_ONCE = {
+    "dfs.namenode.num.extra.edits.retained": "0",
+    "dfs.namenode.num.checkpoints.retained": "1",
+}
+
+
+@pytest.fixture
+def purging(conf: HadoopConf) -> HadoopConf:
+    """A configuration under which a NameNode keeps one image and no edits before it."""
+    conf.update(PURGE_AT_ONCE)
+    return conf
+
+
+def rolled(client: HdfsClient, node: NameNode, steps: int = 50) -> Namespace:
+    """A namespace whose edits are all in finalized segments; the roll itself begins the next one."""
+    client.load(steps)
+    client.admin("-rollEdits").checked()
+    found = client.namespace()
+    assert len(found) > 10
+    assert node.segments
+    return found
+
+
+def assert_restarts_with(client: HdfsClient, node: NameNode, before: Namespace) -> None:
+    node.restart()
+    assert without_clock_times(client.namespace()) == without_clock_times(before)
+
+
+def test_a_secondary_makes_a_checkpoint_and_old_edits_go(
+    purging: HadoopConf, namenode: NameNode, client: HdfsClient
+) -> None:
+    before = rolled(client, namenode)
+    SecondaryNameNode(purging).checkpoint().checked()
+    (newest,) = namenode.images
+    assert newest == namenode.last_txid - 1
+    assert namenode.segments == []
+    assert_restarts_with(client, namenode, before)
+
+
+def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
+    purging: HadoopConf, namenode: NameNode, client: HdfsClient
+) -> None:
+    purging.update({"dfs.namenode.checkpoint.check.period": "1", "dfs.namenode.checkpoint.txns": "20"})
+    with SecondaryNameNode(purging) as secondary:
+        client.load(40)
+        wait_until(lambda: namenode.images != [0], "a checkpoint")
+        (newest,) = namenode.images
+        assert (secondary.current / image_name(newest)).exists()
+
+
+def test_a_backup_node_registers_and_gets_the_stream(namenode: NameNode, client: HdfsClient) -> None:
+    client.load(20, path="/before")
+    with BackupNode(namenode.conf) as backup:
+        client.load(20, path="/after")
+        last = namenode.last_txid
+        wait_until(lambda: backup.last_txid == last, f"BackupNode at txid {last}")
+
+
+def test_a_journal_node_starts(conf: HadoopConf) -> None:
+    with JournalNode(conf) as node:
+        assert node.jmx("Hadoop:service=JournalNode,name=JournalNodeInfo")
+
+
+def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with HaPair(tmp_path, {"dfs.ha.tail-edits.period": "1"}) as pair:
+        pair.nn1.start()
+        pair.nn2.start()
+        client = client_jvm.of(pair.client_conf)
+        pair.activate(client, "nn1")
+        client.load(20)
+        before = client.namespace()
+        pair.activate(client, "nn2")
+        assert (pair.nn1.state, pair.nn2.state) == ("standby", "active")
+        assert without_clock_times(client.namespace()) == without_clock_times(before)
+
+
+def test_a_server_that_ends_says_why(conf: HadoopConf) -> None:
+    reason = r"(?s)namenode ended with exit code 1; .*storage directory does not exist"
+    with pytest.raises(HadoopDiedError, match=reason):
+        NameNode(conf).start()
+
+
+def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) -> None:
+    client.load(50)
+    before = client.namespace()
+    namenode.kill()
+    namenode.start()
+    assert without_clock_times(client.namespace()) == without_clock_times(before)
+
+
+def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
+    """Names, modes and snapshots follow from the seed, whatever the order in which the threads run."""
+    shown = []
+    for path in ("/one", "/two"):
+        shared_client.load(120, seed=7, path=path, threads=3)
+        found = shared_client.namespace(path)
+        shown.append({name.removeprefix(path): (entry["mode"], entry["owner"]) for name, entry in found.items()})
+    assert shown[0] == shown[1]
+
+
+def test_both_clients_see_the_same(
+    client_jvm_3: ClientJvm, shared_namenode: NameNode, shared_client: HdfsClient
+) -> None:
+    newer = client_jvm_3.of(shared_namenode.conf)
+    assert newer.shell("-mkdir", "-p", "/seen/\u00fc b").code == 0
+    assert shared_client.shell("-touchz", "/seen/\u00fc b/file").code == 0
+    assert newer.namespace("/seen") == shared_client.namespace("/seen")
+    assert newer.shell("-ls", "/seen/\u00fc b").out.count("/seen/\u00fc b/file") == 1
+    refused = newer.as_user("somebody").shell("-mkdir", "/seen/mine")
+    assert (refused.code, "Permission denied: user=somebody" in refused.err) == (1, True)
+
+
+def test_our_client_gets_images_and_segments(
+    shared_namenode: NameNode, shared_client: HdfsClient, tmp_path: Path
+) -> None:
+    rolled(shared_client, shared_namenode)
+    info = shared_namenode.storage_info
+    newest = download_image(shared_namenode.url, None, info, [tmp_path])
+    original = shared_namenode.current / image_name(newest.txid)
+    assert newest.txid == max(shared_namenode.images)
+    assert newest.paths[0].read_bytes() == original.read_bytes()
+    assert newest.md5 == hashlib.md5(original.read_bytes()).hexdigest()
+    for first, last in shared_namenode.segments:
+        (path,) = download_segment(shared_namenode.url, first, last, info, [tmp_path])
+        assert path.read_bytes() == (shared_namenode.current / path.name).read_bytes()
+
+
+def test_our_client_is_refused_for_another_cluster(shared_namenode: NameNode, tmp_path: Path) -> None:
+    info = shared_namenode.storage_info
+    stranger = type(info)(info.layout_version, info.namespace_id + 1, info.c_time, info.cluster_id)
+    with pytest.raises(TransferError) as refused:
+        download_image(shared_namenode.url, None, stranger, [tmp_path])
+    assert refused.value.status == 403
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
+    purging: HadoopConf, namenode: NameNode, client: HdfsClient, tmp_path: Path
+) -> None:
+    before = rolled(client, namenode, 300)
+    info = namenode.storage_info
+    current = tmp_path / "ours" / "current"
+    current.mkdir(parents=True)
+    shutil.copyfile(namenode.current / "VERSION", current / "VERSION")
+    old = download_image(namenode.url, None, info, [current])
+    for first, last in namenode.segments:
+        download_segment(namenode.url, first, last, info, [current])
+    (current / "seen_txid").write_text(f"{last}\n")
+    merged = merge_directory(plan_directory(current.parent)).saved
+    assert (old.txid, merged.txid) == (0, last)
+
+    image = merged.paths[0]
+    digest = (current / md5_name(image.name)).read_text().split()[0]
+    assert upload_image(namenode.url, image, digest, merged.txid, info) is UploadResult.SUCCESS
+    assert namenode.images == [merged.txid]
+    assert namenode.segments == []
+    assert (namenode.current / image.name).read_bytes() == image.read_bytes()
+    repeated = upload_image(namenode.url, image, digest, merged.txid, info)
+    assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
+    assert_restarts_with(client, namenode, before)
+    assert f"Loaded image for txid {merged.txid} " in namenode.process.log_text()

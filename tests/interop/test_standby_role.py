@@ -1,0 +1,131 @@
+"""Our standby in the place of one NameNode of a real Hadoop 2.7.3 HA pair, and beside both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.names import image_name
+from image_format.verify.checker import verify_image
+from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
+from tests.interop.cluster import HaPair
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_process import wait_until
+from tests.interop.our_daemon import OurDaemon
+
+pytestmark = [pytest.mark.interop]
+
+SETTINGS = {
+    "dfs.namenode.num.extra.edits.retained": "0",
+    "dfs.namenode.num.checkpoints.retained": "1",
+    "dfs.namenode.checkpoint.check.period": "1",
+    "dfs.ha.tail-edits.period": "1",
+    "dfs.ha.log-roll.period": "1",
+}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[HaPair]:
+    with HaPair(tmp_path, SETTINGS) as both:
+        yield both
+
+
+@pytest.fixture
+def active(pair: HaPair, client_jvm: ClientJvm) -> HdfsClient:
+    """A client of the pair, whose nn1 runs and is active."""
+    client = client_jvm.of(pair.client_conf)
+    pair.nn1.start()
+    pair.activate(client, "nn1")
+    return client
+
+
+def second(pair: HaPair) -> OurDaemon:
+    """Our standby in nn2's place."""
+    return OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2")
+
+
+def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -> None:
+    current = pair.nn2.current
+    with second(pair) as daemon:
+        active.load(300, seed=1)
+        txid = daemon.checkpoint()["txid"]
+        assert pair.nn1.images == [txid]
+        newest = image_name(txid)
+        assert (pair.nn1.current / newest).read_bytes() == (current / newest).read_bytes()
+        assert verify_image(current / newest).valid
+        # the active purged what our image covers, in the shared directory too
+        assert all(first > txid for first, _ in pair.nn1.segments)
+        assert daemon.stop() == 0
+    before = active.namespace()
+    pair.nn1.restart()
+    pair.activate(active, "nn1")
+    assert f"fsimage_{txid:019d}" in pair.nn1.process.log_text()
+    assert without_clock_times(active.namespace()) == without_clock_times(before)
+
+
+def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair, active: HdfsClient) -> None:
+    pair.nn2.conf.update({"dfs.namenode.checkpoint.txns": "200"})
+    with second(pair) as daemon:
+        first = pair.nn1.images[-1]
+        active.load(300, seed=2)
+        # nobody but the daemon rolls the active's log here
+        wait_until(lambda: pair.nn1.images[-1] > first, "an image by transactions")
+        assert daemon.status()["lastReason"] == "txns"
+
+
+def test_an_image_goes_to_the_active_and_after_a_failover_to_the_next(
+    pair: HaPair, active: HdfsClient, tmp_path: Path
+) -> None:
+    pair.nn2.start()
+    port = free_port()
+    third = HadoopConf(
+        tmp_path / "third", {**pair.client_conf.properties, "dfs.namenode.name.dir": (tmp_path / "ours").as_uri()}
+    )
+    third.update({"dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"})
+    with OurDaemon.standby(third, "dfs.namenode.secondary.http-address") as daemon:
+        active.load(100, seed=3)
+        txid = daemon.checkpoint()["txid"]
+        assert txid in pair.nn1.images
+        assert txid not in pair.nn2.images
+        pair.activate(active, "nn2")
+        active.shell("-mkdir", "/after-the-failover").checked()
+        txid = daemon.checkpoint()["txid"]
+        assert txid in pair.nn2.images
+        assert txid not in pair.nn1.images
+
+
+def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsClient) -> None:
+    with second(pair) as daemon:
+        active.load(50, seed=4)
+        active.admin("-rollingUpgrade", "prepare").checked()
+        rollback = pair.nn1.current
+        wait_until(lambda: any(rollback.glob("fsimage_rollback_*.md5")), "the rollback image at the active")
+        wait_until(
+            lambda: "Proceed with rolling upgrade" in active.admin("-rollingUpgrade", "query").checked().out,
+            "the active to see it",
+        )
+        active.load(50, seed=5, path="/during")
+        txid = daemon.checkpoint()["txid"]
+        assert txid in pair.nn1.images
+        made = next(rollback.glob("fsimage_rollback_*[0-9]"))
+        assert verify_image(made).valid
+        active.admin("-rollingUpgrade", "finalize").checked()
+        before = active.namespace()
+    pair.nn1.restart()
+    pair.activate(active, "nn1")
+    assert without_clock_times(active.namespace()) == without_clock_times(before)
+
+
+def test_the_active_goes_back_to_our_rollback_image(pair: HaPair, active: HdfsClient) -> None:
+    with second(pair):
+        active.load(50, seed=6)
+        before = active.namespace()
+        active.admin("-rollingUpgrade", "prepare").checked()
+        wait_until(lambda: any(pair.nn1.current.glob("fsimage_rollback_*.md5")), "the rollback image at the active")
+        active.load(50, seed=7, path="/during")
+    pair.nn1.stop()
+    pair.nn1.start("-rollingUpgrade", "rollback")
+    pair.activate(active, "nn1")
+    assert without_clock_times(active.namespace()) == without_clock_times(before)
