@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
-from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
 from hadoop_rpc.proto import ha_service_pb2 as pb
-from hadoop_rpc.retry import RetryPolicy
+from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.service import CallContext, Method, Service
 
 __all__ = ["HA_PROTOCOL", "HAServiceClient", "HAServiceProtocol", "HAState", "ServiceStatus", "ha_service"]
@@ -35,22 +33,10 @@ class ServiceStatus:
     reason: str = ""
 
 
-class HAServiceClient:
+class HAServiceClient(ProtocolClient):
     """Calls HAServiceProtocol at one NameNode; the methods raise `RpcError`, see `RpcClient.call`."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        user: str,
-        timeout: float = DEFAULT_TIMEOUT,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-        retry: RetryPolicy | None = None,
-    ) -> None:
-        self._rpc = RpcClient(
-            host, port, HA_PROTOCOL, user=user, timeout=timeout, connect_timeout=connect_timeout, retry=retry
-        )
+    protocol = HA_PROTOCOL
 
     def service_status(self) -> ServiceStatus:
         """State of the NameNode; one without HA answers NoSuchProtocolError or as active."""
@@ -60,17 +46,6 @@ class HAServiceClient:
     def monitor_health(self) -> None:
         """Raises RemoteError where the NameNode is not well (HealthCheckFailedException)."""
         self._rpc.call("monitorHealth", pb.MonitorHealthRequestProto(), pb.MonitorHealthResponseProto)
-
-    def close(self) -> None:
-        self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class HAServiceProtocol(Protocol):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
 from hadoop_rpc.proto import journal_protocol_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.service import CallContext, Method, Service
 
@@ -48,21 +47,11 @@ def _signed(value: int) -> int:
     return value - _INT if value >> 31 else value
 
 
-class JournalClient:
+class JournalClient(ProtocolClient):
     """The active's side: sends edits to one backup node; the methods raise `RpcError` and are never repeated."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        user: str,
-        timeout: float = DEFAULT_TIMEOUT,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-    ) -> None:
-        self._rpc = RpcClient(
-            host, port, JOURNAL_PROTOCOL, user=user, timeout=timeout, connect_timeout=connect_timeout, retry=NO_RETRY
-        )
+    protocol = JOURNAL_PROTOCOL
+    default_retry = NO_RETRY
 
     def journal(self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes) -> None:
         """Send `count` transactions from `first_txid` on; `records` are their bytes as in a segment file."""
@@ -75,17 +64,6 @@ class JournalClient:
         """Begin a segment with `txid`."""
         request = pb.StartLogSegmentRequestProto(journalInfo=_info_message(info), txid=txid, epoch=epoch)
         self._rpc.call("startLogSegment", request, pb.StartLogSegmentResponseProto, idempotent=False)
-
-    def close(self) -> None:
-        self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
-from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
 from hadoop_rpc.namenode_messages import (
     manifest_message,
     manifest_of,
@@ -29,7 +27,7 @@ from hadoop_rpc.namenode_values import (
     RemoteEditLog,
 )
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
-from hadoop_rpc.retry import RetryPolicy
+from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.service import CallContext, Method, Service
 
 __all__ = [
@@ -53,26 +51,10 @@ _ACT_SHUTDOWN: Final = 50
 _ACT_CHECKPOINT: Final = 51
 
 
-class NamenodeClient:
+class NamenodeClient(ProtocolClient):
     """Calls NamenodeProtocol at one NameNode; every method raises `RpcError`, see `RpcClient.call`."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        user: str,
-        timeout: float = DEFAULT_TIMEOUT,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-        retry: RetryPolicy | None = None,
-    ) -> None:
-        self._rpc = RpcClient(
-            host, port, NAMENODE_PROTOCOL, user=user, timeout=timeout, connect_timeout=connect_timeout, retry=retry
-        )
-
-    @property
-    def address(self) -> str:
-        return self._rpc.address
+    protocol = NAMENODE_PROTOCOL
 
     def transaction_id(self) -> int:
         """The last transaction the NameNode has written."""
@@ -147,17 +129,6 @@ class NamenodeClient:
             registration=registration_message(registration), errorCode=code.value, msg=text
         )
         self._rpc.call("errorReport", request, pb.ErrorReportResponseProto)
-
-    def close(self) -> None:
-        self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class NamenodeProtocol(Protocol):

@@ -1,0 +1,63 @@
+"""What the clients of all protocols share: one `RpcClient`, and its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import ClassVar, Self
+
+from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
+from hadoop_rpc.retry import RetryPolicy
+
+__all__ = ["ProtocolClient"]
+
+
+class ProtocolClient:
+    """Calls one protocol at one server; a context manager that closes the connection.
+
+    Args:
+        host, port: of the server.
+        user: whom the server takes the caller for.
+        timeout: seconds to wait for each answer.
+        connect_timeout: seconds to wait for the connection.
+        retry: when a call is tried again; None for the protocol's own `default_retry`.
+    """
+
+    protocol: ClassVar[str]
+    default_retry: ClassVar[RetryPolicy] = RetryPolicy()
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._rpc = RpcClient(
+            host,
+            port,
+            self.protocol,
+            user=user,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            retry=retry or self.default_retry,
+        )
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the server."""
+        return self._rpc.address
+
+    def close(self) -> None:
+        """Close the connection; calls that wait end with RpcConnectionError."""
+        self._rpc.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
