@@ -1,15 +1,17 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
+FIRST_SEED ?= 1
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= codecs edits image merge
+FUZZ_TARGETS ?= codecs edits image merge rpc
 VENV := .venv
 BIN := $(VENV)/bin
+SEEDS ?= 20
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop interop-setup fuzz lint types layers check bench load format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench load format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -35,6 +37,9 @@ unit: setup ## the tests that need no Hadoop
 
 interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
 	$(BIN)/python -m pytest -n 2 -m interop tests/interop
+
+differential: interop-setup ## SEEDS=20 random recordings of a real NameNode, from FIRST_SEED=1 on, against our merge
+	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
 
 interop-setup: setup ## fetch a JDK (with apt) and Hadoop's jars (with pip, 220 MB + 456 MB), once
 	$(BIN)/python -m tests.interop

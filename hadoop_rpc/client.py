@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.client_link import ClientLink
 from hadoop_rpc.errors import RpcConnectionError, RpcError, RpcProtocolError
+from hadoop_rpc.framing import parse
 from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.wire import AuthProtocol
 
@@ -135,12 +136,10 @@ class RpcClient:
             return self._link
 
     def _parse(self, method: str, body: bytes, response: type[M]) -> M:
-        message = response()
         try:
-            message.ParseFromString(body)
+            return parse(response, body)
         except DecodeError as fault:
             raise RpcProtocolError(
                 f"{self.address} answered {method} with what is no {response.DESCRIPTOR.name}: {fault}",
                 hint="Check that both sides are of releases that fit each other.",
             ) from fault
-        return message

@@ -12,7 +12,7 @@ from typing import Self
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client_state import ClientConnection, ConnectionReady, Failure, Response
+from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, Response
 from hadoop_rpc.errors import (
     RpcConnectionError,
     RpcError,
@@ -49,6 +49,8 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
+        # Apart from `_lock`, so that answers are taken while a request is sent: the server may read no more until then.
+        self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
         self._reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
@@ -75,7 +77,7 @@ class ClientLink:
         address = f"{host}:{port}"
         try:
             peer = socket.create_connection((host, port), timeout)
-        except OSError as fault:
+        except (OSError, UnicodeError) as fault:  # the latter where a part of the name is too long, or empty
             raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
         state = ClientConnection(protocol, user, client_id, auth=auth)
         try:
@@ -106,25 +108,42 @@ class ClientLink:
         """Make one call and wait for the body of its answer; see `RpcClient.call` for what it raises."""
         waiting = _Waiting()
         with self._lock:
-            if self._broken:
-                raise RpcConnectionError(f"the connection to {self._address} is closed")
+            if self._broken or self._state.state is not ClientState.OPEN:
+                raise self._closed()
             data = self._state.call(call_id, method, request, retry=retry)
             self._waiting[call_id] = waiting
-            try:
-                self._socket.sendall(data)
-            except OSError as fault:
-                del self._waiting[call_id]
-                error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
-                self._fail(error)
-                raise error from fault
+        self._send(method, data)
         if not waiting.done.wait(timeout):
-            error = RpcTimeoutError(f"{self._address} did not answer {method} within {timeout:g} s", sent=True)
-            # What hangs once would let every later call wait as long.
-            self.close(error)
+            self._give_up(call_id, method, timeout)
             waiting.done.wait()
         if waiting.error is not None:
             raise waiting.error
         return waiting.body
+
+    def _closed(self) -> RpcConnectionError:
+        return RpcConnectionError(f"the connection to {self._address} is closed")
+
+    def _send(self, method: str, data: bytes) -> None:
+        with self._sending:
+            if self.broken:
+                raise self._closed()
+            try:
+                self._socket.sendall(data)
+            except OSError as fault:
+                error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
+                with self._lock:
+                    self._fail(error)
+                raise error from fault
+
+    def _give_up(self, call_id: int, method: str, timeout: float) -> None:
+        """End a call that has no answer yet, and the connection: what hangs once would let later calls wait as long."""
+        with self._lock:
+            waiting = self._waiting.pop(call_id, None)
+        if waiting is not None:
+            late = f"{self._address} did not answer {method} within {timeout:g} s"
+            waiting.end(b"", RpcTimeoutError(late, sent=True))
+            # Other calls have not waited as long, so that they may be repeated.
+            self.close(RpcConnectionError(f"the connection was closed, since {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
         """Close; whoever waits gets `reason`."""
@@ -146,21 +165,25 @@ class ClientLink:
         self._waiting.clear()
 
     def _read(self) -> None:
+        reason: RpcError = RpcConnectionError(f"the connection to {self._address} was closed", sent=True)
         try:
             while (data := self._receive()) is not None:
                 if not data:
                     raise RpcConnectionError(f"{self._address} closed the connection", sent=True)
-                for event in self._state.receive(data):
+                with self._lock:
+                    events = self._state.receive(data)
+                for event in events:
                     self._settle(event)
         except RpcError as error:
             reason = error
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
-        else:
-            reason = RpcConnectionError(f"the connection to {self._address} was closed", sent=True)
-        with self._lock:
-            self._fail(reason)
-        self._socket.close()
+        finally:
+            # Whatever the reason is: nobody is to wait for answers that are not read.
+            with self._lock:
+                self._fail(reason)
+            with self._sending:
+                self._socket.close()
 
     def _receive(self) -> bytes | None:
         """What came, after a ping for each interval of silence; None once the link is broken."""
@@ -173,8 +196,13 @@ class ClientLink:
 
     def _ping(self) -> None:
         with self._lock:
-            if self._waiting and not self._broken:
-                self._socket.sendall(self._state.ping())
+            data = self._state.ping() if self._waiting and not self._broken else b""
+        # Who sends just now gives a sign of life, and must not keep answers from being read.
+        if data and self._sending.acquire(blocking=False):
+            try:
+                self._socket.sendall(data)
+            finally:
+                self._sending.release()
 
     def _settle(self, event: ConnectionReady | Response | Failure) -> None:
         if isinstance(event, ConnectionReady):

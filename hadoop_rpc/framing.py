@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.errors import RpcProtocolError
 
-__all__ = ["MAX_FRAME", "DelimitedReader", "FrameBuffer", "delimited", "frame"]
+__all__ = ["MAX_FRAME", "DelimitedReader", "FrameBuffer", "delimited", "frame", "parse"]
 
 MAX_FRAME = 64 << 20
 """Largest frame in bytes (`ipc.maximum.data.length`)."""
@@ -17,6 +19,7 @@ MAX_FRAME = 64 << 20
 M = TypeVar("M", bound=Message)
 _LENGTH = struct.Struct(">i")
 _MAX_VARINT = 5
+_WITH_STRINGS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
 
 
 def frame(*parts: bytes) -> bytes:
@@ -34,6 +37,29 @@ def delimited(message: Message | bytes) -> bytes:
         length >>= 7
     prefix.append(length)
     return bytes(prefix) + body
+
+
+def parse(kind: type[M], body: bytes) -> M:
+    """A message; unlike protobuf, which then hands out bytes for a string, takes none whose strings are not UTF-8.
+
+    Raises:
+        DecodeError: `body` is no such message.
+    """
+    message = kind()
+    message.ParseFromString(body)
+    _check_strings(message)
+    return message
+
+
+def _check_strings(message: Message) -> None:
+    for field, value in message.ListFields():
+        if field.type not in _WITH_STRINGS:
+            continue
+        for each in value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,):
+            if isinstance(each, Message):
+                _check_strings(each)
+            elif isinstance(each, bytes):
+                raise DecodeError(f"{field.name} is not UTF-8: {each[:100]!r}")
 
 
 class FrameBuffer:
@@ -98,13 +124,11 @@ class DelimitedReader:
         """
         start = self._position
         body = self.read_bytes()
-        message = kind()
         try:
-            message.ParseFromString(body)
+            return parse(kind, body)
         except DecodeError as fault:
             name = kind.DESCRIPTOR.name
             raise RpcProtocolError(f"byte {start} of a frame begins no {name}: {fault}") from fault
-        return message
 
     def read_bytes(self) -> bytes:
         """The body of the next message.

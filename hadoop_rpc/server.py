@@ -71,6 +71,7 @@ class RpcServer:
         self._lock = threading.Lock()
         self._connections: set[_Connection] = set()
         self._stopping = threading.Event()
+        self._given_up = threading.Event()
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -117,7 +118,6 @@ class RpcServer:
         self._drain()
         for connection in self._open_connections():
             connection.close()
-            connection.reader.join()
 
     def _drain(self) -> None:
         deadline = time.monotonic() + self._shutdown_timeout
@@ -125,10 +125,14 @@ class RpcServer:
             try:
                 self._calls.put(None, timeout=max(0.0, deadline - time.monotonic()))
             except queue.Full:
-                _LOG.warning("%d calls are still waiting, they are given up", self._calls.qsize())
                 break
         for handler in self._handlers:
             handler.join(max(0.0, deadline - time.monotonic()))
+        # What the calls work on may be closed from now on: none must begin.
+        self._given_up.set()
+        busy = sum(handler.is_alive() for handler in self._handlers)
+        if busy:
+            _LOG.warning("%d calls are still running, and those that wait for them are given up", busy)
 
     def __enter__(self) -> Self:
         self.start()
@@ -151,10 +155,22 @@ class RpcServer:
                     _LOG.error("no connection can be accepted now: %s", fault)
                     self._stopping.wait(1.0)
                 continue
-            connection = _Connection(self, peer, str(address[0]), self._send_timeout, self._max_frame)
-            with self._lock:
-                self._connections.add(connection)
+            try:
+                self._serve(peer, str(address[0]))
+            except (OSError, RuntimeError) as fault:
+                # The client was gone already, or there are too many threads: neither is to end this one.
+                _LOG.error("the connection of %s cannot be served: %s", address[0], fault)
+                peer.close()
+
+    def _serve(self, peer: socket.socket, address: str) -> None:
+        connection = _Connection(self, peer, address, self._send_timeout, self._max_frame)
+        with self._lock:
+            self._connections.add(connection)
+        try:
             connection.reader.start()
+        except RuntimeError:
+            self.forget(connection)
+            raise
 
     def _open_connections(self) -> list[_Connection]:
         with self._lock:
@@ -177,6 +193,8 @@ class RpcServer:
 
     def _handle(self) -> None:
         while (item := self._calls.get()) is not None:
+            if self._given_up.is_set():
+                return
             connection, call = item
             answer = self._dispatcher.perform(call, connection.context(call))
             connection.answer(call, answer)
@@ -217,7 +235,7 @@ class _Connection:
         """Send what became of a call; a client that has gone away is no fault."""
         self._send(self._encode(call, answer))
         with self._lock:
-            self._pending -= 1
+            self._pending = max(0, self._pending - 1)
             self._close_when_done()
 
     def _encode(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> bytes:
@@ -234,7 +252,12 @@ class _Connection:
         _shut(self._socket, socket.SHUT_RD)
 
     def close(self) -> None:
+        """End the connection, whatever calls of it are still running."""
         _shut(self._socket)
+        self.reader.join()
+        with self._lock:
+            self._pending = 0
+            self._close_when_done()
 
     def _read(self) -> None:
         try:

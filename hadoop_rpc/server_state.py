@@ -250,6 +250,7 @@ class ServerConnection:
 
 def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: ErrorCode) -> bytes:
     header.exceptionClassName = error.class_name
-    header.errorMsg = error.text
+    # A name that is not UTF-8, which the text may quote, has surrogates, and those have no encoding.
+    header.errorMsg = error.text.encode("utf-8", "replace").decode()
     header.errorDetail = code.value
     return frame(delimited(header))

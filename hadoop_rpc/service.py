@@ -17,6 +17,7 @@ from hadoop_rpc.errors import (
     RpcServerError,
     VersionMismatchError,
 )
+from hadoop_rpc.framing import parse
 from hadoop_rpc.server_state import Call
 from hadoop_rpc.wire import ErrorCode
 
@@ -72,9 +73,8 @@ class Dispatcher:
         found = self._find(call)
         if not isinstance(found, Method):
             return found
-        request = found.request()
         try:
-            request.ParseFromString(call.body)
+            request = parse(found.request, call.body)
         except DecodeError as fault:
             problem = f"the request of {call.method} cannot be read: {fault}"
             return RpcServerError(problem), ErrorCode.RPC_SERVER

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.merge import LoadedImage
+from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from checkpointer.storage.saver import SaveResult, save_image
 from journal import ops
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.transactions import Transactions, now
 from namenode_stub.refusals import OperationRefusedError
-from namenode_stub.rollback_images import has_rollback_image, promote_rollback_images
 from servlets.parameters import ImageKind
+from servlets.reservations import UploadReservations
 
 __all__ = ["Administration", "RollingUpgrade"]
 
@@ -37,6 +38,7 @@ class Administration:
     Args:
         loaded: the namespace with the image it was loaded from.
         images: told of every image that is saved.
+        reservations: of the uploads, whose temporary files have the same names as those of an image saved here.
         roll: rolls the edit log.
         folders: `current` folders that get images.
         is_ha: whether there is a standby, which then makes the rollback images.
@@ -48,6 +50,7 @@ class Administration:
         transactions: Transactions,
         loaded: LoadedImage,
         images: StubImages,
+        reservations: UploadReservations,
         *,
         roll: Callable[[], int],
         folders: Sequence[Path],
@@ -57,6 +60,7 @@ class Administration:
         self._transactions = transactions
         self._loaded = loaded
         self._images = images
+        self._reservations = reservations
         self._roll = roll
         self._folders = folders
         self._is_ha = is_ha
@@ -128,7 +132,9 @@ class Administration:
         # The image ends with the segment; of what begins the next one, the namespace knows nothing.
         namespace.last_txid = first - 1
         try:
-            saved = save_image(self._folders, first - 1, self._loaded.write, rollback=kind.rollback)
+            # FSImage.addToCheckpointing: a standby may have read the segment that ends here, and be as quick.
+            with self._reservations.reserve(first - 1), self._reservations.reserve(first - 1, ImageKind.ROLLBACK):
+                saved = save_image(self._folders, first - 1, self._loaded.write, rollback=kind.rollback)
         finally:
             namespace.last_txid = first
         for failure in saved.failures:
@@ -147,7 +153,9 @@ class Administration:
         with self._transactions.view() as namespace:
             if not namespace.info.HasField("rollingUpgradeStartTime"):
                 return None
-            return RollingUpgrade(namespace.info.rollingUpgradeStartTime, 0, has_rollback_image(self._folders))
+            return RollingUpgrade(
+                namespace.info.rollingUpgradeStartTime, 0, latest_rollback_image(self._folders) is not None
+            )
 
     def start_rolling_upgrade(self) -> RollingUpgrade | None:
         """Begin one; without a standby in safe mode, which this ends, and with a rollback image made here."""
@@ -179,5 +187,6 @@ class Administration:
                 self._transactions.perform(ops.RollingUpgradeFinalizeOp(time=time))
             if self._is_ha:
                 self._roll()
-            promote_rollback_images(self._folders)
+            for warning in promote_rollback_images(self._folders, self._transactions.last_txid):
+                _LOG.error("%s", warning)
             return RollingUpgrade(running.started_at, time, running.has_rollback_image)

@@ -44,7 +44,8 @@ from namenode_stub.rpc.services import client_service, stub_services
 from namenode_stub.status_pages import StatusPages
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.image_transfer import image_transfer_blueprint
+from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 
 __all__ = ["NameNodeStub"]
@@ -76,6 +77,7 @@ class NameNodeStub:
         self.server: HttpServer
         self.rpc_server: RpcServer | None = None
         self.retry_cache = RetryCache(clock)
+        self._reservations = UploadReservations()
 
     @property
     def rpc_address(self) -> tuple[str, int] | None:
@@ -134,6 +136,7 @@ class NameNodeStub:
             self.namespace.transactions,
             self.loaded,
             self.images,
+            self._reservations,
             roll=self.roll,
             folders=self._image_folders(),
             is_ha=self._config.shared_edits_directory is not None,
@@ -248,7 +251,7 @@ class NameNodeStub:
     def _application(self) -> Flask:
         counter = TransferCounter()
         transfer = image_transfer_blueprint(
-            self.images, options=TransferOptions(), fetch=fetch_legacy_image, counter=counter
+            self.images, reservations=self._reservations, fetch=fetch_legacy_image, counter=counter
         )
         pages = StatusPages(
             self.namespace.log,

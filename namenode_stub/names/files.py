@@ -58,6 +58,7 @@ class Files:
         # A lease nobody told of since the start counts from then on, as after a NameNode's restart.
         self._started = clock()
         self._renewed: dict[str, float] = {}
+        self._prune_at = _MANY_HOLDERS
 
     # ---- create ------------------------------------------------------------------------------------------------
 
@@ -253,8 +254,10 @@ class Files:
 
     def _renew(self, holder: str) -> None:
         time = self._clock()
-        if len(self._renewed) >= _MANY_HOLDERS:
+        if len(self._renewed) >= self._prune_at:
             self._renewed = {name: at for name, at in self._renewed.items() if time - at < _SOFT_LIMIT}
+            # Twice as many as are alive, so that many of them do not make every call look through all.
+            self._prune_at = max(_MANY_HOLDERS, 2 * len(self._renewed))
         self._renewed[holder] = time
 
     def recover_lease(self, path: str, client: str) -> bool:

@@ -114,7 +114,7 @@ class Changes:
         if request.ecPolicyName:
             raise OperationRefusedError(f"policy {request.ecPolicyName} of {path} is not enabled here")
 
-        def perform() -> None:
+        def perform() -> bytes:
             self._names.files.create(
                 path,
                 request.masked.perm & _MODE_MASK,
@@ -126,9 +126,14 @@ class Changes:
                 must_exist=not request.createFlag & _CREATE,
                 create_parent=request.createParent,
             )
+            return created()
 
-        self._cache.once(caller, perform, lambda: None)
-        return pb.FileStatusResponseProto(fs=status_message(self._names.views.file(path), self._pool))
+        def created() -> bytes:
+            return status_message(self._names.views.file(path), self._pool).SerializeToString()
+
+        # The status as it was: the file may be somewhere else when the call is repeated.
+        status = pb.HdfsFileStatusProto.FromString(self._cache.once(caller, perform, created))
+        return pb.FileStatusResponseProto(fs=status)
 
     def append(self, request: pb.AppendRequestProto, _: CallContext) -> pb.EmptyProto:
         raise self._names.files.refuse_append(client_path(request.src))

@@ -37,9 +37,8 @@ def new_path(path: str) -> str:
 
 def caller_of(context: CallContext) -> Caller:
     """Who calls, and by which RPC."""
-    machine = context.peer.rpartition(":")[0] or context.peer
     call_id = context.call_id if context.client_id else NO_CALL_ID
-    return Caller(user=context.user, machine=machine, client_id=context.client_id, call_id=call_id)
+    return Caller(user=context.user, machine=context.peer, client_id=context.client_id, call_id=call_id)
 
 
 def result(value: bool) -> pb.ResultProto:

@@ -13,8 +13,10 @@ from tests.fuzz.image_target import check_image
 from tests.fuzz.merge_target import check_merge
 from tests.fuzz.mutate_edits import mutate_edits
 from tests.fuzz.mutate_image import mutate_image
+from tests.fuzz.mutate_rpc import mutate_rpc
+from tests.fuzz.rpc_target import check_rpc
 from tests.fuzz.scratch import Scratch
-from tests.fuzz.seeds import codec_seeds, edits_seeds, image_seeds
+from tests.fuzz.seeds import codec_seeds, edits_seeds, image_seeds, rpc_seeds
 from tests.fuzz.wire import Mutate
 
 __all__ = ["TARGETS", "Target"]
@@ -55,4 +57,5 @@ TARGETS = {
     "edits": Target(check_edits, edits_seeds, mutate_edits, "edits"),
     "image": Target(check_image, image_seeds, mutate_image, "image"),
     "merge": Target(check_merge, image_seeds, mutate_image, "image"),
+    "rpc": Target(lambda data, _: check_rpc(data), rpc_seeds, mutate_rpc, "rpc"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from hadoop_rpc.errors import (
     RpcConnectionError,
     RpcError,
     RpcProtocolError,
+    RpcServerError,
     RpcTimeoutError,
     SafeModeError,
     VersionMismatchError,
@@ -87,6 +89,13 @@ def read_frames(peer: socket.socket, count: int) -> None:
             data = peer.recv(4096)
             assert data
             frames.feed(data)
+
+
+def poll_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not done():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
 
 
 # ---- calls ----
@@ -183,6 +192,44 @@ def test_a_retriable_error_is_tried_again() -> None:
     assert pauses == [0.5, 1.0]
 
 
+def test_a_text_that_cannot_be_encoded_costs_no_handler() -> None:
+    with (
+        serving(1, bad=raising(RemoteError("name \udc80")), ok=lambda _, __: text("ok")) as server,
+        client(server) as rpc,
+    ):
+        with pytest.raises(RemoteError, match=r"name \?"):
+            say(rpc, "bad")
+        assert say(rpc, "ok") == "ok"
+
+
+def test_strings_that_are_not_utf8_are_refused() -> None:
+    handled: list[object] = []
+
+    def ok(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        handled.append(request)
+        return text("ok")
+
+    broken = ha.GetServiceStatusResponseProto.FromString(b"\x08\x01\x1a\x02\xff\xfe")
+    with serving(1, ok=ok, bad=lambda _, __: broken) as server, client(server) as rpc:
+        with pytest.raises(RpcServerError, match="notReadyReason is not UTF-8"):
+            rpc.call("ok", broken, ha.GetServiceStatusResponseProto)
+        with pytest.raises(RpcProtocolError, match="notReadyReason is not UTF-8"):
+            say(rpc, "bad")
+        assert say(rpc, "ok") == "ok"
+    assert len(handled) == 1
+
+
+def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
+    """More than sockets and handlers hold at once: answers have to be taken while requests are sent."""
+    with (
+        serving(1, echo=lambda request, _: request) as server,
+        client(server) as rpc,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        words = [str(number) * (8 << 20) for number in range(8)]
+        assert all(pool.map(lambda word: say(rpc, "echo", word) == word, words))
+
+
 # ---- connections ----
 
 
@@ -194,6 +241,13 @@ def test_nobody_listens() -> None:
         pytest.raises(RpcConnectionError, match="refused"),
     ):
         say(rpc, "ok")
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "no\0host"])
+def test_a_name_that_is_none(host: str) -> None:
+    with RpcClient(host, 1, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(RpcConnectionError) as caught:
+        say(rpc, "ok")
+    assert not caught.value.sent
 
 
 def test_a_server_that_was_started_again_is_called_again() -> None:
@@ -245,6 +299,49 @@ def test_a_silent_server_is_given_up_and_pinged() -> None:
         with RpcClient(*address, PROTOCOL, user="a", **options) as rpc, pytest.raises(RpcTimeoutError):  # type: ignore[arg-type]
             say(rpc, "ok")
     assert pinged.is_set()
+
+
+def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
+    asked = threading.Event()
+
+    def silent(peer: socket.socket) -> None:
+        read_frames(peer, 3)
+        asked.set()
+        while peer.recv(100):
+            pass
+
+    with (
+        scripted(silent, cut) as address,
+        RpcClient(*address, PROTOCOL, user="a", timeout=WAIT, retry=RetryPolicy(attempts=2, delay=0.0)) as rpc,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        patient = pool.submit(say, rpc, "ok")
+        poll_until(lambda: rpc._link is not None and bool(rpc._link._waiting))
+        rpc._timeout = 0.1
+        with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
+            say(rpc, "ok")
+        # The second connection is cut too, and that is what it hears of.
+        with pytest.raises(RpcConnectionError, match="closed the connection"):
+            patient.result(WAIT)
+    assert asked.is_set()
+
+
+def test_whatever_ends_the_reader_ends_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hadoop_rpc.client_state.ClientConnection.receive", fail)
+    with (
+        serving(ok=lambda _, __: text("ok")) as server,
+        client(server) as rpc,
+        pytest.raises(RpcConnectionError, match="was closed") as caught,
+    ):
+        say(rpc, "ok")
+    assert caught.value.sent
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,6 +402,73 @@ def test_a_stop_lets_running_calls_end() -> None:
         stop.result(WAIT)
         with pytest.raises(RpcConnectionError):
             say(rpc, "slow")
+
+
+def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
+    entered, release = threading.Event(), threading.Event()
+    performed: list[str] = []
+
+    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        performed.append(request.notReadyReason)
+        entered.set()
+        assert release.wait(WAIT)
+        return text("late")
+
+    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
+    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=0.1)
+    with ThreadPoolExecutor(3) as pool, server, client(server) as rpc:
+        calls = [pool.submit(say, rpc, "slow", "first")]
+        assert entered.wait(WAIT)
+        calls += [pool.submit(say, rpc, "slow", word) for word in ("second", "third")]
+        poll_until(lambda: server._calls.qsize() == 2)
+        connections = list(server._connections)
+        server.stop()
+        assert not server._connections
+        assert [connection._socket.fileno() for connection in connections] == [-1]
+        release.set()
+        for call in calls:
+            with pytest.raises(RpcConnectionError):
+                call.result(WAIT)
+        for handler in server._handlers:
+            handler.join(WAIT)
+            assert not handler.is_alive()
+    assert performed == ["first"]
+
+
+@pytest.mark.parametrize("fault", [OSError(107, "not connected"), RuntimeError("can't start new thread")])
+def test_a_connection_that_cannot_be_served_does_not_end_the_server(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(ok=lambda _, __: text("ok")) as server:
+        with monkeypatch.context() as patched:
+            if isinstance(fault, OSError):
+                patched.setattr("hadoop_rpc.server._Connection.__init__", raise_it(fault))
+            else:
+                patched.setattr("hadoop_rpc.server.threading.Thread.start", refusing_readers(fault))
+            with socket.create_connection(server.address) as peer:
+                peer.settimeout(WAIT)
+                assert peer.recv(1) == b""
+        assert not server._connections
+        with client(server) as rpc:
+            assert say(rpc, "ok") == "ok"
+
+
+def raise_it(fault: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise fault
+
+    return fail
+
+
+def refusing_readers(fault: Exception) -> Callable[[threading.Thread], None]:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "rpc-127.0.0.1":
+            raise fault
+        start(thread)
+
+    return refuse
 
 
 def test_a_port_that_is_taken() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
-import namenode_stub.rollback_images as rollback_images
+import checkpointer.storage.rollback as rollback_images
+from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.saver import SaveResult, save_image
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from namenode_stub.rollback_images import has_rollback_image, promote_rollback_images
 from tests.namenode_stub.rpc_support import Dfs, refused, rpc_config, serving
 from tests.namenode_stub.stub_support import restarted_tree
 
@@ -110,6 +115,29 @@ def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert restarted_tree(config) == before
 
 
+def test_no_upload_gets_into_the_file_that_is_being_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[tuple[int, str]] = []
+
+    def upload_meanwhile(folders: Sequence[Path], txid: int, write: Any, *, rollback: bool = False) -> SaveResult:
+        for kind in ("IMAGE", "IMAGE_ROLLBACK"):
+            query = {"putimage": "true", "txid": txid, "storageInfo": info, "imageFile": kind, "File-Length": 1}
+            url = f"{stub.server.url}/imagetransfer?{urlencode(query)}"
+            request = Request(url, data=b"x", headers={"X-MD5-Digest": "0" * 32}, method="PUT")
+            with pytest.raises(HTTPError) as caught:
+                urlopen(request, timeout=30)
+            answers.append((caught.value.code, caught.value.read().decode()))
+        return save_image(folders, txid, write, rollback=rollback)
+
+    with serving(rpc_config(tmp_path, -63), ME) as (stub, dfs):
+        info = stub.images.storage_info().colon_string()
+        dfs.mkdirs("/d")
+        dfs.safe_mode(ENTER)
+        monkeypatch.setattr("namenode_stub.administration.save_image", upload_meanwhile)
+        assert save(dfs)
+        assert [status for status, _ in answers] == [409, 409]
+        assert all("in progress" in sentence for _, sentence in answers)
+
+
 def test_small_admin_answers(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         assert dfs.call("upgradeStatus", pb.EmptyProto(), pb.UpgradeStatusResponseProto).upgradeFinalized
@@ -166,7 +194,7 @@ def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
         assert not stub.administration.is_rolling_upgrade
 
 
-@pytest.mark.parametrize("step", ["write_atomically", "rename_durably", "fsync_directory"])
+@pytest.mark.parametrize("step", ["write_atomically", "rename_durably"])
 def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Whatever step it comes before, no image lacks its digest, and the next attempt ends it."""
     folder = tmp_path / "name" / "current"
@@ -175,7 +203,7 @@ def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: p
         dfs.safe_mode(ENTER)
         upgrade(dfs, START)
         txid = stub.namespace.last_txid
-    assert has_rollback_image([folder])
+    assert latest_rollback_image([folder]) is not None
 
     class KilledError(Exception):
         pass
@@ -186,10 +214,10 @@ def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(rollback_images, step, kill)
         with pytest.raises(KilledError):
-            promote_rollback_images([folder])
+            promote_rollback_images([folder], txid + 1)
     for image in folder.glob("fsimage_*"):
         assert image.suffix or image.with_name(image.name + ".md5").exists()
-    promote_rollback_images([folder])
-    assert not has_rollback_image([folder])
+    promote_rollback_images([folder], txid + 1)
+    assert latest_rollback_image([folder]) is None
     with serving(config, ME) as (stub, _):
         assert stub.namespace.last_txid > txid

@@ -239,6 +239,13 @@ def test_a_backup_node_that_is_gone_does_not_hold_up_clients(stub: NameNodeStub,
         assert stub.namespace.mkdirs("/b")
 
 
+def test_a_backup_node_whose_address_is_no_name_does_not_hold_up_clients(stub: NameNodeStub) -> None:
+    with namenode(stub) as node:
+        node.register(registration(stub, "a..b:50100"))
+        stub.roll()
+        assert stub.namespace.mkdirs("/a")
+
+
 def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
     """A segment that began while the failing call was under way starts the stream anew."""
 

@@ -263,6 +263,27 @@ def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
     assert not stub.namespace.status("/f").open
 
 
+def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -> None:
+    stub, _ = pair
+    now, looks = [0.0], [0]
+
+    class Counted(dict[str, float]):
+        def items(self) -> Any:
+            looks[0] += 1
+            return super().items()
+
+    files = Files(stub.namespace.transactions, clock=lambda: now[0])
+    files._renewed = Counted()
+    for number in range(6000):
+        files.renew_lease(f"alive {number}")
+        files._renewed = Counted(files._renewed) if type(files._renewed) is dict else files._renewed
+    assert looks[0] == 1
+    now[0] = 100.0
+    for number in range(3000):
+        files.renew_lease(f"later {number}")
+    assert len(files._renewed) < 6000
+
+
 def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
     """Every question that has the same answer always can be answered, and in the shape that clients parse."""
     dfs.touch("/d/f")

@@ -1,0 +1,210 @@
+"""What must hold for any bytes that come over a connection of Hadoop RPC, on either side, and for what they call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client_state import ClientConnection, ConnectionReady, Failure, Response
+from hadoop_rpc.errors import AuthenticationRequiredError, RemoteError, RpcProtocolError
+from hadoop_rpc.framing import parse
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
+from hadoop_rpc.journal_protocol import FenceResult, journal_service
+from hadoop_rpc.namenode_messages import (
+    manifest_message,
+    manifest_of,
+    namespace_info_of,
+    namespace_message,
+    registration_message,
+    registration_of,
+    signature_message,
+    signature_of,
+)
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, namenode_service
+from hadoop_rpc.namenode_values import CheckpointCommand, CheckpointSignature, EditLogManifest, NamespaceInfo
+from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection
+from hadoop_rpc.service import CallContext, Dispatcher
+from hadoop_rpc.wire import AuthProtocol
+from tests.fuzz.verdict import check_error
+
+__all__ = ["CLIENT_ID", "INFO", "SERVICES", "check_rpc"]
+
+CLIENT_ID = b"0123456789abcdef"
+INFO = StorageInfo(layout_version=-67, namespace_id=-5, c_time=0, cluster_id="CID-1", blockpool_id="BP-1")
+_SIGNATURE = CheckpointSignature(INFO, 7, 9)
+_MAX_FRAME = 1 << 20
+_OWN_FAULT = "a reason of this server's own"
+
+
+class _Node:
+    """Answers everything with the same."""
+
+    def transaction_id(self, _: CallContext) -> int:
+        return 9
+
+    most_recent_checkpoint_txid = transaction_id
+
+    def roll_edit_log(self, _: CallContext) -> CheckpointSignature:
+        return _SIGNATURE
+
+    def version_request(self, _: CallContext) -> NamespaceInfo:
+        return NamespaceInfo(INFO, "revision", "3.4.1", "ACTIVE")
+
+    def edit_log_manifest(self, since: int, _: CallContext) -> EditLogManifest:
+        return EditLogManifest((), since)
+
+    def is_upgrade_finalized(self, _: CallContext) -> bool:
+        return True
+
+    is_rolling_upgrade = is_upgrade_finalized
+
+    def register(self, registration: Any, _: CallContext) -> Any:
+        return registration
+
+    def start_checkpoint(self, registration: Any, _: CallContext) -> CheckpointCommand | None:
+        return CheckpointCommand(CheckpointSignature(registration.storage_info, 1, 2), need_to_return_image=True)
+
+    def nothing(self, *_: Any) -> None:
+        """Nothing happens."""
+
+    end_checkpoint = error_report = monitor_health = journal = start_log_segment = nothing
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True, reason=caller.user)
+
+    def fence(self, _: Any, epoch: int, __: str, ___: CallContext) -> FenceResult:
+        return FenceResult(epoch, 0, in_sync=False)
+
+
+SERVICES = (namenode_service(_Node()), ha_service(_Node()), journal_service(_Node()))
+_DISPATCHER = Dispatcher(SERVICES)
+
+
+class _Values(NamedTuple):
+    """How the message of an answer becomes a value, and the value a message."""
+
+    message: type[Message]
+    value: Callable[[Any], Any]
+    back: Callable[[Any], Message]
+
+
+_ANSWERS = (
+    _Values(pb.CheckpointSignatureProto, signature_of, signature_message),
+    _Values(pb.NamespaceInfoProto, namespace_info_of, namespace_message),
+    _Values(pb.NamenodeRegistrationProto, registration_of, registration_message),
+    _Values(pb.RemoteEditLogManifestProto, manifest_of, manifest_message),
+)
+
+
+def check_rpc(data: bytes) -> bool:
+    """Take what follows the first byte for what a server (even) or a client hears; False where it is refused.
+
+    Raises:
+        AssertionError: something was understood wrong, or it matters in which pieces it came.
+    """
+    if not data:
+        return False
+    logging.getLogger("hadoop_rpc").setLevel(logging.CRITICAL)
+    number, body = data[0], data[1:]
+    return _check_client(number, body) if number & 1 else _check_server(body)
+
+
+# ---- the server's side ---------------------------------------------------------------------------------------
+
+
+def _check_server(body: bytes) -> bool:
+    server = ServerConnection(max_frame=_MAX_FRAME)
+    events = server.receive(body)
+    slow = ServerConnection(max_frame=_MAX_FRAME)
+    pieces = [event for at in range(len(body)) for event in slow.receive(body[at : at + 1])]
+    assert [_seen(event) for event in pieces] == [_seen(event) for event in events]
+    assert not any(isinstance(event, Closing) for event in events[:-1])
+    good = [_check_call(server, event) for event in events if isinstance(event, Call)]
+    return any(good) and not isinstance(events[-1], Closing)
+
+
+def _seen(event: Call | Reply | Closing) -> object:
+    # A connection of something else may be refused after fewer bytes, which its reason quotes.
+    return event if isinstance(event, Call) else (type(event), event.data)
+
+
+def _check_call(server: ServerConnection, call: Call) -> bool:
+    """Perform a call and let a client read the answer."""
+    context = CallContext(
+        server.user, server.real_user, "127.0.0.1", call.protocol, call.client_id, call.call_id, call.retry
+    )
+    answer = _DISPATCHER.perform(call, context)
+    if isinstance(answer, tuple):
+        check_error(answer[0])
+        assert _OWN_FAULT not in answer[0].text, answer
+        data = server.fail(call, *answer)
+    else:
+        data = server.respond(call, answer)
+    (heard,) = _client(AuthProtocol.NONE).receive(data)
+    assert not isinstance(heard, ConnectionReady)
+    assert heard.call_id == call.call_id
+    if isinstance(heard, Response):
+        assert not isinstance(answer, tuple)
+        assert heard.body == answer.SerializeToString()
+        return True
+    assert isinstance(answer, tuple)
+    assert isinstance(heard.error, RemoteError)
+    assert heard.error.class_name == answer[0].class_name
+    return False
+
+
+# ---- the client's side ---------------------------------------------------------------------------------------
+
+
+def _client(auth: AuthProtocol) -> ClientConnection:
+    client = ClientConnection(NAMENODE_PROTOCOL, "alice", CLIENT_ID, auth=auth, max_frame=_MAX_FRAME)
+    client.open()
+    return client
+
+
+def _check_client(number: int, body: bytes) -> bool:
+    auth = AuthProtocol.SASL if number & 2 else AuthProtocol.NONE
+    events, fault = _hear(_client(auth), [body])
+    pieces, slow_fault = _hear(_client(auth), [body[at : at + 1] for at in range(len(body))])
+    assert str(fault) == str(slow_fault)
+    # What comes together with something that is no answer is lost with it.
+    assert fault is not None or [_told(event) for event in pieces] == [_told(event) for event in events]
+    for event in pieces:
+        if isinstance(event, Response):
+            _check_values(event.body)
+    return fault is None and any(isinstance(event, Response) for event in events)
+
+
+def _hear(
+    client: ClientConnection, pieces: list[bytes]
+) -> tuple[list[ConnectionReady | Response | Failure], Exception | None]:
+    events: list[ConnectionReady | Response | Failure] = []
+    try:
+        for piece in pieces:
+            events += client.receive(piece)
+    except (RpcProtocolError, AuthenticationRequiredError) as error:
+        check_error(error)
+        return events, error
+    return events, None
+
+
+def _told(event: ConnectionReady | Response | Failure) -> object:
+    if isinstance(event, Failure):
+        check_error(event.error)
+        return event.call_id, type(event.error), str(event.error)
+    return event
+
+
+def _check_values(body: bytes) -> None:
+    for values in _ANSWERS:
+        try:
+            message = parse(values.message, body)
+        except DecodeError:
+            continue
+        value = values.value(message)
+        assert values.value(values.back(value)) == value
