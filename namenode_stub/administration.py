@@ -36,7 +36,7 @@ class Administration:
     """Operations for superusers on a running NameNode; any thread may call them.
 
     Args:
-        loaded: the namespace with the image it was loaded from.
+        loaded: gives the namespace with the image that it has for a base now.
         images: told of every image that is saved.
         reservations: of the uploads, whose temporary files have the same names as those of an image saved here.
         roll: rolls the edit log.
@@ -48,7 +48,7 @@ class Administration:
     def __init__(
         self,
         transactions: Transactions,
-        loaded: LoadedImage,
+        loaded: Callable[[], LoadedImage],
         images: StubImages,
         reservations: UploadReservations,
         *,
@@ -128,13 +128,14 @@ class Administration:
     def _save(self, kind: ImageKind) -> SaveResult:
         """The caller holds the namespace's lock, so that nothing changes meanwhile."""
         first = self._roll()
-        namespace = self._loaded.namespace
+        loaded = self._loaded()
+        namespace = loaded.namespace
         # The image ends with the segment; of what begins the next one, the namespace knows nothing.
         namespace.last_txid = first - 1
         try:
             # FSImage.addToCheckpointing: a standby may have read the segment that ends here, and be as quick.
             with self._reservations.reserve(first - 1), self._reservations.reserve(first - 1, ImageKind.ROLLBACK):
-                saved = save_image(self._folders, first - 1, self._loaded.write, rollback=kind.rollback)
+                saved = save_image(self._folders, first - 1, loaded.write, rollback=kind.rollback)
         finally:
             namespace.last_txid = first
         for failure in saved.failures:

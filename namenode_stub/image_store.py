@@ -41,12 +41,14 @@ class StubImages:
         durable_txid: Callable[[], int],
         active: Callable[[], bool],
         clock: Callable[[], float],
+        received: Callable[[], None] = lambda: None,
     ) -> None:
         self._config = config
         self._info = info
         self._durable_txid = durable_txid
         self._active = active
         self._clock = clock
+        self._received = received
         self._image_folders = [directory / "current" for directory in config.image_directories]
         self._edits_folders = [directory / "current" for directory in config.edits_directories]
         self._purging = threading.Lock()
@@ -110,6 +112,7 @@ class StubImages:
             self._checkpoint = (max(self.checkpoint_txid, txid), self._clock())
             for warning in self._purge():
                 _LOG.warning("%s", warning)
+        self._received()
 
     def _purge(self) -> list[str]:
         return enforce_retention(

@@ -37,6 +37,7 @@ from namenode_stub.fail_stop import FailStop, NotServingError
 from namenode_stub.http_api import namespace_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.rebase import Rebaser
 from namenode_stub.releases import release_of
 from namenode_stub.rpc.checkpoint_calls import Addresses, CheckpointCalls
 from namenode_stub.rpc.gate import Gate
@@ -70,9 +71,9 @@ class NameNodeStub:
         self._roll_lock = threading.Lock()
         self._rolled_at = clock()
         self.fail_stop = FailStop()
-        self.loaded: LoadedImage
         self.namespace: ActiveNamespace
         self.images: StubImages
+        self.rebaser: Rebaser
         self.administration: Administration
         self.server: HttpServer
         self.rpc_server: RpcServer | None = None
@@ -83,6 +84,11 @@ class NameNodeStub:
     def rpc_address(self) -> tuple[str, int] | None:
         """Where the RPC server listens, None without one."""
         return None if self.rpc_server is None else self.rpc_server.address
+
+    @property
+    def loaded(self) -> LoadedImage:
+        """The namespace with the image that it has for a base now."""
+        return self.rebaser.loaded
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -115,8 +121,8 @@ class NameNodeStub:
         for directory in self._config.storage_directories:
             started.enter_context(_locked(directory))
         info = self._check_storage()
-        newest = self._load(started, info)
-        namespace = self.loaded.namespace
+        newest, loaded = self._load(started, info)
+        namespace = loaded.namespace
         log = started.enter_context(self._open_log(info, namespace.last_txid + 1))
         self.fail_stop.check()
         namespace.last_txid = log.last_txid
@@ -124,6 +130,8 @@ class NameNodeStub:
             namespace, log, info.layout_version, self.fail_stop, list_limit=self._config.list_limit
         )
         self._write_seen_txid(log.segment_first_txid)
+        self.rebaser = Rebaser(self.namespace.transactions, loaded, self._image_folders(), self._edits_folders())
+        started.callback(self.rebaser.stop)
         self.images = StubImages(
             self._config,
             info,
@@ -131,10 +139,11 @@ class NameNodeStub:
             durable_txid=lambda: log.durable_txid,
             active=lambda: not self._stopping.is_set() and not self.fail_stop.reason,
             clock=self._clock,
+            received=self.rebaser.image_arrived,
         )
         self.administration = Administration(
             self.namespace.transactions,
-            self.loaded,
+            lambda: self.rebaser.loaded,
             self.images,
             self._reservations,
             roll=self.roll,
@@ -145,6 +154,7 @@ class NameNodeStub:
         if self._config.rpc_address is not None:
             self.rpc_server = self._start_rpc(started, info, gate, self._config.rpc_address)
         self.server = started.enter_context(HttpServer(self._application(), *self._config.http_address))
+        self.rebaser.start()
         roller = threading.Thread(target=self._roll_when_due, name="edit-log-roller", daemon=True)
         started.callback(roller.join)
         started.callback(self._stopping.set)
@@ -172,8 +182,8 @@ class NameNodeStub:
                 _LOG.info("removed a leftover of an earlier run: %s", path)
         return agree_on_version(found)
 
-    def _load(self, started: ExitStack, info: StorageInfo) -> ImageCopy:
-        """Newest image plus all edits after it; the image stays open below the namespace."""
+    def _load(self, started: ExitStack, info: StorageInfo) -> tuple[ImageCopy, LoadedImage]:
+        """Newest image, and the namespace of it and all edits after it; the image stays open below the namespace."""
         recover_edits(self._edits_folders())
         newest = latest_image(self._image_folders())
         image = started.enter_context(ImageFile.open(newest.path))
@@ -182,7 +192,7 @@ class NameNodeStub:
                 f"{newest.path} is of layout {image.layout_version}, but VERSION says {info.layout_version}",
                 hint="Finish the upgrade with a NameNode of the cluster's release first.",
             )
-        self.loaded = loaded = load_image(image)
+        loaded = load_image(image)
         segments = [segment for folder in self._edits_folders() for segment in list_segments(folder)]
         after = newest.txid + 1
         edits = self.retry_cache.watch(read_transactions(select_segments(segments, after), after))
@@ -191,7 +201,7 @@ class NameNodeStub:
         for directory in self._config.storage_directories:
             check_covered(inspect(directory), last)
         _LOG.info("loaded image %d and edits up to %d", newest.txid, last)
-        return newest
+        return newest, loaded
 
     def _open_log(self, info: StorageInfo, first_txid: int) -> EditLogWriter:
         folders = self._edits_folders()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from checkpointer.namespace import Namespace
 from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
@@ -35,7 +36,11 @@ class AclOperations:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._namespace = transactions.namespace
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
         """Make `spec` the ACL; a scope it does not name stays."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checkpointer.namespace import Namespace
 from image_format.permission import XAttrNamespace
 from journal import ops
 from journal.ops import XAttr
@@ -25,7 +26,11 @@ class Attributes:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._namespace = transactions.namespace
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
 
     def set_permission(self, path: str, mode: int) -> None:
         with self._transactions.change(f"set permission for {path}"):

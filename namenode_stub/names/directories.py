@@ -70,7 +70,11 @@ class Directories:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._namespace = transactions.namespace
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
 
     def mkdirs(self, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = True) -> bool:
         """Make a directory and those above it; False where it exists already."""

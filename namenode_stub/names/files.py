@@ -53,7 +53,6 @@ class Files:
 
     def __init__(self, transactions: Transactions, clock: Callable[[], float] = time.monotonic) -> None:
         self._transactions = transactions
-        self._namespace = transactions.namespace
         self._clock = clock
         # A lease nobody told of since the start counts from then on, as after a NameNode's restart.
         self._started = clock()
@@ -61,6 +60,11 @@ class Files:
         self._prune_at = _MANY_HOLDERS
 
     # ---- create ------------------------------------------------------------------------------------------------
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
 
     def create(
         self,

@@ -38,7 +38,11 @@ class SnapshotOperations:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._namespace = transactions.namespace
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
 
     def _directory(self, path: str) -> int:
         row = existing_for_change(self._namespace, path)

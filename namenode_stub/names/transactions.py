@@ -80,6 +80,16 @@ class Transactions:
         with self.lock:
             return self.namespace.last_txid
 
+    def rebase(self, namespace: Namespace) -> None:
+        """Go on with another object that holds the same namespace; the caller holds the lock.
+
+        Raises:
+            ValueError: it ends at another transaction.
+        """
+        if namespace.last_txid != self.namespace.last_txid:
+            raise ValueError(f"the namespace is at txid {self.namespace.last_txid}, not {namespace.last_txid}")
+        self.namespace = namespace
+
     def stream_to(self, streams: EditStreams) -> None:
         """Let somebody else have the edits from now on; the caller holds no lock."""
         with self.lock:

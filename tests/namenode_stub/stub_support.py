@@ -79,3 +79,10 @@ def checkpoint_of(config: StubConfig, scratch: Path) -> Path:
         unfinished.unlink()
     (scratch / "current" / "seen_txid").write_text("0\n")
     return merge_directory(plan_directory(scratch)).saved.paths[0]
+
+
+def write_edits(stub: NameNodeStub, label: str, count: int = 10) -> None:
+    """A segment that makes `count` directories."""
+    for number in range(count):
+        stub.namespace.mkdirs(f"/{label}/{number}")
+    stub.roll()

@@ -20,13 +20,7 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.recorded_cases import imgcmp
-from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree
-
-
-def write_edits(stub: NameNodeStub, label: str, count: int = 10) -> None:
-    for number in range(count):
-        stub.namespace.mkdirs(f"/{label}/{number}")
-    stub.roll()
+from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
 
 
 def offer(stub: NameNodeStub, image: Path, md5: str | None = None) -> UploadResult:

@@ -1,0 +1,144 @@
+"""Gives the live namespace a newer image for a base, so that its delta is only what came since that image."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.loaded_image import LoadedImage, load_image
+from checkpointer.replay import replay
+from checkpointer.storage.directories import latest_image
+from hadoop_common.errors import HdfsError
+from image_format.reader import ImageFile
+from journal.ops import EditOp
+from journal.segment_file import EditLogSegment, list_segments, read_ops
+from namenode_stub.names.transactions import Transactions
+
+__all__ = ["Rebaser"]
+
+_LOG = logging.getLogger(__name__)
+
+# A delta of fewer transactions is not worth the replay.
+_WORTHWHILE = 20_000
+# What is still missing when the namespace's lock is taken; a few ten milliseconds of replay.
+_CATCH_UP = 1_000
+_ROUNDS = 10
+
+
+class Rebaser:
+    """Loads the newest image and replays the log onto it beside the live namespace, then takes its place.
+
+    Objects of deleted files are never reused in a delta, so a namespace that lived on its first image for ever would
+    grow with every file that ever was. A rebase that fails changes nothing; the next checkpoint brings the next one.
+
+    Args:
+        transactions: the live namespace.
+        loaded: what it was loaded as; closed when another takes its place.
+        image_folders, edits_folders: the `current` folders.
+        worthwhile: transactions since the base image below which nothing is done.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        loaded: LoadedImage,
+        image_folders: Sequence[Path],
+        edits_folders: Sequence[Path],
+        *,
+        worthwhile: int = _WORTHWHILE,
+    ) -> None:
+        self._transactions = transactions
+        self.loaded = loaded
+        self._image_folders = image_folders
+        self._edits_folders = edits_folders
+        self._worthwhile = worthwhile
+        self._base_txid = loaded.image.txid
+        self._due = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rebaser", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at the next safe point, and close the image that is the base now; nobody uses the namespace any more."""
+        self._stopping.set()
+        self._due.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self.loaded.image.close()
+
+    def image_arrived(self) -> None:
+        """There is a new image; any thread may tell."""
+        self._due.set()
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            self._due.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self.rebase()
+            except CheckpointCancelledError:
+                return
+            except (HdfsError, OSError) as error:
+                _LOG.warning("the namespace keeps its base image at txid %d: %s", self._base_txid, error)
+
+    def rebase(self) -> bool:
+        """Take the newest image for the base; False where that is not worthwhile, or a stop came first.
+
+        Raises:
+            HdfsError, OSError: image or edits cannot be read, or are gone already; nothing changed.
+        """
+        newest = latest_image(list(self._image_folders))
+        if newest.txid - self._base_txid < self._worthwhile:
+            return False
+        with ExitStack() as opened:
+            fresh = load_image(opened.enter_context(ImageFile.open(newest.path)))
+            if not self._take_over(fresh):
+                return False
+            old, self.loaded = self.loaded, fresh
+            opened.pop_all()
+        old.image.close()
+        self._base_txid = newest.txid
+        _LOG.info("the namespace's base is the image at txid %d now", newest.txid)
+        return True
+
+    def _take_over(self, fresh: LoadedImage) -> bool:
+        namespace, log = fresh.namespace, self._transactions.log
+        for _ in range(_ROUNDS):
+            if log.durable_txid - namespace.last_txid <= _CATCH_UP or self._stopping.is_set():
+                break
+            replay(namespace, self._edits(namespace.last_txid + 1, log.durable_txid), cancelled=self._stopping.is_set)
+        if self._stopping.is_set():
+            return False
+        with self._transactions.lock:
+            self._transactions.fail_stop.check()
+            log.flush()
+            replay(namespace, self._edits(namespace.last_txid + 1, log.last_txid))
+            if namespace.last_txid != log.last_txid:
+                raise StorageError(f"edits can be read up to txid {namespace.last_txid}, but not to {log.last_txid}")
+            self._transactions.rebase(namespace)
+        return True
+
+    def _edits(self, first: int, last: int) -> Iterator[EditOp]:
+        """Transactions `first` to `last`, all of which are durable; the segment that is open is read up to there."""
+        expected = first
+        for segment in self._segments():
+            if segment.first <= expected <= last and (segment.last is None or segment.last >= expected):
+                for op in read_ops(segment, from_txid=expected):
+                    yield op
+                    expected = op.txid + 1
+                    if expected > last:
+                        # What follows in an open segment may not be whole yet.
+                        return
+
+    def _segments(self) -> list[EditLogSegment]:
+        """Segments in the order in which they are read; of several directories the first that has a transaction."""
+        found = [segment for folder in self._edits_folders for segment in list_segments(folder)]
+        return sorted(found, key=lambda segment: (segment.first, segment.in_progress))

@@ -1,0 +1,80 @@
+"""The live namespace gets a newer image for a base while clients go on changing it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from namenode_stub.rebase import Rebaser
+from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> StubConfig:
+    return formatted(tmp_path)
+
+
+def place(image: Path, config: StubConfig) -> None:
+    """Put a checkpoint where an upload would have put it."""
+    for directory in config.image_directories:
+        for path in (image, image.with_name(image.name + ".md5")):
+            (directory / "current" / path.name).write_bytes(path.read_bytes())
+
+
+def rebaser(stub: NameNodeStub, config: StubConfig) -> Rebaser:
+    images = [directory / "current" for directory in config.image_directories]
+    edits = [directory / "current" for directory in config.edits_directories]
+    return Rebaser(stub.namespace.transactions, stub.loaded, images, edits, worthwhile=1)
+
+
+def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        place(checkpoint_of(config, tmp_path / "scratch"), config)
+        made: list[str] = []
+
+        def busy() -> None:
+            while not stop.is_set():
+                path = f"/busy/{len(made)}"
+                stub.namespace.mkdirs(path)
+                made.append(path)
+
+        client = threading.Thread(target=busy)
+        client.start()
+        base, swap = stub.loaded.image.txid, rebaser(stub, config)
+        try:
+            assert swap.rebase()
+        finally:
+            stop.set()
+            client.join()
+        assert swap.loaded.image.txid > base
+        assert stub.namespace.transactions.namespace is swap.loaded.namespace
+        write_edits(stub, "after")
+        before = stub.namespace.walk()
+        assert {status.path for status in before} >= set(made)
+        assert not swap.rebase()
+        stub.stop()
+        swap.loaded.image.close()
+    assert restarted_tree(config) == before
+
+
+def test_edits_that_are_gone_leave_it_as_it_is(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        place(checkpoint_of(config, tmp_path / "scratch"), config)
+        write_edits(stub, "b")
+        lost = [path for folder in config.edits_directories for path in (folder / "current").glob("edits_*-*")]
+        newest = max(path.name for path in lost)
+        hidden = [path.rename(tmp_path / f"{number}") for number, path in enumerate(lost) if path.name == newest]
+        assert hidden
+        namespace, before = stub.namespace.transactions.namespace, stub.namespace.walk()
+        with pytest.raises(HdfsError):
+            rebaser(stub, config).rebase()
+        assert stub.namespace.transactions.namespace is namespace
+        assert stub.namespace.walk() == before
