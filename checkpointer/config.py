@@ -66,6 +66,7 @@ class CheckpointConfig:
         sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
         replay_rules: how edits are replayed.
         standby_checkpoints: false where a standby is to make none.
+        rebootstrap: whether a standby fetches an image by itself where edits are missing.
     """
 
     role: Role
@@ -83,6 +84,7 @@ class CheckpointConfig:
     restore_directories: bool
     shared_edits_directory: Path | None
     standby_checkpoints: bool
+    rebootstrap: bool
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
@@ -198,6 +200,7 @@ class _Reader:
             restore_directories=self._take(lambda: self._settings.get_bool("dfs.namenode.name.dir.restore"), False),
             shared_edits_directory=self._shared_edits_directory(),
             standby_checkpoints=self._take(self._standby_checkpoints, True),
+            rebootstrap=self._take(lambda: self._settings.get_bool("checkpointer.standby.rebootstrap"), False),
             namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
             namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
             rpc_user=self._take(self._rpc_user, ""),

@@ -175,6 +175,12 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("dfs.ha.log-roll.period", "120s", "s", "It asks for a roll after so long; 0 or less: never."),
     ConfigKey("checkpointer.upload.parallelism", "4", "count", "NameNodes that get an image at once; a key of ours."),
     ConfigKey(
+        "checkpointer.standby.rebootstrap",
+        "false",
+        "switch",
+        "Whether a standby fetches a NameNode's newest image by itself where edits are missing; a key of ours.",
+    ),
+    ConfigKey(
         "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
         "0",
         "bytes/s",

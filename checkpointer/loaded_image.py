@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from checkpointer.compaction import write_image
 from checkpointer.namespace import Namespace
 from checkpointer.namespace.rules import ReplayRules
 from image_format.index import ImageIndex
+from image_format.layout import newer_layout
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
 
-__all__ = ["LoadedImage", "load_image"]
+__all__ = ["LoadedImage", "load_image", "next_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +57,16 @@ def load_image(image: ImageFile, rules: ReplayRules | None = None) -> LoadedImag
     """
     index = ImageIndex(image)
     return LoadedImage(image, index, Namespace(index, image.string_table(), rules))
+
+
+def next_layout(path: Path, cluster: int) -> int:
+    """Layout of what is made of the image at `path` in a cluster whose VERSION says `cluster`.
+
+    Behind an upgrade that is the cluster's; in a rolling upgrade VERSION may lag behind images.
+
+    Raises:
+        ImageFormatError: it is damaged.
+        ImageStorageError: it cannot be read.
+    """
+    with ImageFile.open(path, verify_md5=False) as image:
+        return newer_layout(image.layout_version, cluster)

@@ -75,6 +75,7 @@ class WarmNamespace:
 
     Attributes:
         codec, sub_sections: as above; may be changed between steps.
+        layout_version: as above; a new one holds from the next `load` on.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class WarmNamespace:
     ) -> None:
         self.codec = codec
         self.sub_sections = sub_sections
-        self._layout_version = layout_version
+        self.layout_version = layout_version
         self._allow_unknown = allow_unknown_layout
         self._rules = rules
         self._open: _Open | None = None
@@ -166,7 +167,7 @@ class WarmNamespace:
             )
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
-            base = resources.enter_context(at_layout(image, self._layout_version))
+            base = resources.enter_context(at_layout(image, self.layout_version))
             loaded = load_image(base, self._rules)
             self._open = _Open(image, digest, loaded, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid

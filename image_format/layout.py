@@ -19,6 +19,7 @@ __all__ = [
     "check_readable",
     "check_supported",
     "is_unknown",
+    "newer_layout",
     "supports",
 ]
 
@@ -62,6 +63,11 @@ def supports(feature: LayoutVersion, layout_version: int) -> bool:
 def is_unknown(layout_version: int) -> bool:
     """Whether a version is newer than every one we know."""
     return layout_version < NEWEST_LAYOUT
+
+
+def newer_layout(one: int, other: int) -> int:
+    """The newer of two versions, which count down."""
+    return min(one, other)
 
 
 def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool = False) -> None:

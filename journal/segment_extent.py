@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
@@ -9,8 +10,9 @@ from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_file import map_file
 
-__all__ = ["check_extent"]
+__all__ = ["check_extent", "check_segment_file"]
 
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
@@ -40,6 +42,17 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
                 problem = f"the segment ends before txid {txid}, its name promises txid {last_txid}"
                 raise SegmentError(problem, file=file, offset=position)
             position = _check_frame(view, position, txid, file)
+
+
+def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str = "") -> None:
+    """`check_extent` of the file `path`; errors name it `name`, or as it is called.
+
+    Raises:
+        JournalError: see `check_extent`.
+        OSError: it cannot be read.
+    """
+    with map_file(path) as content:
+        check_extent(content, first_txid, last_txid, file=name or path.name)
 
 
 def _check_frame(view: memoryview, position: int, txid: int, file: str) -> int:

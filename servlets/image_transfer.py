@@ -35,7 +35,7 @@ from servlets.reservations import UploadReservations
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "TransferOptions", "image_transfer_blueprint"]
+__all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "ServingLimits", "TransferOptions", "image_transfer_blueprint"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,18 +47,21 @@ def image_transfer_blueprint(
     reservations: UploadReservations | None = None,
     fetch: ImageFetcher | None = None,
     counter: TransferCounter | None = None,
+    limits: ServingLimits | None = None,
 ) -> Blueprint:
     """The blueprint of /imagetransfer and /getimage on `store`.
 
-    Pass `reservations` to see what is being uploaded, `counter` to count the bytes of both directions, and
-    `fetch` to take the legacy uploads by `putimage=1`, which are refused without it.
+    Pass `reservations` to see what is being uploaded, `counter` to count the bytes of both directions, or `limits`
+    to change the bandwidth too while transfers run, and `fetch` to take the legacy uploads by `putimage=1`, which are
+    refused without it.
     """
     options = options or TransferOptions()
-    counter = counter or TransferCounter()
+    limits = limits or ServingLimits(options, counter or TransferCounter())
     admission = ImageAdmission(store, reservations or UploadReservations())
-    receiving = Throttle(options.bandwidth, count=counter.add_received)
-    servlet = _ImageServlet(store, options, admission, receiving, counter)
-    call_back = CallBackUpload(store, admission, fetch, require_digest=options.require_digest, receiving=receiving)
+    servlet = _ImageServlet(store, options, admission, limits)
+    call_back = CallBackUpload(
+        store, admission, fetch, require_digest=options.require_digest, receiving=limits.receiving
+    )
 
     def get_image() -> Response:
         return call_back.answer() if "putimage" in request.args else servlet.get()
@@ -71,21 +74,33 @@ def image_transfer_blueprint(
     return blueprint
 
 
+class ServingLimits:
+    """The bandwidth of all transfers of a servlet, of each kind together; it may change at any time."""
+
+    def __init__(self, options: TransferOptions, counter: TransferCounter) -> None:
+        self.sending = Throttle(options.bandwidth, count=counter.add_sent)
+        self.bootstrapping = Throttle(options.bootstrap_bandwidth, count=counter.add_sent)
+        self.receiving = Throttle(options.bandwidth, count=counter.add_received)
+
+    def change(self, bandwidth: int, bootstrap_bandwidth: int) -> None:
+        """Go by other limits from now on, bytes a second, 0 is none; transfers that run too."""
+        for throttle, limit in (
+            (self.sending, bandwidth),
+            (self.bootstrapping, bootstrap_bandwidth),
+            (self.receiving, bandwidth),
+        ):
+            if throttle.bytes_per_second != limit:
+                throttle.change(limit)
+
+
 class _ImageServlet:
     def __init__(
-        self,
-        store: ImageStore,
-        options: TransferOptions,
-        admission: ImageAdmission,
-        receiving: Throttle,
-        counter: TransferCounter,
+        self, store: ImageStore, options: TransferOptions, admission: ImageAdmission, limits: ServingLimits
     ) -> None:
         self._store = store
         self._options = options
         self._admission = admission
-        self._sending = Throttle(options.bandwidth, count=counter.add_sent)
-        self._bootstrapping = Throttle(options.bootstrap_bandwidth, count=counter.add_sent)
-        self._receiving = receiving
+        self._limits = limits
 
     def get(self) -> Response:
         self._admission.namespace()
@@ -94,7 +109,7 @@ class _ImageServlet:
             self._admission.check_storage(asked.storage_info)
         path = self._find(asked)
         bootstrap = isinstance(asked, GetImageRequest) and asked.bootstrap
-        return self._send(path, self._bootstrapping if bootstrap else self._sending)
+        return self._send(path, self._limits.bootstrapping if bootstrap else self._limits.sending)
 
     def put(self) -> Response:
         self._admission.namespace()
@@ -163,7 +178,7 @@ class _ImageServlet:
         while chunk := self._read_chunk(offered, receiver.size):
             if receiver.size + len(chunk) > offered.size:
                 raise ImageRejectedError(f"the body goes on after byte {offered.size}, the File-Length")
-            self._receiving.acquire(len(chunk))
+            self._limits.receiving.acquire(len(chunk))
             receiver.write(chunk)
 
     def _read_chunk(self, offered: PutImageRequest, received: int) -> bytes:

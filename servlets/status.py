@@ -1,8 +1,9 @@
-"""State of a daemon over HTTP: GET /status and /health/*, POST /checkpoint."""
+"""State of a daemon over HTTP: GET /status and /health/*, POST /checkpoint and /cancel."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,12 +15,16 @@ from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
 
-__all__ = ["CheckpointTrigger", "Health", "TriggerResult", "TriggerState", "status_blueprint"]
+__all__ = ["CancelTrigger", "CheckpointTrigger", "Health", "TriggerResult", "TriggerState", "status_blueprint"]
 
 _LOG = logging.getLogger(__name__)
 
 _TRUE = frozenset({"true", "1", "yes"})
 _FALSE = frozenset({"false", "0", "no"})
+# StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
+_CANCEL_MINUTES = 2.0
+_MAX_CANCEL_MINUTES = 24 * 60.0
+_MAX_REASON = 200
 
 
 class TriggerState(Enum):
@@ -76,14 +81,24 @@ class CheckpointTrigger(Protocol):
     def __call__(self, *, force: bool, wait: bool) -> TriggerResult: ...
 
 
+class CancelTrigger(Protocol):
+    """Ends a running checkpoint or upload at its next safe point, and lets none begin for `prevent_for` seconds.
+
+    It returns when nothing runs any more.
+    """
+
+    def __call__(self, reason: str, *, prevent_for: float) -> None: ...
+
+
 def status_blueprint(
     *,
     status: Callable[[], Mapping[str, Any]],
     checkpoint: CheckpointTrigger,
+    cancel: CancelTrigger,
     live: Callable[[], Health],
     ready: Callable[[], Health],
 ) -> Blueprint:
-    """The blueprint of /status, /checkpoint, /health/live and /health/ready on the callbacks of a daemon."""
+    """The blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on the callbacks of a daemon."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")
@@ -98,6 +113,17 @@ def status_blueprint(
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         result = checkpoint(force=force, wait=wait)
         return _json(result.state.status, result.state.value, result.message, result.details)
+
+    @blueprint.post("/cancel")
+    def post_cancel() -> Response:
+        reason = " ".join(request.args.get("reason", "").split())[:_MAX_REASON] or "an operator cancelled it"
+        try:
+            seconds = 60 * _minutes("minutes", default=_CANCEL_MINUTES)
+        except ValueError as fault:
+            return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
+        cancel(reason, prevent_for=seconds)
+        said = f"no checkpoint is running, and none will for {seconds:.0f} s: {reason}"
+        return _json(HTTPStatus.OK, TriggerState.DONE.value, said, {"seconds": seconds, "reason": reason})
 
     @blueprint.get("/health/live")
     def get_live() -> Response:
@@ -130,6 +156,17 @@ def _flag(name: str, *, default: bool) -> bool:
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     raise ValueError(f"{name} is {text[:80]!a}, expected true or false")
+
+
+def _minutes(name: str, *, default: float) -> float:
+    text = request.args.get(name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= _MAX_CANCEL_MINUTES:
+        raise ValueError(f"{name} is {text[:80]!a}, expected minutes from 0 to {_MAX_CANCEL_MINUTES:.0f}")
+    return value
 
 
 def _answer_fault(fault: Exception) -> Response:

@@ -41,6 +41,14 @@ class Throttle:
         self._count = count
         self._lock = threading.Lock()
         self._booked_until = clock()
+        self._changes = 0
+
+    def change(self, bytes_per_second: int) -> None:
+        """Go by another limit at once; who waits for its turn under the old one goes on now."""
+        with self._lock:
+            self.bytes_per_second = bytes_per_second
+            self._booked_until = self._clock()
+            self._changes += 1
 
     def acquire(self, count: int, cancelled: Callable[[], bool] | None = None) -> None:
         """Wait until `count` more bytes fit the limit; returns early once `cancelled()` is true."""
@@ -49,9 +57,13 @@ class Throttle:
         if self.bytes_per_second == UNLIMITED:
             return
         with self._lock:
+            # The limit may have been lifted meanwhile.
+            if self.bytes_per_second == UNLIMITED:
+                return
+            changes = self._changes
             start = max(self._booked_until, self._clock() - _CREDIT_SECONDS)
             self._booked_until = due = start + count / self.bytes_per_second
         while (wait := due - self._clock()) > 0:
-            if cancelled is not None and cancelled():
+            if changes != self._changes or (cancelled is not None and cancelled()):
                 return
             self._sleep(min(wait, _SLICE_SECONDS))

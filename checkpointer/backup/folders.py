@@ -10,9 +10,8 @@ from pathlib import Path
 from checkpointer.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.errors import CheckpointCancelledError
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.inspector import inspect
+from checkpointer.storage.faults import directory_fault
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
-from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import RpcError
 from servlets.throttle import Throttle
 
@@ -47,7 +46,7 @@ class FailedFolders:
         if restore and storage.dropped:
             storage.restore()
         roots = storage.roots
-        broken = {root: fault for root in roots if (fault := _fault(root))}
+        broken = {root: fault for root in roots if (fault := directory_fault(root))}
         if len(broken) < len(roots):
             for root, fault in broken.items():
                 storage.drop(root, fault)
@@ -104,11 +103,3 @@ def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
         _LOG.warning("the NameNode cannot be asked which namespace it has: %s", error)
     else:
         check_same_namespace(theirs, storage.storage_info(), link.address)
-
-
-def _fault(root: Path) -> str:
-    """Why a storage directory cannot be used now, "" where it can."""
-    try:
-        return "" if inspect(root).version is not None else f"{root} has no current/VERSION any more"
-    except HdfsError as error:
-        return error.message

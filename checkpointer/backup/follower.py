@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from checkpointer.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.backup.receiver import JournalReceiver
 from checkpointer.backup.states import BackupState
-from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.errors import CheckpointCancelledError
+from checkpointer.history import contradiction
 from checkpointer.observer import Observer
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
@@ -17,12 +20,12 @@ from checkpointer.warm import WarmNamespace
 from hadoop_common.durable import fsync_directory
 from hadoop_common.names import segment_name
 from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
-from journal.errors import TransactionGapError
-from journal.recovery import recover_in_progress
-from journal.segment_file import EditLogSegment, list_segments, read_transactions, select_segments
+from journal.errors import JournalError, TransactionGapError
+from journal.segment_extent import check_segment_file
+from journal.segment_file import EditLogSegment, read_transactions, select_segments
 from servlets.throttle import Throttle
 
-__all__ = ["Follower", "ManifestSource", "local_segments", "missing_segments"]
+__all__ = ["Follower", "ManifestSource", "missing_segments"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,23 +54,6 @@ def missing_segments(
     ]
     chosen = select_segments([*held.values(), *there], first, last)
     return [(each.first, each.last) for each in chosen if each.last is not None and (each.first, each.last) not in held]
-
-
-def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
-    """The finalized segments of several folders, one copy each.
-
-    Raises:
-        StorageError: a folder cannot be read.
-    """
-    found: dict[tuple[int, int | None], EditLogSegment] = {}
-    try:
-        for folder in folders:
-            for segment in list_segments(folder):
-                if not segment.in_progress:
-                    found.setdefault((segment.first, segment.last), segment)
-    except OSError as fault:
-        raise StorageError(f"the edits cannot be listed: {fault}", hint="Check the disk of the directory.") from fault
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0))]
 
 
 class Follower:
@@ -107,15 +93,18 @@ class Follower:
         """Finish the segments that a broken run or a failed directory left in progress; none may be open.
 
         Raises:
-            JournalError: see `recover_in_progress`.
-            StorageError: a folder cannot be read or written.
+            UnsupportedLayoutError: see `finish_in_progress`.
+            StorageError: the last directory cannot be read or written.
         """
         for folder in self._storage.current_folders():
             try:
-                for segment in recover_in_progress(folder):
-                    _LOG.info("recovered %s", segment.path)
+                finish_in_progress(folder)
             except OSError as fault:
-                raise StorageError(f"{folder} cannot be recovered: {fault}", hint="Check its disk.") from fault
+                self._storage.drop(folder, f"edits cannot be recovered there: {fault}")
+
+    def contradiction(self) -> str:
+        """Why what is here cannot be of the NameNode's past, "" where nothing says so; asks it for its segments."""
+        return contradiction(self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs)
 
     def newest_txid(self) -> int:
         """The newest transaction in the storage, in an image or in a finalized segment."""
@@ -147,7 +136,27 @@ class Follower:
             _LOG.warning("our image at %d is too old to go on from: %s", namespace.last_txid, gap)
             self._fetch_image(observer)
             self._fetch_segments(namespace.last_txid + 1, target, observer)
-        self._apply(select_segments(self._local(), namespace.last_txid + 1, target), target, observer)
+        self._apply_local(target, observer)
+
+    def _apply_local(self, target: int, observer: Observer | None) -> None:
+        """Apply what lies here up to `target`; what is damaged is set aside and got from elsewhere."""
+        while True:
+            first = self._namespace.last_txid + 1
+            chosen = select_segments(self._local(), first, target)
+            try:
+                self._apply(chosen, target, observer)
+            except (JournalError, OSError) as fault:
+                try:
+                    unreadable = set_aside_damaged(chosen)
+                except LookupError:
+                    raise fault from None
+                for path, error in unreadable:
+                    self._storage.drop(path.parent, f"{path.name} is damaged and cannot be set aside: {error}")
+                if not self._namespace.usable:
+                    self._load(observer)
+                self._fetch_segments(self._namespace.last_txid + 1, target, observer)
+            else:
+                return
 
     def converge(self, receiver: JournalReceiver, observer: Observer | None = None) -> bool:
         """Catch up with the stream and hand the namespace over to it; False where the stream broke meanwhile.
@@ -201,6 +210,7 @@ class Follower:
                 timeout=self.timeout,
                 throttle=self.throttle,
                 cancel=self._watched(observer),
+                check=partial(check_segment_file, first_txid=start, last_txid=end, name=segment_name(start, end)),
             )
             _remove_beginnings(local, folders, start, end)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Event
 
 from checkpointer.backup.follower import Follower
 from checkpointer.backup.namenode_link import NamenodeLink, check_same_namespace
@@ -24,13 +23,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Stoppable(SilentObserver):
-    """Shows nothing, and cancels when `closing` is set."""
+    """Shows nothing, and cancels when `closing` says so."""
 
-    def __init__(self, closing: Event) -> None:
+    def __init__(self, closing: Callable[[], bool]) -> None:
         self._closing = closing
 
     def cancelled(self) -> bool:
-        return self._closing.is_set()
+        return self._closing()
 
 
 class StepKeeper:
@@ -38,7 +37,7 @@ class StepKeeper:
 
     Args:
         streaming: False where no stream of edits is wanted.
-        closing: set when the node stops.
+        closing: true when the node stops.
 
     Attributes:
         trouble: why it is not in step, "" while it is.
@@ -54,7 +53,7 @@ class StepKeeper:
         pace: Pace,
         *,
         streaming: bool,
-        closing: Event,
+        closing: Callable[[], bool],
     ) -> None:
         self._storage = storage
         self._link = link
@@ -63,12 +62,13 @@ class StepKeeper:
         self._pace = pace
         self._streaming = streaming
         self._closing = closing
+        self._ahead = False
         self.trouble = "not yet in step with the NameNode"
         self.namenode_txid = -1
 
     def attempt(self, look: Callable[[], None]) -> None:
         """Run `look`, whose errors become `trouble`, unless the last ones are too recent."""
-        if self._closing.is_set() or not self._pace.due():
+        if self._closing() or not self._pace.due():
             return
         try:
             look()
@@ -87,7 +87,7 @@ class StepKeeper:
         down = isinstance(error, RpcConnectionError)
         if down:
             self._link.registered = False
-        if error.message != self.trouble and not self._closing.is_set():
+        if error.message != self.trouble and not self._closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in step with the NameNode: %s", error)
         self.trouble = error.message
@@ -102,7 +102,12 @@ class StepKeeper:
         before = self._receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self._link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            self._refuse_lost_edits(before.last_txid)
+            # It counts a batch when all its journals have taken it: of a live stream one may be here before.
+            if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
+                self._refuse_lost_edits(before.last_txid)
+            self._ahead = True
+        else:
+            self._ahead = False
         stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
             # Perhaps it was started anew, and does not know us any more.
@@ -118,7 +123,7 @@ class StepKeeper:
 
     def resume(self) -> None:
         """Give the namespace back to the stream at once, if there is one; else the next look sees to it."""
-        if self._closing.is_set() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
+        if self._closing() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
             self._converge(_Stoppable(self._closing))
@@ -144,12 +149,22 @@ class StepKeeper:
         self._follower.forget_image()
         raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
 
+    def check_past(self) -> None:
+        """Refuse a NameNode that has other edits than those here.
+
+        Raises:
+            CheckpointError: it was set back, and went on from there.
+        """
+        if problem := self._follower.contradiction():
+            self._refuse(f"{problem}: it was set back to an older state and has written other transactions since")
+
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _begin_stream(self) -> None:
         """A NameNode streams to who has registered from its next segment on, so it is made to begin one."""
         self._follower.recover()
         self.adopt(self._link.roll())
+        self.check_past()
         position = self._receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self._link.withdraw(self._storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
@@ -166,10 +181,17 @@ class StepKeeper:
             self._storage.write_seen_txid(segment.first)
 
     def _refuse_lost_edits(self, ours: int) -> None:
-        self._link.withdraw(self._storage.storage_info(), f"Transactions up to {ours} are here, which you do not have.")
-        self._receiver.break_off("the NameNode has lost transactions")
+        self._refuse(
+            f"edits up to {ours} are here, and it has written no more than {self.namenode_txid}: "
+            "it has lost transactions",
+        )
+
+    def _refuse(self, problem: str) -> None:
+        """Take no edits of a NameNode whose past is not what lies here."""
+        self._link.withdraw(self._storage.storage_info(), f"This backup node has other edits: {problem}.")
+        self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
         raise CheckpointError(
-            f"the NameNode at {self._link.address} has written up to transaction {self.namenode_txid}, "
-            f"but edits up to {ours} are here: it has lost transactions",
-            hint="Save this node's storage, which has them; empty it only if the NameNode is right as it is.",
+            f"the NameNode at {self._link.address} does not have what is here: {problem}",
+            hint="Save this node's storage, which has the transactions; empty it only if the NameNode is right as it "
+            "is.",
         )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from checkpointer.errors import CheckpointError, StorageError
+from checkpointer.watched_call import watched
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import (
@@ -32,6 +35,8 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 _FAREWELL_SECONDS = 5.0
 _LOOK_SECONDS = 20.0
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class OwnAddresses:
@@ -49,19 +54,41 @@ class NamenodeLink:
         user: whom it takes us for; a superuser of HDFS.
         timeout: seconds to wait for each answer.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.
+        cancelled: ends calls that wait for an answer with CheckpointCancelledError.
     """
 
     def __init__(
-        self, host: str, port: int, *, user: str, timeout: float, role: NamenodeRole, addresses: OwnAddresses
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str,
+        timeout: float,
+        role: NamenodeRole,
+        addresses: OwnAddresses,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._host, self._port, self._user = host, port, user
         self._role = role
         self.addresses = addresses
-        self._client = NamenodeClient(host, port, user=user, timeout=timeout)
+        self._connect(timeout)
+        self._cancelled = cancelled
+        self.registered = False
+
+    def _connect(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
         # Looks come often: one that is not answered soon is a sign too.
         limit = min(_LOOK_SECONDS, timeout)
-        self._looks = NamenodeClient(host, port, user=user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
-        self.registered = False
+        self._looks = NamenodeClient(
+            self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
+        )
+
+    def use_timeout(self, timeout: float) -> None:
+        """Wait so long for answers from now on; calls that wait now end where that is another time than before."""
+        if timeout != self._timeout:
+            self.close()
+            self._connect(timeout)
 
     @property
     def address(self) -> str:
@@ -78,8 +105,12 @@ class NamenodeLink:
 
     def close(self) -> None:
         """Close the connections; calls that wait end."""
-        self._looks.close()
-        self._client.close()
+        for client in (self._looks, self._client):
+            # One that is just connecting does not let itself be closed before that ends.
+            threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
+
+    def _ask(self, call: Callable[[NamenodeClient], T]) -> T:
+        return watched(lambda: call(self._client), self._cancelled, self.address)
 
     # ---- what the NameNode says ----------------------------------------------------------------------------
 
@@ -91,7 +122,7 @@ class NamenodeLink:
             UnsupportedLayoutError: its layout is unknown here.
             CheckpointError: it is not active.
         """
-        found = self._client.version_request()
+        found = self._ask(NamenodeClient.version_request)
         check_supported(found.storage_info.layout_version, self.address)
         check_layout(found.storage_info.layout_version)
         if found.state not in ("", "ACTIVE"):
@@ -103,16 +134,16 @@ class NamenodeLink:
 
     def transaction_id(self) -> int:
         """The newest transaction it has written."""
-        return self._looks.transaction_id()
+        return watched(self._looks.transaction_id, self._cancelled, self.address)
 
     def newest_image_txid(self) -> int:
-        return self._client.most_recent_checkpoint_txid()
+        return self._ask(NamenodeClient.most_recent_checkpoint_txid)
 
     def roll(self) -> CheckpointSignature:
-        return self._client.roll_edit_log()
+        return self._ask(NamenodeClient.roll_edit_log)
 
     def manifest(self, since: int) -> EditLogManifest:
-        return self._client.edit_log_manifest(since)
+        return self._ask(lambda client: client.edit_log_manifest(since))
 
     # ---- what we say ---------------------------------------------------------------------------------------
 
@@ -127,7 +158,7 @@ class NamenodeLink:
         theirs = self.namespace().storage_info
         check_same_namespace(theirs, ours, self.address)
         # The NameNode checks for the layout of its software, which the answer to versionRequest has.
-        answer = self._client.register(self._registration(theirs))
+        answer = self._ask(lambda client: client.register(self._registration(theirs)))
         if answer.role is not NamenodeRole.NAMENODE:
             raise CheckpointError(
                 f"{self.address} is a node of role {answer.role.name}, no NameNode",
@@ -138,10 +169,10 @@ class NamenodeLink:
 
     def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
         """Let the NameNode roll for a checkpoint; None where it wants this node to stop."""
-        return self._client.start_checkpoint(self._registration(ours))
+        return self._ask(lambda client: client.start_checkpoint(self._registration(ours)))
 
     def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
-        self._client.end_checkpoint(self._registration(ours), signature)
+        self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
 
     def notify(self, ours: StorageInfo, text: str) -> None:
         """Put a sentence into the NameNode's log; that it does not get there is told in ours only."""

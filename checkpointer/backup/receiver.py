@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from checkpointer.backup.batch import decode_batch
 from checkpointer.backup.states import BackupState, StreamEvent, after
+from checkpointer.backup.writer_check import WriterCheck
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError, RemoteError, UnregisteredNodeError
+from hadoop_rpc.errors import JavaIOError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
 from hadoop_rpc.service import CallContext
 from journal.errors import JournalError
@@ -25,10 +27,8 @@ from journal.segment_file import EditLogSegment
 __all__ = ["JournalReceiver", "Position", "Replica"]
 
 _LOG = logging.getLogger(__name__)
-_INCORRECT_VERSION = "org.apache.hadoop.hdfs.server.common.IncorrectVersionException"
 # the namespace gets so many transactions at most while the NameNode waits
 _RECENT = 16384
-_FENCED = "org.apache.hadoop.hdfs.server.protocol.FencedException"
 
 
 class Replica(Protocol):
@@ -82,11 +82,10 @@ class JournalReceiver:
         on_directory_failure: Callable[[Path, OSError], None],
     ) -> None:
         self._lock = threading.Lock()
-        self._journal_info = JournalInfo.of(info)
+        self._writer_check = WriterCheck(info)
         self._folders = list(folders)
         self._replica = replica
         self._on_directory_failure = on_directory_failure
-        self._epoch = 0
         self._state = BackupState.DROP_UNTIL_NEXT_ROLL
         self._reason = "no segment has begun since the start"
         self._last_txid = last_txid
@@ -114,7 +113,7 @@ class JournalReceiver:
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
         """Begin a segment, finishing the one before where it is complete."""
         with self._lock:
-            self._check(info, epoch)
+            self._writer_check.check(info, epoch)
             writer = self._writer
             if writer is not None and writer.first_txid == txid == self._last_txid + 1:
                 return
@@ -146,7 +145,7 @@ class JournalReceiver:
     ) -> None:
         """Take a batch of operations: durable, and applied where the namespace is in step, when this returns."""
         with self._lock:
-            self._check(info, epoch)
+            self._writer_check.check(info, epoch)
             writer = self._writer
             if writer is None:
                 raise JavaIOError(f"edits are taken from the next segment on: {self._reason}")
@@ -167,36 +166,17 @@ class JournalReceiver:
     def fence(self, info: JournalInfo, epoch: int, fencer: str, caller: CallContext) -> FenceResult:
         """Take edits of a newer epoch only; held until this process ends."""
         with self._lock:
-            self._check_info(info)
-            if epoch <= self._epoch:
-                raise RemoteError(f"epoch {epoch} is not newer than {self._epoch}", class_name=_FENCED)
+            self._writer_check.check_info(info)
+            before = self._writer_check.fence(epoch)
             _LOG.warning("fenced by %s at %s with epoch %d", fencer or "somebody", caller.peer, epoch)
-            result = FenceResult(self._epoch, self._last_txid, self._state is BackupState.IN_SYNC)
-            self._epoch = epoch
-            return result
-
-    def _check(self, info: JournalInfo, epoch: int) -> None:
-        self._check_info(info)
-        if epoch != self._epoch:
-            raise RemoteError(f"the writer's epoch is {epoch}, this node takes {self._epoch}", class_name=_FENCED)
-
-    def _check_info(self, info: JournalInfo) -> None:
-        ours = self._journal_info
-        if info.layout_version != ours.layout_version:
-            problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"
-            raise RemoteError(problem, class_name=_INCORRECT_VERSION)
-        if info != ours:
-            theirs = f"namespace {info.namespace_id} of cluster {info.cluster_id}"
-            raise UnregisteredNodeError(
-                f"these are edits of {theirs}, this node backs up {ours.namespace_id} of {ours.cluster_id}"
-            )
+            return FenceResult(before, self._last_txid, self._state is BackupState.IN_SYNC)
 
     # ---- for whoever keeps the namespace in step -----------------------------------------------------------
 
     def use(self, info: StorageInfo, folders: Sequence[Path]) -> None:
         """Go by a new VERSION, and use other edits directories from the next segment on."""
         with self._lock:
-            self._journal_info = JournalInfo.of(info)
+            self._writer_check.use(info)
             self._folders = list(folders)
 
     def freeze_at_next_segment(self) -> None:
@@ -300,21 +280,14 @@ class JournalReceiver:
             self._last_txid = writer.last_txid
             writer.finish()
 
-    def _breaking(self) -> _Breaking:
-        return _Breaking(self._break)
-
-
-class _Breaking:
-    """Ends the stream where a step fails with an error of ours; the caller learns it as an IOException."""
-
-    def __init__(self, end: Callable[[str], None]) -> None:
-        self._end = end
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, JournalError):
-            self._end(error.message)
-        elif error is not None:
-            self._end(f"a fault of this node itself: {error!r}")
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Ends the stream where a step fails with an error of ours; the caller learns it as an IOException."""
+        try:
+            yield
+        except JournalError as error:
+            self._break(error.message)
+            raise
+        except BaseException as error:
+            self._break(f"a fault of this node itself: {error!r}")
+            raise

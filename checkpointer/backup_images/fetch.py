@@ -93,7 +93,14 @@ def fetch_image(
         except TransferError as error:
             failures.append(error)
             continue
-        removed = tuple(shelf.retain(options.keep))
+        txid = found[0]
+        newest = shelf.images()[-1].txid
+        if options.txid is None and txid < newest:
+            notes.append(
+                f"the NameNode's newest image is of txid {txid}, one of txid {newest} is here: it gave an old one, or "
+                "was set back"
+            )
+        removed = tuple(shelf.retain(options.keep, txid))
         tried = [error.message for error in failures]
         return FetchedImage(*found, removed, (*tried, *notes))
     if len(failures) == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import requests
+import urllib3
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, refusal, servlet_url
@@ -52,7 +53,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
                     body = answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
                     raise refusal(what, url, answer.status_code, answer.reason, body)
                 return _offer(url, answer.headers)
-        except requests.RequestException as fault:
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
             raise TransferError(
                 url,
                 f"{what} could not be asked for: {fault}",

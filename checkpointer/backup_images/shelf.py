@@ -22,12 +22,16 @@ __all__ = ["VERSION_SUFFIX", "ImageShelf", "surplus"]
 
 VERSION_SUFFIX = f".{VERSION}"
 _STAGING = ".fetch"
+_PRIVATE = 0o700
 
 
-def surplus(images: Iterable[StoredImage], keep: int) -> list[StoredImage]:
-    """The images beyond the newest `keep`, oldest first; 0 keeps all."""
+def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list[StoredImage]:
+    """The images beyond the newest `keep`, oldest first; 0 keeps all, and the one at txid `current` stays anyway.
+
+    It is the NameNode's now, and may be older than others where the NameNode was set back.
+    """
     ordered = sorted((image for image in images if not image.rollback), key=lambda image: image.txid)
-    return ordered[:-keep] if keep else []
+    return [image for image in ordered[:-keep] if image.txid != current] if keep else []
 
 
 class ImageShelf:
@@ -47,14 +51,15 @@ class ImageShelf:
             StorageError: it is a storage directory, in use, or not writable.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # an image names all files, and holds the keys of delegation tokens
+            self.folder.mkdir(_PRIVATE, parents=True, exist_ok=True)
             self._refuse_storage()
             self._lock.acquire()
         except OSError as fault:
             raise self._failure(fault) from fault
         try:
             self._clean()
-            self.staging.mkdir()
+            self.staging.mkdir(_PRIVATE)
         except OSError as fault:
             self._lock.release()
             raise self._failure(fault) from fault
@@ -137,15 +142,15 @@ class ImageShelf:
         except OSError as fault:
             raise self._failure(fault) from fault
 
-    def retain(self, keep: int) -> list[Path]:
-        """Remove all images but the newest `keep`; returns the images removed.
+    def retain(self, keep: int, current: int) -> list[Path]:
+        """Remove all images but the newest `keep` and the one at txid `current`; returns the images removed.
 
         Raises:
             StorageError: one could not be removed.
         """
         removed = []
         try:
-            for image in surplus(self.images(), keep):
+            for image in surplus(self.images(), keep, current):
                 # the image goes first: what has its name is whole
                 for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
                     (self.folder / name).unlink(missing_ok=True)

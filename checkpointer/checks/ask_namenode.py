@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import requests
+import urllib3
 
 from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
 from checkpointer.errors import TransferError
@@ -121,7 +122,7 @@ def _get(url: str, timeout: float) -> tuple[int, Any]:
             with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as response:
                 content = response.raw.read(_MAX_ANSWER, decode_content=True)
                 return response.status_code, _json(content)
-    except (requests.RequestException, OSError) as fault:
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise TransferError(url, f"no answer: {fault}", hint="Check that it runs and listens there.") from fault
 
 

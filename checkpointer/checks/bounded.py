@@ -53,4 +53,4 @@ def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Ans
         if isinstance(answer, BaseException):
             raise answer
         found[key] = answer
-    return {key: found.get(key, Answer(error=f"no answer within {limit:g} s")) for key in questions}
+    return {key: found.get(key, Answer(error=f"no answer within {limit:g} s", late=True)) for key in questions}

@@ -104,10 +104,10 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
         reason = segments.error or facts.image.error or "there is no image yet"
         return Verdict(State.UNKNOWN, f"edits at {where} cannot be followed: {reason}")
     details = (f"image at txid {base}, the NameNode is at {last}", f"{len(segments.value)} segments at {where}")
-    if base > last:
+    if stranger := _stranger(facts, base, segments.value, last):
         return Verdict(
             State.CRITICAL,
-            f"the image at txid {base} is ahead of the NameNode, which is at {last}",
+            stranger,
             details,
             hint="The NameNode was restored from an older state, or is another one: stop the daemon and compare them.",
         )
@@ -121,6 +121,18 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
         first, end = found.tail
         return Verdict(State.WARNING, f"{first}-{end} are not in {where} (yet)", details, (metric,))
     return Verdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
+
+
+def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: int) -> str:
+    """What says that an image is not of the NameNode's past, "" where nothing does."""
+    ours = base if facts.image.value is None else facts.image.value.txid
+    newest = max(base, ours)
+    if newest > last:
+        return f"the image at txid {newest} is ahead of the NameNode, which is at {last}"
+    # a standby's image may end within a segment, that of the other roles is made of whole ones
+    if facts.journal is None and ours > base and not any(each.last == ours for each in segments):
+        return f"our image at txid {ours} is not of the NameNode's past: none of its segments ends there"
+    return ""
 
 
 def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:

@@ -27,10 +27,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
-    """What was learned, or why it was not; neither where it was not asked for."""
+    """What was learned, or why it was not; neither where it was not asked for. `late`: it may yet be well."""
 
     value: T_co | None = None
     error: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class DaemonFacts:
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
 
-    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes.
+    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `edits_directories` are those that
+    hold edits only.
     """
 
     role: Role
@@ -121,6 +123,7 @@ class Facts:
     is_ha: bool = False
     namenodes: tuple[NameNodeFacts, ...] = ()
     directories: tuple[DirectoryFacts, ...] = ()
+    edits_directories: tuple[DirectoryFacts, ...] = ()
     image: Answer[ImageFacts] = Answer()
     journal: JournalFacts | None = None
     daemon: DaemonFacts | None = None

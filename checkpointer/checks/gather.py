@@ -78,7 +78,8 @@ def gather(
     if Part.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)
         image = ask_image(directories, limit, content=Part.IMAGE_CONTENT in parts, deep=deep)
-        facts = replace(facts, directories=directories, image=image)
+        edits = [each for each in config.edits_directories if each not in config.image_directories]
+        facts = replace(facts, directories=directories, edits_directories=ask_directories(edits, limit), image=image)
     if Part.JOURNAL in parts:
         facts = replace(facts, journal=_journal(config, limit))
     return facts

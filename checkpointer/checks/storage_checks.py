@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
@@ -13,12 +17,17 @@ __all__ = ["check_space", "check_storage"]
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     """Every directory works, they agree, and the newest image is whole."""
-    broken = [each for each in facts.directories if each.listing.error or not each.writable]
+    broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
-    details = [_line(each) for each in facts.directories]
+    details = [_line(each) for each in (*facts.directories, *facts.edits_directories)]
     if len(broken) == len(facts.directories):
         return Verdict(State.CRITICAL, "no storage directory can be used", tuple(details))
+    if broken_edits and len(broken_edits) == len(facts.edits_directories):
+        return Verdict(State.CRITICAL, "no directory for edits can be used", tuple(details))
     states, problems = [State.OK], []
+    if broken_edits:
+        states.append(State.WARNING)
+        problems.append(f"{len(broken_edits)} of {len(facts.edits_directories)} directories for edits cannot be used")
     if broken:
         states.append(State.WARNING)
         problems.append(f"{len(broken)} of {len(facts.directories)} directories cannot be used")
@@ -37,6 +46,10 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"image at txid {image.txid} is whole"
     return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics)
+
+
+def _broken(directories: Sequence[DirectoryFacts]) -> list[DirectoryFacts]:
+    return [each for each in directories if each.listing.error or not each.writable]
 
 
 def _is_new(each: DirectoryFacts) -> bool:
@@ -58,7 +71,8 @@ def _agreement(facts: Facts) -> tuple[State, str]:
     if half:
         return State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or image is missing"
     try:
-        agree_on_version(listings)
+        edits = [each.listing.value for each in facts.edits_directories if each.listing.value is not None]
+        agree_on_version([*listings, *edits])
     except StorageError as fault:
         return State.CRITICAL, fault.message
     return State.OK, ""
@@ -68,35 +82,69 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     image = facts.image.value
     if image is None:
         return State.UNKNOWN, f"the newest image could not be looked at: {facts.image.error}"
-    damaged = [(path, answer.error) for path, answer in image.copies if answer.error]
-    details += [f"{path}: {error}" for path, error in damaged]
+    damaged = [(path, answer.error) for path, answer in image.copies if answer.error and not answer.late]
+    late = [(path, answer.error) for path, answer in image.copies if answer.late]
+    details += [f"{path}: {error}" for path, error in (*damaged, *late)]
     details += [f"{path}: MD5 {answer.value}" for path, answer in image.copies if answer.value]
     if len(damaged) == len(image.copies):
         return State.CRITICAL, f"no copy of the image at txid {image.txid} is whole"
+    if len(damaged) + len(late) == len(image.copies):
+        return State.UNKNOWN, f"the image at txid {image.txid} could not be read in time, --timeout allows more"
     if image.deep.error:
         return State.UNKNOWN, f"its records could not be checked: {image.deep.error}"
     if image.deep.value:
         return State.CRITICAL, f"the image at txid {image.txid} has {image.deep.value} errors in its records"
     if damaged:
         return State.WARNING, f"{len(damaged)} of {len(image.copies)} copies of the newest image are damaged"
+    if late:
+        return State.UNKNOWN, f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
     return State.OK, ""
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Room for two images like the newest beside `dfs.namenode.resource.du.reserved` on every disk."""
+    """Room for two images like the newest beside `dfs.namenode.resource.du.reserved` on every disk.
+
+    A directory for edits only needs no room for images, so that it is compared with the reserve alone; thresholds
+    that were given hold for both.
+    """
     size = 0 if facts.image.value is None else facts.image.value.size
-    need = 2 * size + facts.reserved
-    limits = thresholds.limits("space", 2 * need, need)
-    free = [(each.root, each.free.value) for each in facts.directories if each.free.value is not None]
-    errors = tuple(f"{each.root}: {each.free.error}" for each in facts.directories if each.free.error)
-    details = (*(f"{root}: {value} bytes free" for root, value in free), f"needed: {need} bytes", *errors)
-    if not free:
+    measured = [_space(each, 2 * size + facts.reserved, thresholds) for each in facts.directories]
+    measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]
+    known = [each for each in measured if each is not None]
+    everywhere = (*facts.directories, *facts.edits_directories)
+    errors = tuple(f"{each.root}: {each.free.error}" for each in everywhere if each.free.error)
+    details = (*(each.line for each in known), *errors)
+    if not known:
         return Verdict(State.UNKNOWN, "the free space of no directory is known", details)
-    root, least = min(free, key=lambda pair: pair[1])
-    metric = Metric("space", least, "B", limits.warning, limits.critical, below=True)
-    state = worst([metric.state(), State.WARNING if errors else State.OK])
-    summary = f"{_gigabytes(least)} free on {root}, {_gigabytes(need)} needed"
-    return Verdict(state, summary, details, (metric,))
+    # The one that is nearest to its limits is measured for all.
+    tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
+    state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
+    return Verdict(state, tightest.summary, details, (tightest.metric,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """Free space of a directory, and what it needs, in bytes."""
+
+    root: Path
+    metric: Metric
+    needed: int
+
+    @property
+    def line(self) -> str:
+        return f"{self.root}: {self.metric.value} bytes free, needed: {self.needed} bytes"
+
+    @property
+    def summary(self) -> str:
+        return f"{_gigabytes(int(self.metric.value))} free on {self.root}, {_gigabytes(self.needed)} needed"
+
+
+def _space(each: DirectoryFacts, needed: int, thresholds: Thresholds) -> _Space | None:
+    if each.free.value is None:
+        return None
+    limits = thresholds.limits("space", 2 * needed, needed)
+    metric = Metric("space", each.free.value, "B", limits.warning, limits.critical, below=True)
+    return _Space(each.root, metric, needed)
 
 
 def _gigabytes(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`checkpointer checkpoint`: ask the running daemon for a checkpoint."""
+"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or to end the one that runs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ class _UnreachableError(TransferError):
 @click.command("checkpoint")
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint even if none is due, as long as there are new edits.")
+@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and have none begin for a while.")
+@click.option("--reason", default="", help="With --cancel: told to whoever asks for a checkpoint meanwhile.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, max=1440),
+    default=None,
+    help="With --cancel: how long none may begin (default: 2); 0 lets them begin again at once.",
+)
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
@@ -40,7 +48,16 @@ class _UnreachableError(TransferError):
     help="Seconds to wait for the result (default: no limit).",
 )
 @json_option
-def command(conf_dir: Path, force: bool, role: str | None, timeout: float | None, as_json: bool) -> None:
+def command(
+    conf_dir: Path,
+    force: bool,
+    cancel: bool,
+    reason: str,
+    minutes: float | None,
+    role: str | None,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
     """Ask the daemon of this configuration for a checkpoint and wait for the result.
 
     The daemon is asked at the HTTP address of its role: dfs.namenode.secondary.http-address, or the NameNode's own
@@ -49,12 +66,22 @@ def command(conf_dir: Path, force: bool, role: str | None, timeout: float | None
     A checkpoint that runs already is waited for. Exit code 0 means that nothing is left to do, 7 that the daemon does
     not answer or that an image could not be uploaded, any other is that of the fault the daemon met.
 
+    --cancel ends it at its next safe point: nothing half-written stays, images that are complete do. Until the time is
+    over every request for a checkpoint is refused with the reason.
+
     \b
     Example: checkpointer checkpoint --conf /etc/hadoop/conf --force
+             checkpointer checkpoint --conf /etc/hadoop/conf --cancel --minutes 30 --reason "network maintenance"
     """
+    if cancel and force:
+        raise click.UsageError("--cancel and --force exclude each other.")
+    if not cancel and (reason or minutes is not None):
+        raise click.UsageError("--reason and --minutes go with --cancel.")
     urls = candidate_urls(load_configuration(conf_dir), None if role is None else Role(role))
+    given = {"reason": reason, "minutes": "" if minutes is None else f"{minutes:g}"}
+    query = {key: value for key, value in given.items() if value} if cancel else {"force": str(force).lower()}
     try:
-        answer = _ask(urls, force, timeout)
+        answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
             echo_json({"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
@@ -86,7 +113,7 @@ def _tell(answer: dict[str, Any]) -> None:
     click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
 
 
-def _ask(urls: dict[str, Role], force: bool, timeout: float | None) -> dict[str, Any]:
+def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
     """The answer of the first daemon that can be connected to.
 
     Raises:
@@ -95,20 +122,20 @@ def _ask(urls: dict[str, Role], force: bool, timeout: float | None) -> dict[str,
     """
     for url in urls:
         try:
-            return _post(f"{url}/checkpoint", force, timeout)
+            return _post(f"{url}/{path}", query, timeout)
         except _UnreachableError:
             # the next candidate may be the one; all are named when none answers
             continue
     raise DaemonNotFoundError(urls)
 
 
-def _post(url: str, force: bool, timeout: float | None) -> dict[str, Any]:
+def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
     try:
         with requests.Session() as session:
             # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
             session.trust_env = False
             wait = (_CONNECT_TIMEOUT, timeout)
-            response = session.post(url, params={"force": str(force).lower()}, timeout=wait)
+            response = session.post(url, params=query, timeout=wait)
             answer = response.json()
     except requests.ReadTimeout as error:
         raise TransferError(

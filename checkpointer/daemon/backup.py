@@ -7,29 +7,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checkpointer.backup.ending import CheckpointEnd
+from checkpointer.backup.checkpoints import BackupCheckpoints
 from checkpointer.backup.folders import FailedFolders, begin_storage, check_storage
-from checkpointer.backup.follower import Follower, local_segments
+from checkpointer.backup.follower import Follower
 from checkpointer.backup.keeper import StepKeeper
 from checkpointer.backup.namenode_link import NamenodeLink, OwnAddresses
+from checkpointer.backup.own_segments import local_segments
 from checkpointer.backup.pace import Pace
 from checkpointer.backup.receiver import JournalReceiver
 from checkpointer.config import CheckpointConfig
 from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
-from checkpointer.errors import CheckpointError, RoleGaveUpError
+from checkpointer.errors import CheckpointError
 from checkpointer.observer import Observer
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.retention import enforce_retention
 from checkpointer.warm import MergeResult, WarmNamespace
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.journal_protocol import journal_service
-from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeRole
+from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from journal.segment_file import EditLogSegment
 from servlets.throttle import Throttle
@@ -68,7 +68,7 @@ class BackupRole:
         self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
         self._http_address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
-        self._uploader = Uploader((self._http_address,), _policy(config), count=self.counter.add_sent)
+        self._uploader = Uploader((self._http_address,), UploadPolicy.for_one(config), count=self.counter.add_sent)
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
         self._namespace = WarmNamespace(
             codec=config.image_codec, sub_sections=config.sub_sections, rules=config.replay_rules
@@ -79,7 +79,6 @@ class BackupRole:
         # whoever works on namespace and storage; the stream itself never waits for it
         self._work = threading.Lock()
         self._folders = FailedFolders()
-        self._ending = CheckpointEnd()
 
     @property
     def name(self) -> str:
@@ -96,6 +95,10 @@ class BackupRole:
             RpcError, TransferError: the storage is new, and the NameNode did not give what it begins with.
             CheckpointCancelledError: `cancelled()` became true.
         """
+
+        def stopping() -> bool:
+            return self._closing.is_set() or cancelled()
+
         with ExitStack() as resources:
             self._storage.lock()
             resources.callback(self._storage.release)
@@ -108,6 +111,7 @@ class BackupRole:
                 timeout=self._config.rpc_timeout,
                 role=self._node_role,
                 addresses=OwnAddresses(server_address, self._config.http_bind_address),
+                cancelled=stopping,
             )
             resources.callback(self._link.close)
             self._take_storage(cancelled)
@@ -119,7 +123,7 @@ class BackupRole:
                 self._http_address,
                 timeout=self._config.transfer_timeout,
                 throttle=self._throttle(),
-                cancelled=self._closing.is_set,
+                cancelled=stopping,
             )
             self._follower.recover()
             self._receiver = JournalReceiver(
@@ -144,7 +148,17 @@ class BackupRole:
                 self._follower,
                 Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
                 streaming=self._streaming,
-                closing=self._closing,
+                closing=stopping,
+            )
+            self._checkpoints = BackupCheckpoints(
+                self._storage,
+                self._namespace,
+                self._link,
+                self._receiver,
+                self._follower,
+                self._keeper,
+                self._folders,
+                streaming=self._streaming,
             )
             self._resources = resources.pop_all()
 
@@ -181,7 +195,8 @@ class BackupRole:
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         self._config = config
-        self._uploader.policy = _policy(config)
+        self._uploader.policy = UploadPolicy.for_one(config)
+        self._link.use_timeout(config.rpc_timeout)
         self._follower.timeout = config.transfer_timeout
         self._follower.throttle = self._throttle()
         self._namespace.codec, self._namespace.sub_sections = config.image_codec, config.sub_sections
@@ -262,65 +277,21 @@ class BackupRole:
             HdfsError: nothing was written.
         """
         with self._work:
-            if not self._link.registered:
-                self._link.register(self.storage_info())
-            signature = self._start_checkpoint()
-            try:
-                if not self._receiver.take_namespace() and self._streaming:
-                    self._link.registered = False
-                self._keeper.adopt(signature)
-                self._follower.reach(signature.current_segment_txid - 1, observer)
-                result = self._save(observer)
-            finally:
-                self._keeper.resume()
-            return result
-
-    def _start_checkpoint(self) -> CheckpointSignature:
-        self._receiver.freeze_at_next_segment()
-        try:
-            command = self._link.start_checkpoint(self.storage_info())
-        except BaseException:
-            self._receiver.thaw()
-            self._keeper.resume()
-            raise
-        if command is None:
-            self._receiver.thaw()
-            raise RoleGaveUpError(
-                f"the NameNode at {self._link.address} wants this backup node to stop",
-                hint="Its log says why; mostly the storage here is of a newer upgrade than the NameNode's.",
-            )
-        self._ending.started(command)
-        return command.signature
-
-    def _save(self, observer: Observer) -> MergeResult:
-        result = self._namespace.save(self.image_folders(), observer=observer)
-        for warning in result.warnings:
-            _LOG.error("fsimage_%019d: %s", result.txid, warning)
-        for failure in result.saved.failures:
-            self._folders.note(failure.folder, failure.reason)
-        for warning in enforce_retention(
-            self.image_folders(),
-            self.image_folders(),
-            keep=self._config.images_retained,
-            extra_edits=self._config.extra_edits_retained,
-            max_segments=self._config.max_extra_segments,
-        ):
-            _LOG.warning("%s", warning)
-        return result
+            return self._checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
 
         Raises:
+            StorageError: the image is of a past that the NameNode has lost; it is not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         image = self._storage.latest_image()
-        if not self._ending.wants_image:
-            self._uploader.holds(self._http_address, image.txid)
-        yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
-        self._ending.end(self._link, self.storage_info(), self._uploader.targets[0].txid)
+        holds = partial(self._uploader.holds, self._http_address)
+        if self._checkpoints.offers(image, self._settled_txid, holds):
+            yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
+        self._checkpoints.end(self._settled_txid)
 
-
-def _policy(config: CheckpointConfig) -> UploadPolicy:
-    """There is no other checkpointer to leave a NameNode to."""
-    return replace(UploadPolicy.of(config), quiet_period=0.0)
+    @property
+    def _settled_txid(self) -> int:
+        return self._uploader.targets[0].txid

@@ -14,28 +14,40 @@ from checkpointer.daemon.role_images import RoleImages
 from checkpointer.daemon.service import CheckpointService
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
-from servlets.image_transfer import image_transfer_blueprint
+from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.metrics import metrics_blueprint
 from servlets.metrics_snapshot import snapshot_of_status
 from servlets.status import status_blueprint
 
-__all__ = ["daemon_blueprints"]
+__all__ = ["daemon_blueprints", "transfer_options"]
 
 _PACKAGE = "hdfs-checkpointer"
 
 
-def daemon_blueprints(role: CheckpointRole, service: CheckpointService, config: CheckpointConfig) -> list[Blueprint]:
-    """All blueprints of a daemon that runs `role`."""
-    facts = _facts(config)
-    options = TransferOptions(
+def transfer_options(config: CheckpointConfig) -> TransferOptions:
+    """How images and segments are served."""
+    return TransferOptions(
         bandwidth=config.transfer_bandwidth,
         bootstrap_bandwidth=config.bootstrap_bandwidth,
         chunk_size=config.transfer_chunk_size,
     )
+
+
+def daemon_blueprints(
+    role: CheckpointRole, service: CheckpointService, config: CheckpointConfig, limits: ServingLimits
+) -> list[Blueprint]:
+    """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
+    facts = _facts(config)
     return [
-        image_transfer_blueprint(RoleImages(role), options=options, counter=role.counter),
-        status_blueprint(status=service.status, checkpoint=service.request, live=service.live, ready=service.ready),
+        image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
+        status_blueprint(
+            status=service.status,
+            checkpoint=service.request,
+            cancel=service.cancel,
+            live=service.live,
+            ready=service.ready,
+        ),
         jmx_blueprint(lambda: daemon_beans(service.status(), facts)),
         metrics_blueprint(
             lambda: snapshot_of_status(

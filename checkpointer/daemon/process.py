@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.blueprints import daemon_blueprints
+from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.role import CheckpointRole, Job
@@ -19,6 +19,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.sd_notify import Notifier
 from servlets.application import create_application
 from servlets.http_server import HttpServer
+from servlets.image_transfer import ServingLimits
 
 __all__ = ["run_role", "serve"]
 
@@ -73,8 +74,11 @@ def serve(
         HdfsError: the address cannot be used, or the role gave up.
     """
     service = CheckpointService(role, config, gave_up=control.stop)
-    daemon = _Daemon(role, service, config, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat)
-    application = create_application(*daemon_blueprints(role, service, config))
+    limits = ServingLimits(transfer_options(config), role.counter)
+    daemon = _Daemon(
+        role, service, config, limits, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat
+    )
+    application = create_application(*daemon_blueprints(role, service, config, limits))
     with HttpServer(application, *config.http_bind_address) as server:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
@@ -97,6 +101,7 @@ class _Daemon:
         role: CheckpointRole,
         service: CheckpointService,
         config: CheckpointConfig,
+        limits: ServingLimits,
         *,
         reload: Callable[[], CheckpointConfig] | None,
         notifier: Notifier,
@@ -105,6 +110,7 @@ class _Daemon:
         self._role = role
         self._service = service
         self._config = config
+        self._limits = limits
         self._read = reload
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
@@ -161,6 +167,7 @@ class _Daemon:
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
+        self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
         # An interval that stays is left alone: setting it anew would put the next run off.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._role.jobs()}
         for name, seconds in intervals.items():

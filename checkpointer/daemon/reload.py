@@ -20,6 +20,7 @@ RELOADABLE = frozenset(
         "max_extra_segments",
         "restore_directories",
         "standby_checkpoints",
+        "rebootstrap",
         "image_codec",
         "sub_sections",
         "tail_period",
@@ -30,6 +31,7 @@ RELOADABLE = frozenset(
         "upload_parallelism",
         "transfer_timeout",
         "transfer_bandwidth",
+        "bootstrap_bandwidth",
         "transfer_chunk_size",
     }
 )

@@ -43,7 +43,7 @@ class Progress:
 class Upload:
     """Outcome of offering one image to one NameNode: `UploadResult` name or "failed", then with an error.
 
-    `seconds` it took, `size` bytes of the image that went out.
+    `seconds` it took, `size` bytes of the image that went out, `status` of an HTTP answer that was an error.
     """
 
     address: str
@@ -53,6 +53,7 @@ class Upload:
     size: int = 0
     txid: int = -1
     kind: ImageKind = ImageKind.IMAGE
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,13 @@ from checkpointer.config import CheckpointConfig
 from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.history import contradiction
+from checkpointer.loaded_image import next_layout
 from checkpointer.merge import MergeResult, Observer, merge
 from checkpointer.secondary.agreement import Standing, check_signature, needed_logs, standing
 from checkpointer.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.secondary.merge_failures import MergeFailures
-from checkpointer.secondary.namenode import NamenodeCalls
+from checkpointer.secondary.namenode import NamenodeCalls, connect, connect_to_look
 from checkpointer.secondary.position import NamenodePosition
 from checkpointer.secondary.storage import SecondaryStorage
 from checkpointer.storage.retention import enforce_retention
@@ -26,16 +27,13 @@ from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
-from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 from servlets.transfer_counter import TransferCounter
 
 __all__ = ["SecondaryRole"]
 
 _LOG = logging.getLogger(__name__)
-# A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
-_LOOK_SECONDS = 20.0
 
 
 class SecondaryRole:
@@ -58,22 +56,29 @@ class SecondaryRole:
         self.counter = TransferCounter()
         settings = FetcherSettings.of(config, self._retry)
         self._fetcher = Fetcher(self._address, self._storage, settings, count=self.counter.add_received)
-        self._uploader = Uploader([self._address], _policy(config), count=self.counter.add_sent)
-        self._calls = NamenodeCalls(self._connect)
-        self._looks = NamenodeCalls(self._connect_to_look)
+        self._uploader = Uploader([self._address], UploadPolicy.for_one(config), count=self.counter.add_sent)
+        self._calls = NamenodeCalls(lambda: connect(self._config))
+        self._looks = NamenodeCalls(lambda: connect_to_look(self._config))
         self._position = NamenodePosition(self._looks, self._namenode)
         # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
+        # The image that this process made of what this NameNode had; others may be of a past that it has lost.
+        self._made_txid = -1
+        self._stopping: Callable[[], bool] = lambda: False
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the checkpoint directories; the NameNode need not be there yet.
 
+        Args:
+            cancelled: asked until `close`: looks at a NameNode that does not answer end when it is true.
+
         Raises:
             StorageError: they are in use or cannot be used.
         """
+        self._stopping = cancelled
         self._storage.open()
 
     def close(self) -> None:
@@ -85,23 +90,14 @@ class SecondaryRole:
         return ()
 
     def reconfigure(self, config: CheckpointConfig) -> None:
+        reconnects = config.rpc_timeout != self._config.rpc_timeout
         self._config = config
         self._fetcher.settings = FetcherSettings.of(config, self._retry)
-        self._uploader.policy = _policy(config)
-        # The next call connects with the new limits.
-        self._calls.close()
-        self._looks.close()
-
-    def _connect(self) -> NamenodeClient:
-        host, port = self._config.namenode_rpc_addresses[0]
-        return NamenodeClient(host, port, user=self._config.rpc_user, timeout=self._config.rpc_timeout)
-
-    def _connect_to_look(self) -> NamenodeClient:
-        host, port = self._config.namenode_rpc_addresses[0]
-        limit = min(_LOOK_SECONDS, self._config.rpc_timeout)
-        return NamenodeClient(
-            host, port, user=self._config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
-        )
+        self._uploader.policy = UploadPolicy.for_one(config)
+        if reconnects:
+            # The next call connects with the new limit; one that runs is ended.
+            self._calls.close()
+            self._looks.close()
 
     @property
     def _namenode(self) -> str:
@@ -169,7 +165,7 @@ class SecondaryRole:
         self._storage.leave_out_broken()
         if self._config.restore_directories and self._storage.has_dropped:
             self._storage.restore()
-        self._position.ask(self._newest_txid())
+        self._position.ask(self._newest_txid(), self._stopping)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
         """Make the image of everything up to a roll that the NameNode is asked for.
@@ -184,8 +180,8 @@ class SecondaryRole:
             ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
             logs = needed_logs(self._calls.call(ask, observer.cancelled), signature, self._namenode)
             observer.phase("fetch", None)
-            # Of another upgrade, or of a merge that failed, nothing is taken for granted.
-            afresh = moved or self._failures.count > 0
+            # Of another upgrade, of a past that is lost, or of a merge that failed, nothing is taken for granted.
+            afresh = moved or self._failures.count > 0 or self._is_of_another_past(logs)
             image, fetched = self._fetcher.image(base_txid, info, afresh=afresh, cancelled=observer.cancelled)
             if fetched:
                 self._uploader.holds(self._address, base_txid)
@@ -213,10 +209,19 @@ class SecondaryRole:
             _LOG.warning("%s was upgraded or rolled back, its image and edits are fetched anew", self._namenode)
         return signature, moved
 
+    def _is_of_another_past(self, logs: Sequence[RemoteEditLog]) -> bool:
+        newest = self._newest_txid()
+        problem = contradiction(-1 if newest is None else newest, self.segments(), logs)
+        if problem:
+            _LOG.warning("%s was set back, its image and edits are fetched anew: %s", self._namenode, problem)
+        return bool(problem)
+
     def _merge(
         self, image: Path, segments: Sequence[EditLogSegment], signature: CheckpointSignature, observer: Observer
     ) -> MergeResult:
         base = signature.most_recent_checkpoint_txid
+        # Behind an upgrade the NameNode's newest image may still be of the old layout, but edits are of the new one.
+        layout = next_layout(image, signature.storage_info.layout_version)
         with self._failures.counted(self._config.max_retries):
             result = merge(
                 image,
@@ -224,10 +229,12 @@ class SecondaryRole:
                 self._storage.image_folders(),
                 expected=signature.current_segment_txid - 1 - base,
                 codec=self._config.image_codec,
+                layout_version=layout,
                 sub_sections=self._config.sub_sections,
                 rules=self._config.replay_rules,
                 observer=observer,
             )
+        self._made_txid = result.txid
         self._fetcher.trust(result.saved.paths)
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
@@ -262,27 +269,25 @@ class SecondaryRole:
         """Offer our newest image to the NameNode unless it has that one or a newer one.
 
         Raises:
+            StorageError: the image is of a past that the NameNode has lost; it is not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         newest = self._storage.latest_image()
         if newest is None:
             return
-        if self._uploader.targets[0].txid < newest.txid and self._has_newer(newest.txid, cancelled):
-            self._uploader.holds(self._address, newest.txid)
+        if self._uploader.targets[0].txid < newest.txid:
+            try:
+                lacking = self._calls.lacks_image(newest.txid, self._namenode, cancelled)
+            except RpcError as error:
+                _LOG.info("whether %s needs the image at txid %d is not known: %s", self._namenode, newest.txid, error)
+                # One that lay here before may be of a past that the NameNode has lost.
+                if newest.txid != self._made_txid:
+                    return
+            else:
+                if not lacking:
+                    self._uploader.holds(self._address, newest.txid)
         info = self._namespace or self._storage.storage_info()
         yield from self._uploader.offer(newest.path, newest.txid, info, cancelled, force=force)
-
-    def _has_newer(self, txid: int, cancelled: Callable[[], bool]) -> bool:
-        try:
-            return self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled) >= txid
-        except RpcError as error:
-            _LOG.info("whether %s needs the image at txid %d is not known: %s", self._namenode, txid, error)
-            return False
-
-
-def _policy(config: CheckpointConfig) -> UploadPolicy:
-    """One NameNode, whose only checkpointer we are, gets every image."""
-    return replace(UploadPolicy.of(config), quiet_period=0.0)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpointer.config import CheckpointConfig, Role
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.role import CheckpointRole, Progress
+from checkpointer.daemon.role import CheckpointRole, Progress, Upload
 from checkpointer.daemon.status import status_values
 from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError
 from checkpointer.merge import MergeResult
@@ -87,11 +87,12 @@ class CheckpointService:
         Returns when nothing runs any more: what was unfinished is deleted, images that were complete stay
         (StandbyCheckpointer.cancelAndPreventCheckpoints).
         """
+        phase = self._record.now.phase
         self._prevented_until = self._clock() + prevent_for
         self._cancellation = self._refused_because = reason
         with self._running:
             self._cancellation = ""
-        _LOG.info("no checkpoint is running: %s", reason)
+        _LOG.info("no checkpoint is running: %s", reason, extra={"phase": phase, "seconds": prevent_for})
 
     def stop(self) -> None:
         """Let a running checkpoint end at its next safe point, and start no other."""
@@ -195,9 +196,14 @@ class CheckpointService:
             urgent=bool(progress.urgent),
         )
         if reason is TriggerReason.URGENT:
-            _LOG.info("checkpoint at once: %s", progress.urgent)
+            _LOG.info("checkpoint at once: %s", progress.urgent, extra=_of_progress(progress, reason))
         elif reason is not None and progress.behind:
-            _LOG.info("checkpoint by %s: %d transactions behind", reason.value, progress.behind)
+            _LOG.info(
+                "checkpoint by %s: %d transactions behind",
+                reason.value,
+                progress.behind,
+                extra=_of_progress(progress, reason),
+            )
         elif reason is TriggerReason.PERIOD:
             # Nothing was written in a whole period; the next one counts from here.
             self._period_from = self._clock()
@@ -210,10 +216,11 @@ class CheckpointService:
         for upload in self._role.upload(self.cancelled, force=force):
             made.append(upload)
             self._record.offered(upload)
+            fields = _of_upload(upload)
             if upload.error:
-                _LOG.error("upload to %s failed: %s", upload.address, upload.error)
+                _LOG.error("upload to %s failed: %s", upload.address, upload.error, extra=fields)
             else:
-                _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds)
+                _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
         return {
             "uploads": {each.address: each.result for each in made},
             "uploadErrors": {each.address: each.error for each in made if each.error},
@@ -233,10 +240,20 @@ class CheckpointService:
             timings.load,
             timings.replay,
             timings.save,
+            extra={
+                "txid": result.txid,
+                "phase": "save",
+                "reason": reason.value,
+                "transactions": result.transactions,
+                "inodes": result.inodes,
+                "seconds": round(timings.load + timings.replay + timings.save, 3),
+                "bytes": result.saved.size,
+                "rollback": result.rollback,
+            },
         )
 
     def _failed(self, message: str, hint: str, exit_code: int) -> TriggerResult:
-        _LOG.error("checkpoint failed: %s", message)
+        _LOG.error("checkpoint failed: %s", message, extra={"phase": self._record.now.phase, "exitCode": exit_code})
         self._record.failed(message)
         return TriggerResult(TriggerState.FAILED, message, {"hint": hint, "exitCode": exit_code})
 
@@ -244,9 +261,11 @@ class CheckpointService:
 
     def status(self) -> dict[str, Any]:
         """Values for GET /status, see `daemon.status`."""
+        left = self._prevented_until - self._clock()
         return {
             **status_values(self._role, self._record.now),
             "enabled": not self.switched_off,
+            "cancelled": {"reason": self._refused_because, "secondsLeft": round(left, 3)} if left > 0 else None,
             "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),
         }
 
@@ -270,3 +289,21 @@ class CheckpointService:
         age = self._clock() - self._period_from
         late = behind > 0 and age > _MISSED_PERIODS * self._config.period
         return Health(not late, f"{behind} transactions behind, last checkpoint {age:.0f} s ago")
+
+
+def _of_progress(progress: Progress, reason: TriggerReason) -> dict[str, Any]:
+    """What a line on a checkpoint that begins tells a collector of logs."""
+    return {"txid": progress.journal_txid, "reason": reason.value, "transactions": progress.behind}
+
+
+def _of_upload(upload: Upload) -> dict[str, Any]:
+    """The same of an upload."""
+    return {
+        "txid": upload.txid,
+        "phase": "upload",
+        "target": upload.address,
+        "kind": upload.kind.value,
+        "result": upload.result,
+        "seconds": round(upload.seconds, 3),
+        "bytes": upload.size,
+    }

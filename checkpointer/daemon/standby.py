@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,15 @@ from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.errors import StorageError
 from checkpointer.merge import MergeResult, Observer
-from checkpointer.standby.bootstrap import bootstrap, check_journal
+from checkpointer.standby.bootstrap import bootstrap, check_journal, settle_versions
 from checkpointer.standby.follower import JournalFollower
+from checkpointer.standby.image_source import ImageSource
 from checkpointer.standby.journal_view import list_journal
 from checkpointer.standby.namenodes import NameNodes
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.inspector import inspect
+from checkpointer.storage.faults import directory_fault
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image
-from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
@@ -67,7 +69,17 @@ class StandbyRole:
             clock=clock,
             jitter=jitter,
         )
-        self._follower = JournalFollower(config, self.journal_folder, self._storage, self._nodes, clock=clock)
+        # Address and txid of images that came from NameNodes, until the thread that uploads sees them.
+        self._fetched: deque[tuple[str, int]] = deque()
+        self._images = ImageSource(
+            self._storage,
+            config,
+            count=self.counter.add_received,
+            fetched=lambda address, txid: self._fetched.append((address, txid)),
+        )
+        self._follower = JournalFollower(
+            config, self.journal_folder, self._storage, self._nodes, self._images, clock=clock
+        )
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -91,11 +103,10 @@ class StandbyRole:
         shared = self.journal_folder.parent
         self._storage.lock()
         try:
+            settle_versions(self._storage)
             if not self._storage.is_formatted():
-                address, txid = bootstrap(
-                    self._storage, shared, self._config, cancelled, count=self.counter.add_received
-                )
-                self._uploader.holds(address, txid)
+                bootstrap(self._storage, shared, self._images, self._config.namenode_http_addresses, cancelled)
+                self._note_fetched()
             check_journal(shared, self.storage_info())
             self._storage.clean_leftovers()
             self._storage.restore()
@@ -183,7 +194,7 @@ class StandbyRole:
         if self._config.restore_directories and self._storage.dropped:
             self._storage.restore()
         roots = self._storage.roots
-        broken = {root: fault for root in roots if (fault := _fault(root))}
+        broken = {root: fault for root in roots if (fault := directory_fault(root))}
         if len(broken) < len(roots):
             for root, fault in broken.items():
                 self._storage.drop(root, fault)
@@ -200,7 +211,7 @@ class StandbyRole:
 
     def _tidy(self, result: MergeResult) -> None:
         for warning in result.warnings:
-            _LOG.error("fsimage_%019d: %s", result.txid, warning)
+            _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
         for failure in result.saved.failures:
             self._storage.drop(failure.folder, failure.reason)
         for warning in enforce_retention(
@@ -219,19 +230,26 @@ class StandbyRole:
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
         """
+        self._note_fetched()
         info = self.storage_info()
         rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None
         if rollback is not None:
-            yield from self._uploader.offer(
-                rollback.path, rollback.txid, info, cancelled, kind=ImageKind.ROLLBACK, force=force
+            yield from self._watched(
+                self._uploader.offer(
+                    rollback.path, rollback.txid, info, cancelled, kind=ImageKind.ROLLBACK, force=force
+                )
             )
         image = self._storage.latest_image()
-        yield from self._uploader.offer(image.path, image.txid, info, cancelled, force=force)
+        yield from self._watched(self._uploader.offer(image.path, image.txid, info, cancelled, force=force))
 
+    def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
+        """A NameNode that forbids an upload may have another VERSION than ours since an upgrade."""
+        for upload in uploads:
+            if upload.status == HTTPStatus.FORBIDDEN:
+                self._follower.doubt_version(f"{upload.address} refused an image")
+            yield upload
 
-def _fault(root: Path) -> str:
-    """Why a storage directory cannot be used now, "" where it can."""
-    try:
-        return "" if inspect(root).version is not None else f"{root} has no current/VERSION any more"
-    except HdfsError as error:
-        return error.message
+    def _note_fetched(self) -> None:
+        """What came from a NameNode is not offered to it again."""
+        while self._fetched:
+            self._uploader.holds(*self._fetched.popleft())

@@ -25,6 +25,8 @@ def status_values(role: CheckpointRole, record: Record) -> dict[str, Any]:
     - `uploadedAt`, when a NameNode last took an image; `uploads` taken, `uploadFailures` and `uploadedBytes` since
       the start.
     - `lastError`, `lastErrorAt`: the newest fault of a checkpoint or an upload; it stays when the next succeeds.
+    - `enabled`: whether checkpoints are to be made at all; `cancelled`: null, or why none may begin for `secondsLeft`;
+      `secondsSinceCheckpoint` (these are the service's).
     - `targets`: for each NameNode `address`, `txid` of the newest image it needs no more, `rollbackTxid` of the
       newest rollback image, `result` of the last offer (SUCCESS, OLD_TRANSACTION_ID_FAILURE,
       NOT_ACTIVE_NAMENODE_FAILURE, failed, standby, never), `error`, `at`, `failures` in a row, `primary`: whether

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -40,8 +40,7 @@ class UploadPolicy:
 
     Attributes:
         quiet_period: who turned an image down is left alone so long; 0 offers every image.
-        retry_interval: wait after the first failed transfer, about; it doubles from one to the next.
-        retry_limit: and gets no longer than this.
+        retry_interval: wait after the first failed transfer, about; it doubles up to `retry_limit`.
         parallelism: transfers at once.
     """
 
@@ -64,6 +63,11 @@ class UploadPolicy:
             chunk_size=config.transfer_chunk_size,
             bandwidth=config.transfer_bandwidth,
         )
+
+    @classmethod
+    def for_one(cls, config: CheckpointConfig) -> Self:
+        """For a NameNode that nobody else makes checkpoints for: it is offered every image."""
+        return replace(cls.of(config), quiet_period=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class _Outcome:
     result: UploadResult | None
     error: str = ""
     seconds: float = 0.0
+    status: int | None = None
 
 
 class Uploader:
@@ -245,7 +250,7 @@ class Uploader:
                 raise CheckpointCancelledError("cancelled during the upload") from error
             if transfer.lost.is_set():
                 return _Outcome(None, seconds=time.monotonic() - started)
-            return _Outcome(None, error.message, time.monotonic() - started)
+            return _Outcome(None, error.message, time.monotonic() - started, error.status)
         return _Outcome(result, seconds=time.monotonic() - started)
 
     def _watch(self, running: Mapping[Future[_Outcome], _Transfer], ended: threading.Event) -> None:
@@ -253,7 +258,12 @@ class Uploader:
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._takes_images(transfer.target.address) is False:
-                    _LOG.warning("%s is no longer active, the upload is ended", transfer.target.address)
+                    address = transfer.target.address
+                    _LOG.warning(
+                        "%s is no longer active, the upload is ended",
+                        address,
+                        extra={"phase": "upload", "target": address, "bytes": transfer.size},
+                    )
                     transfer.lost.set()
 
     def _note(self, image: _Image, transfer: _Transfer, outcome: _Outcome) -> Upload | None:
@@ -273,12 +283,16 @@ class Uploader:
         else:
             after = target.stands_by(at=time.time())
             if target.result != STANDBY:
-                _LOG.info("%s is not active, it gets no image", target.address)
+                _LOG.info(
+                    "%s is not active, it gets no image",
+                    target.address,
+                    extra={"txid": image.txid, "phase": "upload", "target": target.address},
+                )
         self._targets[transfer.number] = after
         if after.result == STANDBY:
             return None
         size, seconds = transfer.size, outcome.seconds
-        return Upload(after.address, after.result, after.error, seconds, size, image.txid, image.kind)
+        return Upload(after.address, after.result, after.error, seconds, size, image.txid, image.kind, outcome.status)
 
     def _back_off(self, failures: int) -> float:
         """Seconds to wait after one more failure; below the poll interval after the first."""

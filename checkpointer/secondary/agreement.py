@@ -59,10 +59,11 @@ def check_signature(signature: CheckpointSignature, newest_image: int | None, na
             f"its newest image is of txid {base} and its segment begins with {following}, expected edits in between",
             hint="Look into the NameNode's log.",
         )
-    if newest_image is not None and newest_image >= following:
+    # The roll itself wrote the transaction before `following`, so that no image can hold that one yet.
+    if newest_image is not None and newest_image >= following - 1:
         raise StorageError(
-            f"our newest image is of txid {newest_image}, but {namenode} has written no more than {following - 1}: "
-            "it was set back to an older state",
+            f"our newest image is of txid {newest_image}, but {namenode} had written no more than {following - 2} "
+            "before the roll: it was set back to an older state",
             hint="Empty the checkpoint directories, so that they begin with the NameNode's image.",
         )
 

@@ -18,8 +18,8 @@ from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.reader import ImageFile
-from journal.segment_extent import check_extent
-from journal.segment_file import EditLogSegment, map_file
+from journal.segment_extent import check_segment_file
+from journal.segment_file import EditLogSegment
 from servlets.throttle import Throttle
 
 __all__ = ["Fetcher", "FetcherSettings"]
@@ -183,8 +183,7 @@ def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Pa
 
 def _check_segment(path: Path, log: RemoteEditLog, name: str) -> None:
     try:
-        with map_file(path) as content:
-            check_extent(content, log.first, log.last, file=name)
+        check_segment_file(path, log.first, log.last, name=name)
     except OSError as fault:
         raise StorageError(f"{path} cannot be read: {fault}", hint="Check its disk and permissions.") from fault
 

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from typing import TypeVar
 
+from checkpointer.config import CheckpointConfig
 from checkpointer.errors import CheckpointCancelledError
+from checkpointer.history import lacks_image
+from checkpointer.watched_call import watched
 from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
 
-__all__ = ["NamenodeCalls"]
+__all__ = ["NamenodeCalls", "connect", "connect_to_look"]
 
-_SLICE_SECONDS = 0.25
+# A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
+_LOOK_SECONDS = 20.0
 
 T = TypeVar("T")
+
+
+def connect(config: CheckpointConfig) -> NamenodeClient:
+    """A client of the first NameNode of `config`, not connected yet."""
+    host, port = config.namenode_rpc_addresses[0]
+    return NamenodeClient(host, port, user=config.rpc_user, timeout=config.rpc_timeout)
+
+
+def connect_to_look(config: CheckpointConfig) -> NamenodeClient:
+    """The same for questions that are asked again soon: it neither waits long nor repeats."""
+    host, port = config.namenode_rpc_addresses[0]
+    limit = min(_LOOK_SECONDS, config.rpc_timeout)
+    return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
 
 
 class NamenodeCalls:
@@ -34,20 +51,20 @@ class NamenodeCalls:
         """
         with self._lock:
             client = self._client = self._client or self._connect()
-        answer: Future[T] = Future()
+        try:
+            return watched(lambda: ask(client), cancelled, client.address)
+        except CheckpointCancelledError:
+            self.close()
+            raise
 
-        def run() -> None:
-            try:
-                answer.set_result(ask(client))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        threading.Thread(target=run, name=f"namenode-{client.address}", daemon=True).start()
-        while not wait([answer], _SLICE_SECONDS).done:
-            if cancelled():
-                self.close()
-                raise CheckpointCancelledError(f"cancelled while {client.address} did not answer")
-        return answer.result()
+    def lacks_image(self, txid: int, namenode: str, cancelled: Callable[[], bool]) -> bool:
+        """`checkpointer.history.lacks_image` of the NameNode that errors call `namenode`."""
+        return lacks_image(
+            txid,
+            lambda: self.call(NamenodeClient.most_recent_checkpoint_txid, cancelled),
+            lambda since: self.call(lambda client: client.edit_log_manifest(since), cancelled),
+            namenode,
+        )
 
     def close(self) -> None:
         """Let go of the connection; the next call makes another."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
-from checkpointer.errors import StorageError
+from checkpointer.errors import CheckpointCancelledError, StorageError
 from checkpointer.secondary.namenode import NamenodeCalls
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -21,11 +22,17 @@ class NamenodePosition:
         self._lock = threading.Lock()
         self._known: int | HdfsError | None = None
 
-    def ask(self, newest_image: int | None) -> None:
-        """Ask the NameNode for its last transaction; `newest_image` is the txid of our newest image."""
+    def ask(self, newest_image: int | None, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Ask the NameNode for its last transaction; `newest_image` is the txid of our newest image.
+
+        Raises:
+            CheckpointCancelledError: `cancelled()` became true; what was known stays.
+        """
         found: int | HdfsError
         try:
-            found = self._calls.call(NamenodeClient.transaction_id, lambda: False)
+            found = self._calls.call(NamenodeClient.transaction_id, cancelled)
+        except CheckpointCancelledError:
+            raise
         except HdfsError as error:
             found = error
         if isinstance(found, int) and newest_image is not None and newest_image > found:

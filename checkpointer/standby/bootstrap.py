@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from checkpointer.config import CheckpointConfig
 from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
+from checkpointer.standby.image_source import ImageSource
+from checkpointer.standby.version import newest_version
 from checkpointer.storage.directories import StorageDirectories, read_storage_info
-from checkpointer.transfer import download_image
+from checkpointer.storage.inspector import inspect
 from hadoop_common.storage_info import StorageInfo
-from servlets.throttle import Throttle
 
-__all__ = ["bootstrap", "check_journal"]
+__all__ = ["bootstrap", "check_journal", "settle_versions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,19 +21,15 @@ _LOG = logging.getLogger(__name__)
 def bootstrap(
     storage: StorageDirectories,
     shared: Path,
-    config: CheckpointConfig,
+    images: ImageSource,
+    addresses: Sequence[str],
     cancelled: Callable[[], bool],
-    *,
-    count: Callable[[int], None],
-) -> tuple[str, int]:
+) -> None:
     """Format locked, empty storage for the namespace of the shared edits and fetch its newest image.
 
     Args:
         shared: the shared edits directory.
-        count: told the bytes that came.
-
-    Returns:
-        Address of the NameNode that gave the image, and its txid.
+        addresses: NameNodes that may give it, `http://host:port` each.
 
     Raises:
         StorageError: the shared directory cannot be read, or no NameNode gave an image; nothing is formatted.
@@ -42,29 +38,34 @@ def bootstrap(
     info = read_storage_info(shared)
     storage.format(info)
     failures = []
-    for address in config.namenode_http_addresses:
+    for address in addresses:
         try:
-            image = download_image(
-                address,
-                None,
-                info,
-                storage.current_folders(),
-                bootstrap=True,
-                timeout=config.transfer_timeout,
-                throttle=Throttle(config.bootstrap_bandwidth, count=count),
-                cancel=cancelled,
-            )
+            images.fetch(address, None, info, cancelled)
+        except CheckpointCancelledError:
+            break
         except TransferError as error:
             failures.append(error)
             if cancelled():
                 break
-            continue
-        _LOG.info("bootstrapped from %s with the image at txid %d", address, image.txid)
-        return address, image.txid
+        else:
+            return
     storage.unformat()
     if cancelled():
         raise CheckpointCancelledError("cancelled while the first image was fetched")
     raise _no_image(failures)
+
+
+def settle_versions(storage: StorageDirectories) -> None:
+    """Finish what a kill cut short while the VERSION of an upgrade was written, in locked storage.
+
+    Raises:
+        StorageError: a directory cannot be read, or none can be written.
+    """
+    versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
+    newest = newest_version({each for each in versions if each is not None})
+    if newest is not None and len(versions) > 1:
+        _LOG.warning("the storage directories differ in their VERSION, all get %s", newest.colon_string())
+        storage.write_version(newest)
 
 
 def _no_image(failures: Sequence[TransferError]) -> StorageError:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from journal.errors import TransactionGapError
 
-__all__ = ["gap_alarm"]
+__all__ = ["closing_images", "gap_alarm"]
+
+
+def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
+    """Those of `images`, newest image by NameNode, from which the edits go on without the missing ones."""
+    needed = gap.expected if gap.found is None else gap.found - 1
+    return {address: txid for address, txid in images.items() if txid >= needed}
 
 
 def gap_alarm(gap: TransactionGapError, folder: Path, images: Mapping[str, int]) -> str:
@@ -19,8 +25,7 @@ def gap_alarm(gap: TransactionGapError, folder: Path, images: Mapping[str, int])
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
     missing = f"transactions from {gap.expected} {until} are missing in {folder}"
-    needed = gap.expected if gap.found is None else gap.found - 1
-    closing = {address: txid for address, txid in images.items() if txid >= needed}
+    closing = closing_images(gap, images)
     if closing:
         address, txid = min(closing.items(), key=lambda item: item[1])
         return f"{missing}; the image at txid {txid} of {address} closes the gap: fetch it, or bring the segments back"

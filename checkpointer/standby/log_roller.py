@@ -58,7 +58,11 @@ class LogRoller:
             return False
         found = self._nodes.last_txids()
         if not found:
-            _LOG.warning("no NameNode says how far its edits are, txid %d is the last one here", applied)
+            _LOG.warning(
+                "no NameNode says how far its edits are, txid %d is the last one here",
+                applied,
+                extra={"txid": applied, "phase": "roll"},
+            )
             return False
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
@@ -85,5 +89,5 @@ class LogRoller:
 
     def _raise(self, text: str) -> None:
         if text != self.alarm:
-            _LOG.error("%s", text)
+            _LOG.error("%s", text, extra={"txid": self._applied, "phase": "roll"})
         self.alarm = text

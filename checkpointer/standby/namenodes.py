@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from checkpointer.config import CheckpointConfig
-from hadoop_rpc.errors import RpcError, StandbyError
+from checkpointer.standby.version import ActiveVersion
+from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
@@ -43,6 +44,16 @@ class _NameNode:
     @property
     def address(self) -> str:
         return self.edits.address
+
+    def version(self) -> ActiveVersion:
+        """What it says of itself, whatever its state is."""
+        try:
+            rolling = self.edits.is_rolling_upgrade()
+        except NoSuchRpcMethodError:
+            rolling = None
+        info = self.edits.version_request().storage_info
+        image = self.edits.most_recent_checkpoint_txid()
+        return ActiveVersion(self.address, self.http_address, info, rolling, image)
 
     def close(self) -> None:
         self.edits.close()
@@ -112,6 +123,20 @@ class NameNodes:
         """The newest image each NameNode has, those that do not answer left out."""
         return self._ask_all("newest image", lambda node: node.edits.most_recent_checkpoint_txid())
 
+    def active_version(self) -> ActiveVersion | None:
+        """What the active NameNode says of itself; None where none is active, or it does not tell."""
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is HAState.ACTIVE:
+                    return node.version()
+            except RpcError as error:
+                _LOG.info("%s does not tell its state and version: %s", node.address, error)
+        return None
+
+    def http_address(self, address: str) -> str:
+        """Of the NameNode whose RPC server is at `address`, one of `addresses`."""
+        return next(node.http_address for node in self._nodes if node.address == address)
+
     def _ask_all(self, what: str, question: Callable[[_NameNode], T]) -> dict[str, T]:
         def ask(node: _NameNode) -> T | None:
             try:
@@ -148,7 +173,13 @@ class NameNodes:
                     refusals[node.address] = error.message
                 else:
                     self._active = node
-                    _LOG.info("%s rolled its edit log, txid %d begins", node.address, signature.current_segment_txid)
+                    first = signature.current_segment_txid
+                    _LOG.info(
+                        "%s rolled its edit log, txid %d begins",
+                        node.address,
+                        first,
+                        extra={"txid": first, "phase": "roll", "target": node.address},
+                    )
                     return node.address
         said = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
         raise RollRefusedError(

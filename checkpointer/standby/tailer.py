@@ -119,7 +119,11 @@ class EditTailer:
             started, self._started = self._started, None
             self.rollback_due = not self._has_rollback_image(started)
             if self.rollback_due:
-                _LOG.info("a rolling upgrade began at txid %d, a rollback image is due", started)
+                _LOG.info(
+                    "a rolling upgrade began at txid %d, a rollback image is due",
+                    started,
+                    extra={"txid": started, "phase": "replay"},
+                )
 
     def _watched(self, ops: Iterator[EditOp]) -> Iterator[EditOp]:
         """Notes begin and end of a rolling upgrade, to be seen to when their segment has been applied whole."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import requests
-import urllib3
+from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import (
@@ -25,6 +24,7 @@ from checkpointer.transfer.common import (
     refusal,
     servlet_url,
 )
+from checkpointer.transfer.connection import WaitCancelled, connection_for
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
@@ -82,7 +82,7 @@ def download_image(
         query["bootstrapstandby"] = "true"
     url = _url(base_url, query, storage_info, servlet)
     what = f"image at txid {wanted}"
-    with _Download(what, url, timeout) as download, _stored(what, url):
+    with _Download(what, url, timeout, cancel) as download, _stored(what, url):
         if max_size is not None and download.size > max_size:
             raise TransferError(
                 url,
@@ -98,7 +98,7 @@ def download_image(
                 hint="Look for the image's .md5 file on the other side, or allow downloads without a digest.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
-            for chunk in download.chunks(chunk_size, throttle or Throttle(0), cancel):
+            for chunk in download.chunks(chunk_size, throttle or Throttle(0)):
                 receiver.write(chunk)
             image = receiver.commit(size=download.size, md5=digest)
     return DownloadedImage(found, image.paths, image.md5, image.size, image.failures)
@@ -131,11 +131,11 @@ def download_segment(
     what = f"segment {first}-{last}"
     temporary = temporary_segment_name(first, last, time.time_ns() // 1_000_000)
     with (
-        _Download(what, url, timeout) as download,
+        _Download(what, url, timeout, cancel) as download,
         _stored(what, url),
         _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
-        for chunk in download.chunks(chunk_size, throttle or Throttle(0), cancel):
+        for chunk in download.chunks(chunk_size, throttle or Throttle(0)):
             receiver.write(chunk)
         received = receiver.commit(size=download.size, md5=download.digest())
     return received.paths
@@ -178,39 +178,43 @@ def _stored(what: str, url: str) -> Iterator[None]:
 class _Download:
     """One GET whose body is streamed; a context manager that closes the connection."""
 
-    def __init__(self, what: str, url: str, timeout: float) -> None:
+    def __init__(self, what: str, url: str, timeout: float, cancel: Callable[[], bool]) -> None:
         self._what = what
         self._url = url
-        self._session = requests.Session()
-        # transfers stay inside the cluster: proxies and .netrc of the environment are for other traffic
-        self._session.trust_env = False
-        self._timeout = timeout
+        self._cancel = cancel
+        self._connection = connection_for(urlsplit(url), timeout, cancel)
 
     def __enter__(self) -> _Download:
+        if self._cancel():
+            raise self._cancelled("before it began")
+        parts = urlsplit(self._url)
         try:
-            self._answer = self._session.get(
-                self._url,
-                stream=True,
-                timeout=(self._timeout, self._timeout),
-                allow_redirects=False,
-                headers={"Accept-Encoding": "identity"},
+            self._connection.request(
+                "GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity", "Connection": "close"}
             )
+            self._answer = self._connection.getresponse()
             self.size = self._check()
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
-            self._session.close()
+        except WaitCancelled as fault:
+            self._connection.close()
+            raise self._cancelled("before it was answered") from fault
+        except (OSError, http.client.HTTPException) as fault:
+            self._connection.close()
             raise TransferInterruptedError(
                 self._url,
-                f"{self._what} could not be asked for: {fault}",
+                f"{self._what} could not be asked for: {fault or type(fault).__name__}",
                 hint="Check that the NameNode is up and that its HTTP address is right.",
             ) from fault
         except BaseException:
-            self._session.close()
+            self._connection.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._answer.close()
-        self._session.close()
+        self._connection.close()
+
+    def _cancelled(self, when: str) -> TransferCancelledError:
+        return TransferCancelledError(self._url, f"{self._what} was cancelled {when}")
 
     def digest(self) -> str | None:
         return parse_digest(self._answer.headers.get(DIGEST_HEADER))
@@ -227,33 +231,36 @@ class _Download:
             )
         return parsed.txid
 
-    def chunks(self, chunk_size: int, throttle: Throttle, cancel: Callable[[], bool]) -> Iterator[bytes]:
-        """The body as it comes; the receiver checks its length against `size`."""
+    def chunks(self, chunk_size: int, throttle: Throttle) -> Iterator[bytes]:
+        """The whole body as it comes, `size` bytes."""
         received = 0
-        try:
-            while received < self.size:
-                chunk = self._answer.raw.read(min(chunk_size, self.size - received), decode_content=False)
-                if not chunk:
-                    break
-                received += len(chunk)
-                throttle.acquire(len(chunk), cancel)
-                if cancel():
-                    raise TransferCancelledError(
-                        self._url, f"{self._what} was cancelled after {received} of {self.size} bytes"
-                    )
-                yield chunk
-        except (urllib3.exceptions.HTTPError, OSError) as fault:
-            raise TransferInterruptedError(
-                self._url,
-                f"{self._what} broke off after {received} of {self.size} bytes: {fault}",
-                hint="Check the network and the log of the other side, then try again.",
-            ) from fault
+        while received < self.size:
+            try:
+                chunk = self._answer.read(min(chunk_size, self.size - received))
+            except WaitCancelled as fault:
+                raise self._cancelled(f"after {received} of {self.size} bytes") from fault
+            except (OSError, http.client.HTTPException) as fault:
+                raise self._broken(received, str(fault) or type(fault).__name__) from fault
+            if not chunk:
+                raise self._broken(received, "the other side closed the connection")
+            received += len(chunk)
+            throttle.acquire(len(chunk), self._cancel)
+            if self._cancel():
+                raise self._cancelled(f"after {received} of {self.size} bytes")
+            yield chunk
+
+    def _broken(self, received: int, reason: str) -> TransferInterruptedError:
+        return TransferInterruptedError(
+            self._url,
+            f"{self._what} broke off after {received} of {self.size} bytes: {reason}",
+            hint="Check the network and the log of the other side, then try again.",
+        )
 
     def _check(self) -> int:
-        if self._answer.status_code != 200:
-            body = self._answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
-            raise refusal(self._what, self._url, self._answer.status_code, self._answer.reason, body)
-        length = self._answer.headers.get("Content-Length", "")
+        if self._answer.status != 200:
+            body = self._answer.read(MAX_SENTENCE_BYTES)
+            raise refusal(self._what, self._url, self._answer.status, self._answer.reason, body)
+        length = ", ".join(self._answer.headers.get_all("Content-Length", []))
         if not (length.isascii() and length.isdigit()):
             raise TransferError(
                 self._url,

@@ -20,8 +20,9 @@ from checkpointer.transfer.common import (
     sentence,
     servlet_url,
 )
+from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.download import DownloadedImage, download_image
-from checkpointer.transfer.send_loop import BodySender, SendingCancelled
+from checkpointer.transfer.send_loop import BodySender
 from checkpointer.transfer.upload import UploadResult
 from hadoop_common.storage_info import StorageInfo
 from servlets.throttle import Throttle
@@ -116,14 +117,13 @@ def _ask(
 ) -> tuple[int, str, bytes]:
     """Status, reason and the beginning of the body of a GET whose answer may take its time."""
     parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=timeout)
+    connection = connection_for(parts, timeout, cancel)
     try:
         connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close"})
         BodySender(connection, answer_timeout, cancel).wait_for_answer()
         with connection.getresponse() as answer:
             return answer.status, answer.reason, answer.read(MAX_SENTENCE_BYTES)
-    except SendingCancelled as fault:
+    except WaitCancelled as fault:
         raise TransferCancelledError(url, f"{what} was cancelled while the NameNode fetched the image") from fault
     except (OSError, http.client.HTTPException) as fault:
         raise TransferInterruptedError(

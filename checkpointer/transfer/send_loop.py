@@ -6,21 +6,15 @@ import http.client
 import select
 import socket
 import ssl
-import time
 from collections.abc import Callable
 
-__all__ = ["AnswerIsThere", "BodySender", "SendingCancelled"]
+from checkpointer.transfer.connection import Patience
 
-# how often a waiting transfer looks whether it was cancelled
-_SLICE_SECONDS = 0.25
+__all__ = ["AnswerIsThere", "BodySender"]
 
 
 class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the sending
     """The server answered, or closed the connection, while the body was being sent."""
-
-
-class SendingCancelled(Exception):  # noqa: N818 - as above
-    """The caller asked to stop."""
 
 
 class BodySender:
@@ -34,8 +28,7 @@ class BodySender:
         if connection.sock is None:
             raise ValueError("the connection must be open")
         self._socket: socket.socket = connection.sock
-        self._timeout = timeout
-        self._cancelled = cancelled
+        self._patience = Patience(timeout, cancelled)
         self._watches_answer = not isinstance(self._socket, ssl.SSLSocket)
         self.sent = 0
 
@@ -44,7 +37,7 @@ class BodySender:
 
         Raises:
             AnswerIsThere: the server answered meanwhile.
-            SendingCancelled: `cancelled()` became true.
+            WaitCancelled: `cancelled()` became true.
             OSError: the connection broke, or nothing went out for `timeout` seconds (TimeoutError).
         """
         events = select.POLLOUT | (select.POLLIN if self._watches_answer else 0)
@@ -61,7 +54,7 @@ class BodySender:
         """Wait until the answer begins.
 
         Raises:
-            SendingCancelled: `cancelled()` became true.
+            WaitCancelled: `cancelled()` became true.
             TimeoutError: no answer within `timeout` seconds.
         """
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
@@ -71,12 +64,7 @@ class BodySender:
     def _wait(self, events: int) -> int:
         poller = select.poll()
         poller.register(self._socket, events)
-        deadline = time.monotonic() + self._timeout
+        self._patience.begin()
         while True:
-            if self._cancelled():
-                raise SendingCancelled
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"no progress for {self._timeout:g} s")
-            for _, ready in poller.poll(min(left, _SLICE_SECONDS) * 1000):
+            for _, ready in poller.poll(self._patience.slice() * 1000):
                 return ready

@@ -24,7 +24,8 @@ from checkpointer.transfer.common import (
     servlet_url,
     unwatched,
 )
-from checkpointer.transfer.send_loop import AnswerIsThere, BodySender, SendingCancelled
+from checkpointer.transfer.connection import WaitCancelled, connection_for
+from checkpointer.transfer.send_loop import AnswerIsThere, BodySender
 from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import DIGEST_HEADER, ImageKind
 from servlets.throttle import Throttle
@@ -114,7 +115,7 @@ class _Upload:
             # closed here, because an answer that ends with the connection keeps the socket to itself
             with connection.getresponse() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
-        except SendingCancelled as fault:
+        except WaitCancelled as fault:
             raise self._cancelled() from fault
         except (OSError, http.client.HTTPException) as fault:
             raise self._broken(fault) from fault
@@ -135,10 +136,11 @@ class _Upload:
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        connection = connection_for(parts, self._timeout, self._cancel)
         try:
             connection.connect()
+        except WaitCancelled as fault:
+            raise self._cancelled() from fault
         except OSError as fault:
             connection.close()
             raise TransferError(

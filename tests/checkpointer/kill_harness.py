@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import requests
-import urllib3
-
+from checkpointer.transfer import connection
 from checkpointer.transfer.send_loop import BodySender
 from hadoop_rpc.client import RpcClient
 
@@ -33,11 +31,10 @@ CHILD_SECONDS = 60.0
 _FILE_STEPS = ("fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "ftruncate", "link")
 _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
     (RpcClient, "call"),
-    (requests.Session, "get"),
-    (urllib3.HTTPResponse, "read"),
-    (http.client.HTTPConnection, "connect"),
+    (connection._Connection, "connect"),
     (http.client.HTTPConnection, "endheaders"),
     (http.client.HTTPConnection, "getresponse"),
+    (http.client.HTTPResponse, "read"),
     (BodySender, "send"),
 )
 

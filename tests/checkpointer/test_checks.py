@@ -234,6 +234,53 @@ def test_space(free: int, state: State) -> None:
     assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
 
 
+@pytest.mark.parametrize(
+    ("ours", "segments", "said"),
+    [
+        (101, (TxidRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
+        (95, (TxidRange(91, 100),), "image at txid 95 is not of the NameNode's past"),
+    ],
+)
+def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[TxidRange, ...], said: str) -> None:
+    nodes = (namenode(segments=Answer(segments)),)
+    found = decide("edits", namenodes=nodes, image=image(txid=ours))
+    assert found.state is State.CRITICAL
+    assert said in found.summary
+    whole = (namenode(segments=Answer((TxidRange(91, ours), TxidRange(ours + 1, ours + 9)))),)
+    assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
+        State.OK if ours <= 100 else State.CRITICAL
+    )
+
+
+def test_a_directory_for_edits_needs_the_reserve_only() -> None:
+    assert decide("space", edits_directories=(directory(OTHER, free=Answer(1_500)),)).state is State.OK
+    tight = decide("space", edits_directories=(directory(OTHER, free=Answer(400)),))
+    assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=400B;1000:;500:")
+    assert str(OTHER) in tight.summary
+    assert decide("space", edits_directories=(directory(OTHER, free=DOWN),)).state is State.WARNING
+
+
+def test_a_directory_for_edits_that_cannot_be_used() -> None:
+    half = directory(OTHER, StorageState.HALF_FORMATTED)
+    assert decide("storage", edits_directories=(half,)).state is State.OK
+    third = Path("/data/3")
+    found = decide("storage", edits_directories=(half, directory(third, writable=False)))
+    assert (found.state, found.summary) == (State.WARNING, "1 of 2 directories for edits cannot be used")
+    found = decide("storage", edits_directories=(directory(third, listing=DOWN),))
+    assert (found.state, found.summary) == (State.CRITICAL, "no directory for edits can be used")
+
+
+def test_a_copy_that_is_not_read_in_time_is_not_damaged() -> None:
+    late: Answer[str] = Answer(error="no answer within 30 s", late=True)
+    first, second = ROOT / "current/fsimage_90", OTHER / "current/fsimage_90"
+    found = decide("storage", image=image(copies=((first, late),)))
+    assert found.state is State.UNKNOWN
+    assert "--timeout" in found.summary
+    assert decide("storage", image=image(copies=((first, late), (second, Answer("d41d"))))).state is State.UNKNOWN
+    assert decide("storage", image=image(copies=((first, late), (second, DOWN)))).state is State.UNKNOWN
+    assert decide("storage", image=image(copies=((first, DOWN), (second, DOWN)))).state is State.CRITICAL
+
+
 def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
     assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
     assert decide("space", directories=(directory(free=DOWN),)).state is State.UNKNOWN

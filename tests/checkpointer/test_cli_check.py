@@ -16,9 +16,14 @@ from typing import Any
 
 import pytest
 
+from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
+from checkpointer.checks.gather import Cluster, gather
+from checkpointer.checks.registry import Part
+from checkpointer.config import Role
 from checkpointer.storage.lock import StorageLock
+from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
 from hadoop_rpc.errors import StandbyError
@@ -308,6 +313,32 @@ def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
     released.set()
     assert answers["quick"].value is True
     assert "no answer within 0.2 s" in answers["slow"].error
+
+
+def test_an_answer_that_is_cut_is_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+
+        serving = threading.Thread(target=run)
+        serving.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        answer = ask_all({"nn": lambda: ask_http(url, timeout=20)}, 20)["nn"]
+        serving.join()
+    assert answer.value is None
+    assert "no answer" in answer.error
+
+
+def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: Path) -> None:
+    edits = tmp_path / "edits"
+    configuration = Configuration.from_mapping({**site.values, "dfs.namenode.checkpoint.edits.dir": str(edits)}, {})
+    found = gather(Cluster.of(configuration, Role.SECONDARY), {Part.STORAGE}, limit=20)
+    assert [each.root for each in found.edits_directories] == [edits]
+    assert found.edits_directories[0].free.value
 
 
 def test_a_fault_of_our_own_is_not_taken_for_an_answer() -> None:

@@ -254,6 +254,27 @@ def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeS
         assert json.loads(cluster.checkpoint("--json").out)["state"] == "skipped"
 
 
+def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
+    with daemon(cluster):
+        last = write_edits(stub, "a")
+        told = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
+        assert (told.code, told.err) == (0, "")
+        assert told.out == "no checkpoint is running, and none will for 1800 s: network maintenance\n"
+        refused = cluster.checkpoint("--force")
+        assert refused.code == 1
+        assert "network maintenance" in refused.err
+        answer = json.loads(cluster.checkpoint("--cancel", "--minutes", "0", "--json").out)
+        assert (answer["state"], answer["seconds"]) == ("done", 0)
+        assert cluster.checkpoint("--force").out == f"checkpoint at txid {last}\n"
+
+
+@pytest.mark.parametrize(
+    "options", [("--cancel", "--force"), ("--reason", "x"), ("--minutes", "5"), ("--cancel", "--minutes", "-1")]
+)
+def test_options_that_do_not_go_together(cluster: Cluster, options: tuple[str, ...]) -> None:
+    assert cluster.checkpoint(*options).code == 2
+
+
 def test_a_failure_has_the_exit_code_of_its_cause(
     cluster: Cluster, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,40 @@ def test_retention(namenode: Running, shelf: Path) -> None:
     answer = fetched(namenode, shelf, "--keep", "1")
     assert (answer["fetched"], answer["removed"]) == (False, [str(shelf / OLD_NAME)])
     assert listing(shelf) == sorted(name.replace(OLD_NAME, image_name(NEW_TXID)) for name in WHOLE)
+
+
+def test_the_image_of_a_namenode_that_was_set_back_stays(namenode: Running, shelf: Path) -> None:
+    serve_new_image(namenode)
+    fetched(namenode, shelf)
+    for path in list(namenode.images.glob(f"{image_name(NEW_TXID)}*")):
+        path.unlink()
+    answer = fetched(namenode, shelf, "--keep", "1")
+    assert (answer["txid"], answer["removed"]) == (OLD_TXID, [])
+    assert Path(answer["path"]).is_file()
+    assert (shelf / image_name(NEW_TXID)).is_file()
+    assert any("was set back" in note for note in answer["notes"])
+
+
+def test_nobody_else_can_read_the_images(namenode: Running, shelf: Path) -> None:
+    fetched(namenode, shelf)
+    assert shelf.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_refusal_that_is_cut_is_no_crash(shelf: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\ncut")
+
+        serving = threading.Thread(target=run)
+        serving.start()
+        outcome = run_cli("fetch-image", "--from", f"http://127.0.0.1:{listener.getsockname()[1]}", shelf)
+        serving.join()
+    assert outcome.code == 7
+    assert "Traceback" not in outcome.err
 
 
 def test_an_image_by_its_txid(namenode: Running, shelf: Path) -> None:

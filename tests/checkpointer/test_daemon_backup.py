@@ -220,6 +220,9 @@ def test_a_namenode_that_lost_transactions_is_not_followed(namenode: StreamingNa
     namenode.write(5)
     written = namenode.written
     namenode._written -= 3
+    # what is on its way to its other journals is not lost
+    daemon.follow()
+    assert in_sync(daemon)
     daemon.follow()
     (alarm,) = daemon.role.alarms()
     assert f"edits up to {written} are here" in alarm
@@ -455,6 +458,20 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
     daemon.role.reconfigure(replace(daemon.config, image_codec=codec, transfer_timeout=7.0))
     with ImageFile.open(daemon.checkpoint()) as image:
         assert image.codec == codec
+
+
+def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
+    daemon.follow()
+    daemon.role.reconfigure(replace(daemon.config, rpc_timeout=0.3))
+    daemon.follow()
+    assert in_sync(daemon)
+    namenode.faults["startCheckpoint"] = "hang"
+    with pytest.raises(RpcError, match=r"within 0\.3 s"):
+        daemon.role.checkpoint(SilentObserver())
+    namenode.faults.clear()
+    namenode.release()
+    daemon.follow(3)
+    assert in_sync(daemon)
 
 
 def test_a_start_is_cancelled_while_the_first_image_comes(namenode: StreamingNamenode, tmp_path: Path) -> None:

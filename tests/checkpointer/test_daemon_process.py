@@ -141,6 +141,43 @@ def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None
         assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=20).status_code == 410
 
 
+def test_a_new_bandwidth_holds_for_images_that_are_being_served(
+    role: JobRole, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the old limit the transfer would take days."""
+    caplog.set_level("INFO")
+    image = tmp_path / "fsimage_0000000000000000007"
+    image.write_bytes(bytes(1 << 20))
+    monkeypatch.setattr(JobRole, "image_folders", lambda self: [tmp_path])
+    slow = replace(config(), transfer_bandwidth=1, bootstrap_bandwidth=1)
+    monkeypatch.setattr(f"{__name__}.config", lambda: slow)
+    read = replace(slow, transfer_bandwidth=0, bootstrap_bandwidth=0)
+    with served(role, reload=lambda: read) as (control, _):
+        wait_until("the address", lambda: "checkpointer on http" in caplog.text)
+        url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+        with ThreadPoolExecutor(2) as pool:
+            query = f"{url}/imagetransfer?getimage=1&txid=7"
+            running = [pool.submit(requests.get, query + more, timeout=60) for more in ("", "&bootstrapstandby=true")]
+            wait_until("a first piece of both", lambda: role.counter.sent >= 2 * slow.transfer_chunk_size)
+            control.reload()
+            assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
+    assert "configuration read anew: transfer_bandwidth, bootstrap_bandwidth" in caplog.text
+
+
+def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with served(role):
+        wait_until("the address", lambda: "checkpointer on http" in caplog.text)
+        url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+        assert requests.post(f"{url}/cancel", params={"reason": "maintenance", "minutes": "5"}, timeout=20).ok
+        cancelled = requests.get(f"{url}/status", timeout=20).json()["cancelled"]
+        assert cancelled["reason"] == "maintenance"
+        assert 0 < cancelled["secondsLeft"] <= 300
+        assert requests.post(f"{url}/checkpoint", timeout=20).status_code == 503
+        assert requests.post(f"{url}/cancel?minutes=0", timeout=20).ok
+        assert requests.post(f"{url}/checkpoint", timeout=20).json()["state"] == "skipped"
+
+
 def test_every_reloadable_setting_is_one() -> None:
     assert {each.name for each in fields(CheckpointConfig)} >= RELOADABLE
     running = config()

@@ -60,7 +60,7 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
 
 def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
-    tail = ["getMostRecentCheckpointTxId", "upload"]
+    tail = ["getMostRecentCheckpointTxId", "getEditLogManifest", "upload"]
     assert node.steps == [*HEAD, "image", "segment-33", "segment-48", "segment-59", *tail]
     node.steps.clear()
     done(secondary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError, Stora
 from checkpointer.merge import MergeResult, Observer, Timings
 from checkpointer.storage.saver import SaveResult
 from hadoop_common.configuration import Configuration
+from hadoop_common.json_log import JsonFormatter
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
@@ -394,12 +396,53 @@ def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
     refused = service.request(force=True, wait=True)
     assert refused.state is TriggerState.UNAVAILABLE
     assert "this node becomes active" in refused.message
+    assert service.status()["cancelled"] == {"reason": "this node becomes active", "secondsLeft": 120.0}
     assert role.merges == 0
     clock.now += 119.0
     assert service.poll().state is TriggerState.UNAVAILABLE
     clock.now += 1.0
+    assert service.status()["cancelled"] is None
     assert service.poll().state is TriggerState.DONE
     assert service.status()["failures"] == 0
+
+
+def test_a_cancellation_may_be_lifted(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    service.cancel("maintenance", prevent_for=1800.0)
+    assert service.poll().state is TriggerState.UNAVAILABLE
+    service.cancel("it is over", prevent_for=0.0)
+    assert service.status()["cancelled"] is None
+    assert service.poll().state is TriggerState.DONE
+
+
+def test_log_lines_have_fields_for_collectors(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = TRANSACTIONS
+    role.uploads = [
+        Upload("http://nn1:9870", "SUCCESS", "", 2.5, 4096, TRANSACTIONS),
+        Upload("http://nn2:9870", "failed", "it broke off", 0.5, 100, TRANSACTIONS),
+    ]
+    assert service.poll().state is TriggerState.DONE
+    role.fault = StorageError("no disk")
+    role.journal += TRANSACTIONS
+    assert service.poll().state is TriggerState.FAILED
+    lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    saved = next(line for line in lines if line["message"].startswith("checkpoint at txid"))
+    assert (saved["txid"], saved["phase"], saved["reason"], saved["seconds"]) == (TRANSACTIONS, "save", "txns", 6.0)
+    assert {"bytes", "transactions", "inodes"} <= saved.keys()
+    taken, failed = (line for line in lines if line["message"].startswith("upload to"))
+    assert (taken["target"], taken["result"], taken["seconds"], taken["bytes"], taken["phase"]) == (
+        "http://nn1:9870",
+        "SUCCESS",
+        2.5,
+        4096,
+        "upload",
+    )
+    assert (failed["level"], failed["target"], failed["txid"]) == ("ERROR", "http://nn2:9870", TRANSACTIONS)
+    broken = next(line for line in lines if line["message"].startswith("checkpoint failed"))
+    assert broken["exitCode"] == 6
 
 
 def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:

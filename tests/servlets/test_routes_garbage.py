@@ -28,6 +28,7 @@ ROUTES = [
     "/metrics",
     "/status",
     "/checkpoint",
+    "/cancel",
     "/health/live",
     "/health/ready",
     "/",
@@ -77,6 +78,7 @@ def application(store):
         status_blueprint(
             status=lambda: STATUS,
             checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
+            cancel=lambda reason, *, prevent_for: None,
             live=lambda: Health(True, "running"),
             ready=lambda: Health(True, "in step"),
         ),

@@ -93,3 +93,25 @@ def test_callers_share_the_budget():
     for thread in threads:
         thread.join()
     assert time.now - 100.0 >= 2.0 - 0.25 - 1e-6
+
+
+def test_another_limit_holds_at_once():
+    time = FakeTime()
+    throttle = make(1, time)
+
+    def lift(seconds: float) -> None:
+        time.sleep(seconds)
+        throttle.change(1_000_000)
+
+    throttle._sleep = lift
+    throttle.acquire(1_000_000)
+    assert time.sleeps == 1
+    throttle._sleep = time.sleep
+    began = time.now
+    for _ in range(100):
+        throttle.acquire(100_000)
+    assert time.now - began == pytest.approx(10.0, rel=0.03)
+    throttle.change(0)
+    before = time.sleeps
+    throttle.acquire(1 << 40)
+    assert time.sleeps == before

@@ -12,6 +12,7 @@ class Daemon:
 
     def __init__(self) -> None:
         self.calls: list[tuple[bool, bool]] = []
+        self.cancelled: list[tuple[str, float]] = []
         self.result: TriggerResult | Exception = TriggerResult(TriggerState.DONE, "saved txid 9", {"txid": 9})
         self.is_ready = Health(ok=True, message="in sync to txid 9", details={"txid": 9})
 
@@ -21,10 +22,14 @@ class Daemon:
             raise self.result
         return self.result
 
+    def cancel(self, reason: str, *, prevent_for: float) -> None:
+        self.cancelled.append((reason, prevent_for))
+
     def client(self):
         blueprint = status_blueprint(
             status=lambda: {"role": "secondary", "txid": 9},
             checkpoint=self.trigger,
+            cancel=self.cancel,
             live=lambda: Health(ok=True, message="running"),
             ready=lambda: self.is_ready,
         )
@@ -124,3 +129,34 @@ def test_unknown_path_is_one_sentence(daemon):
     assert answer.status_code == 404
     assert answer.content_type.startswith("text/plain")
     assert answer.text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "call"),
+    [
+        ("", ("an operator cancelled it", 120.0)),
+        ("?reason=network+maintenance&minutes=30", ("network maintenance", 1800.0)),
+        ("?minutes=0", ("an operator cancelled it", 0.0)),
+        ("?minutes=0.5&reason=" + "x" * 1000, ("x" * 200, 30.0)),
+        ("?reason=two%0Alines%20%20apart", ("two lines apart", 120.0)),
+    ],
+)
+def test_cancel(daemon, query, call):
+    answer = daemon.client().post("/cancel" + query)
+    assert (answer.status_code, answer.json["state"]) == (200, "done")
+    assert (answer.json["reason"], answer.json["seconds"]) == call
+    assert call[0] in answer.json["message"]
+    assert daemon.cancelled == [call]
+
+
+@pytest.mark.parametrize("minutes", ["", "soon", "-1", "nan", "inf", "1441", "1_0x"])
+def test_cancel_for_no_time_that_makes_sense(daemon, minutes):
+    answer = daemon.client().post("/cancel", query_string={"minutes": minutes})
+    assert answer.status_code == 400
+    assert "minutes" in answer.json["message"]
+    assert daemon.cancelled == []
+
+
+def test_cancel_is_no_get(daemon):
+    assert daemon.client().get("/cancel").status_code == 405
+    assert daemon.cancelled == []

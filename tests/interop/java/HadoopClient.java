@@ -111,6 +111,8 @@ public final class HadoopClient {
             folder,
             path -> {
               Configuration conf = new HdfsConfiguration();
+              // an idle connection must not outlive the restart of the server it leads to
+              conf.setInt("ipc.client.connection.maxidletime", 300);
               conf.addResource(new Path(path, "core-site.xml"));
               conf.addResource(new Path(path, "hdfs-site.xml"));
               return conf;

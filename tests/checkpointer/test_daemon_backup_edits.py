@@ -1,0 +1,158 @@
+"""What a backup node makes of edits in its own directories that are damaged, left over, or of another past."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.config import CheckpointConfig
+from hadoop_common import durable
+from hadoop_common.names import inprogress_name
+from journal import recovery
+from journal.segment_file import EditLogSegment, list_segments
+from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
+from tests.checkpointer.fake_namenode import DEFAULT_CASE
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+
+@pytest.fixture
+def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:
+    with StreamingNamenode(tmp_path / "nn") as running:
+        yield running
+
+
+@pytest.fixture
+def config(namenode: StreamingNamenode, tmp_path: Path) -> CheckpointConfig:
+    return backup_config(tmp_path / "backup", namenode.rpc_port, namenode.http_port)
+
+
+def first_life(namenode: StreamingNamenode, config: CheckpointConfig) -> list[EditLogSegment]:
+    """Follow for two rolls and stop; returns the finalized segments of the first directory."""
+    with Daemon(config) as daemon:
+        daemon.follow()
+        namenode.write(5)
+        namenode.roll()
+        namenode.write(3)
+        return [each for each in list_segments(daemon.folder) if not each.in_progress]
+
+
+def assert_goes_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
+    daemon.follow(3)
+    assert in_sync(daemon), daemon.role.alarms()
+    play(namenode)
+    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_same_segments(namenode, daemon)
+
+
+def set_aside(daemon: Daemon) -> list[str]:
+    return sorted(path.name for path in daemon.folder.iterdir() if path.name.endswith(".corrupt"))
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("position", [3, 40, -20])
+def test_a_damaged_segment_is_set_aside_and_fetched(
+    namenode: StreamingNamenode, config: CheckpointConfig, position: int
+) -> None:
+    finished = first_life(namenode, config)
+    flip(finished[-1].path, position)
+    with Daemon(config) as daemon:
+        assert_goes_on(namenode, daemon)
+        assert set_aside(daemon) == [finished[-1].path.name + ".corrupt"]
+    assert f"segment-{finished[-1].first}" in namenode.steps
+
+
+def test_a_copy_in_another_directory_is_taken(
+    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
+) -> None:
+    config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
+    finished = first_life(namenode, config)
+    flip(finished[-1].path, 40)
+    with Daemon(config) as daemon:
+        assert_goes_on(namenode, daemon)
+        assert set_aside(daemon) == [finished[-1].path.name + ".corrupt"]
+    assert f"segment-{finished[-1].first}" not in namenode.steps
+
+
+def test_a_segment_that_cannot_be_read_costs_its_directory(
+    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
+) -> None:
+    config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
+    finished = first_life(namenode, config)
+    path = finished[-1].path
+    path.unlink()
+    path.mkdir()
+    with Daemon(config) as daemon:
+        daemon.follow(3)
+        assert in_sync(daemon), daemon.role.alarms()
+        assert path.name in daemon.role.storage()[str(tmp_path / "a")]
+
+
+def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
+    namenode: StreamingNamenode, config: CheckpointConfig
+) -> None:
+    # as when it could not be renamed at its end, and was fetched before the next start
+    finished = first_life(namenode, config)[-1]
+    left = finished.path.with_name(inprogress_name(finished.first))
+    shutil.copyfile(finished.path, left)
+    with Daemon(config) as daemon:
+        assert set_aside(daemon) == [left.name + ".corrupt"]
+        assert_goes_on(namenode, daemon)
+
+
+def test_a_segment_in_progress_that_is_damaged_does_not_stop_it(
+    namenode: StreamingNamenode, config: CheckpointConfig
+) -> None:
+    with Daemon(config) as daemon:
+        daemon.follow()
+        namenode.write(9)
+    (left,) = (each for each in list_segments(daemon.folder) if each.in_progress)
+    flip(left.path, 40)
+    with Daemon(config) as daemon:
+        assert set_aside(daemon) == [left.path.name + ".corrupt"]
+        assert_goes_on(namenode, daemon)
+
+
+def test_a_directory_in_which_nothing_can_be_recovered_is_left_out(
+    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
+    first_life(namenode, config)
+    rename = durable.rename_durably
+
+    def read_only(source: Path, target: Path) -> None:
+        if source.is_relative_to(tmp_path / "a"):
+            raise OSError(30, "Read-only file system")
+        rename(source, target)
+
+    monkeypatch.setattr(recovery, "rename_durably", read_only)
+    with Daemon(config) as daemon:
+        assert "Read-only" in daemon.role.storage()[str(tmp_path / "a")]
+        daemon.follow(2)
+        assert in_sync(daemon)
+
+
+def test_a_namenode_that_went_another_way_is_not_followed(
+    namenode: StreamingNamenode, config: CheckpointConfig
+) -> None:
+    finished = first_life(namenode, config)[0]
+    path = namenode.folder / finished.path.name
+    # its segment begins one transaction earlier than ours
+    assert finished.last is not None
+    shorter = path.with_name(f"edits_{finished.first:019d}-{finished.last - 1:019d}")
+    path.rename(shorter)
+    with Daemon(config) as daemon:
+        daemon.follow(2)
+        (alarm,) = daemon.role.alarms()
+        assert f"segment {finished.first}-{finished.last} is none of its own" in alarm
+        assert namenode.reports[-1][0] == 1
+        assert daemon.state == "dropUntilNextRoll"

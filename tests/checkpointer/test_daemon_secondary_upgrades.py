@@ -1,0 +1,77 @@
+"""A secondary behind an upgrade of its NameNode: images go on in the new layout, as Hadoop's own would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkpointer.storage.directories import read_storage_info
+from image_format.reader import ImageFile
+from image_format.verify.checker import verify_image
+from servlets.status import TriggerState
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.recorded_cases import Case
+from tests.checkpointer.secondary_support import Secondary, image_txids
+from tests.checkpointer.test_cli_merge_layout import UPGRADES, layout_after
+
+
+def layout_of(path: Path) -> int:
+    with ImageFile.open(path) as image:
+        return image.layout_version
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
+@pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
+def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> None:
+    """The NameNode's newest image and the edits behind it are still of the old layout when it says the new one."""
+    node = FakeNamenode(tmp_path / "name", case.id, per_roll=8, release=3)
+    layout = layout_after(case)
+    with node, Secondary.of(tmp_path, node) as secondary:
+        node.upgrade(layout_version=layout, c_time=node.info.c_time + c_time)
+        result = secondary.checkpoint()
+        assert (result.state, result.details["txid"]) == (TriggerState.DONE, node.recorded_end)
+        assert list(result.details["uploads"].values()) == ["SUCCESS"]
+        newest = secondary.role.latest_image()
+        assert case.differences(newest) == []
+        assert read_storage_info(tmp_path / "secondary") == node.info
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
+def test_an_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None:
+    case = next(case for case in UPGRADES if "obsolete" in case.id)
+    node = FakeNamenode(tmp_path / "name", case.id, per_roll=1, release=3)
+    before = node.info
+    with node, Secondary.of(tmp_path, node) as secondary:
+        assert secondary.checkpoint().state is TriggerState.DONE
+        assert layout_of(secondary.role.latest_image()) == before.layout_version
+        # While it rolls, images stay such that the old release could read them, and VERSION stays.
+        node.rolling_upgrade = True
+        node.per_roll = 8
+        assert secondary.checkpoint().state is TriggerState.DONE
+        assert layout_of(secondary.role.latest_image()) == before.layout_version
+        node.rolling_upgrade = False
+        node.upgrade(layout_version=layout_after(case), c_time=before.c_time + c_time)
+        # Edits behind it are of the new layout.
+        for _ in range(2):
+            result = secondary.checkpoint()
+            assert (result.state, list(result.details["uploads"].values())) == (TriggerState.DONE, ["SUCCESS"])
+            newest = secondary.role.latest_image()
+            assert layout_of(newest) == layout_after(case)
+            assert verify_image(newest).valid
+        assert read_storage_info(tmp_path / "secondary") == node.info
+        assert image_txids(secondary.folder) == node.image_txids()
+
+
+def test_a_layout_nobody_knows_changes_nothing(tmp_path: Path) -> None:
+    node = FakeNamenode(tmp_path / "name", release=3)
+    with node, Secondary.of(tmp_path, node) as secondary:
+        assert secondary.checkpoint().state is TriggerState.DONE
+        before = {path.name: path.read_bytes() for path in secondary.folder.iterdir()}
+        node.upgrade(layout_version=-68)
+        result = secondary.checkpoint()
+        assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
+        assert "-68 is newer than the newest known one" in result.message
+        assert {path.name: path.read_bytes() for path in secondary.folder.iterdir()} == before

@@ -1,0 +1,186 @@
+"""A standby killed at every step of its work: what it leaves is whole, and the next start goes on from there."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.storage.directories import read_storage_info
+from checkpointer.storage.formatting import write_version
+from checkpointer.storage.inspector import inspect
+from hadoop_common.names import image_name
+from image_format.reader import ImageFile
+from image_format.verify.checker import verify_image
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.kill_harness import kill, kills, record
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.checkpointer.test_daemon_standby import Daemon, config_for, write_edits
+from tests.namenode_stub.stub_support import formatted, stub_config_for
+
+_ROUNDS = 5
+
+
+def roots_in(folder: Path) -> list[Path]:
+    """Storage directories of the standby; a scene says how many there are."""
+    return sorted(folder.glob("nn?"))
+
+
+def daemon_of(folder: Path, url: str, rpc: tuple[str, int]) -> Daemon:
+    roots = tuple(roots_in(folder))
+    config = config_for(folder, url, namenode_rpc_addresses=(rpc,), image_directories=roots, images_retained=1)
+    return Daemon(config)
+
+
+def one_life(folder: str, url: str, rpc: tuple[str, int]) -> None:
+    """A daemon that catches up and makes all checkpoints that are due; run in a child."""
+    with daemon_of(Path(folder), url, rpc) as daemon:
+        work(daemon)
+
+
+def work(daemon: Daemon) -> None:
+    for _ in range(_ROUNDS):
+        again = daemon.role.tail()
+        result = daemon.service.request(force=True, wait=True)
+        assert result.state in (TriggerState.DONE, TriggerState.SKIPPED), result
+        assert "failed" not in result.details["uploads"].values()
+        if not again and result.state is TriggerState.SKIPPED:
+            return
+    raise AssertionError("there is no end of checkpoints")
+
+
+def stub_of(folder: Path) -> NameNodeStub:
+    config = stub_config_for(folder / "active", rpc_address=("127.0.0.1", 0), checkpoint_transactions=1)
+    return NameNodeStub(config)
+
+
+def life(folder: Path) -> None:
+    with stub_of(folder) as stub:
+        assert stub.rpc_address is not None
+        one_life(str(folder), stub.server.url, stub.rpc_address)
+
+
+# ---- what there is to do -----------------------------------------------------------------------------------
+
+
+def nothing_yet(folder: Path) -> None:
+    with stub_of(folder) as stub:
+        write_edits(stub, "a", 3)
+
+
+def upgrade(folder: Path, **changes: int) -> None:
+    """What an upgrade makes of the active's directories."""
+    name = folder / "active" / "name"
+    info = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
+    merge_directory(plan_directory(name), layout_version=info.layout_version)
+    for each in (name, folder / "active" / "shared"):
+        write_version(each, info)
+
+
+def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
+    """VERSION to take over, a rollback image to make and to rename, and images to purge."""
+    nothing_yet(folder)
+    life(folder)
+    with stub_of(folder) as stub:
+        assert stub.administration.start_rolling_upgrade() is not None
+        write_edits(stub, "b", 3)
+        assert stub.administration.finalize_rolling_upgrade() is not None
+        write_edits(stub, "c", 3)
+    upgrade(folder, layout_version=-67)
+
+
+def an_upgrade(folder: Path) -> None:
+    """VERSION and an image to take over."""
+    nothing_yet(folder)
+    life(folder)
+    upgrade(folder, layout_version=-67, c_time=5000)
+    with stub_of(folder) as stub:
+        write_edits(stub, "b", 3)
+
+
+# Layout at the beginning, storage directories, and steps that the work must have.
+SCENES: dict[Callable[[Path], None], tuple[int, int, set[str]]] = {
+    nothing_yet: (-67, 1, {"mkdir", "HTTPConnection.endheaders", "HTTPResponse.read"}),
+    a_rolling_upgrade_from_start_to_end: (-63, 2, {"unlink"}),
+    an_upgrade: (-63, 1, {"HTTPConnection.endheaders", "HTTPResponse.read"}),
+}
+
+
+# ---- what has to hold --------------------------------------------------------------------------------------
+
+
+def whole(folder: Path) -> None:
+    """Every image that has a final name and a digest file is what that says."""
+    for root in roots_in(folder):
+        for image in inspect(root).images:
+            if image.has_md5:
+                ImageFile.open(image.path).close()
+
+
+def strays(current: Path) -> list[str]:
+    """Files that belong to no image."""
+    names = {path.name for path in current.iterdir()} - {"VERSION", "seen_txid"}
+    kept = {image.path.name for image in inspect(current.parent).images if image.has_md5}
+    return sorted(names - kept - {f"{name}.md5" for name in kept})
+
+
+def check_end(folder: Path, stub: NameNodeStub) -> None:
+    last = stub.namespace.log.segment_first_txid - 1
+    namespace, content = stub.loaded.namespace, bytearray()
+    namespace.last_txid = last
+    stub.loaded.write(content.extend)
+    namespace.last_txid = stub.namespace.log.last_txid
+    expected = folder / "expected"
+    expected.write_bytes(content)
+    theirs = folder / "active" / "name" / "current" / image_name(last)
+    assert imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(theirs))) == []
+    assert verify_image(theirs).valid
+    for root in roots_in(folder):
+        current = root / "current"
+        assert (current / theirs.name).read_bytes() == theirs.read_bytes()
+        assert strays(current) == []
+        assert read_storage_info(root) == stub.images.storage_info()
+    rollbacks = {image.txid for root in roots_in(folder) for image in inspect(root).images if image.rollback}
+    assert rollbacks == set()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_killed_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> None:
+    layout, roots, needed = SCENES[scene]
+    source = tmp_path / "source"
+    for number in range(roots):
+        (source / f"nn{number}").mkdir(parents=True)
+    config: StubConfig = formatted(source / "active", layout)
+    assert config.shared_edits_directory is not None
+    scene(source)
+    steps = run(source, tmp_path / "recorded")
+    assert {"fsync", "replace", "write", "RpcClient.call", "BodySender.send"} | needed <= set(steps)
+    for where in kills(steps):
+        folder = tmp_path / "place"
+        shutil.copytree(source, folder, copy_function=shutil.copyfile)
+        with stub_of(folder) as stub:
+            assert stub.rpc_address is not None
+            kill(where, one_life, str(folder), stub.server.url, stub.rpc_address)
+            whole(folder)
+            write_edits(stub, "behind", 2)
+            with daemon_of(folder, stub.server.url, stub.rpc_address) as daemon:
+                work(daemon)
+            check_end(folder, stub)
+        shutil.rmtree(folder)
+
+
+def run(source: Path, folder: Path) -> list[str]:
+    """The steps of a life that nothing disturbs."""
+    shutil.copytree(source, folder, copy_function=shutil.copyfile)
+    with stub_of(folder) as stub:
+        assert stub.rpc_address is not None
+        steps = record(one_life, str(folder), stub.server.url, stub.rpc_address)
+        check_end(folder, stub)
+    return steps

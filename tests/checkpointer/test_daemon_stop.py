@@ -1,0 +1,84 @@
+"""A daemon that is told to stop ends soon, whatever its NameNode does not answer."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.backup import BackupRole
+from checkpointer.daemon.role import CheckpointRole
+from checkpointer.daemon.secondary import SecondaryRole
+from checkpointer.daemon.service import CheckpointService
+from servlets.status import TriggerResult, TriggerState
+from tests.checkpointer.backup_support import backup_config
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import secondary_config
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.stub_support import wait_until
+
+LONG_ENOUGH = 20.0
+
+
+def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNamenode, step: str) -> None:
+    stopping = threading.Event()
+    results: list[TriggerResult] = []
+    role.open(stopping.is_set)
+    if isinstance(role, BackupRole):
+        # as after the first look
+        role._keeper.namenode_txid = node.recorded_end
+    node.steps.clear()
+    node.faults[step] = "hang"
+    attempt = threading.Thread(target=lambda: results.append(service.request(force=True, wait=True)), daemon=True)
+    attempt.start()
+    wait_until(step, lambda: step in node.steps)
+    stopping.set()
+
+    def stop() -> None:
+        service.stop()
+        role.close()
+
+    end = threading.Thread(target=stop, daemon=True)
+    end.start()
+    end.join(LONG_ENOUGH)
+    assert not end.is_alive(), f"{step} keeps the daemon from its end"
+    attempt.join(LONG_ENOUGH)
+    assert results[0].state is TriggerState.UNAVAILABLE
+
+
+@pytest.mark.parametrize("step", ["getTransactionId", "rollEditLog", "image", "segment-33"])
+def test_a_secondary(tmp_path: Path, step: str) -> None:
+    changes = {"ipc.client.rpc-timeout.ms": "120000", "dfs.image.transfer.timeout": "60000"}
+    with FakeNamenode(tmp_path / "name") as node:
+        config = secondary_config(tmp_path, node.rpc_port, node.http_port, **changes)
+        role = SecondaryRole(config)
+        assert_stops(role, CheckpointService(role, config), node, step)
+        node.release()
+
+
+@pytest.mark.parametrize("step", ["registerSubordinateNamenode", "startCheckpoint", "getEditLogManifest", "segment-33"])
+def test_a_backup(tmp_path: Path, step: str) -> None:
+    with StreamingNamenode(tmp_path / "name") as node:
+        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
+        role = BackupRole(config)
+        node.roll()
+        assert_stops(role, CheckpointService(role, config), node, step)
+        node.release()
+
+
+def test_a_backup_that_looks_at_a_namenode_that_hangs(tmp_path: Path) -> None:
+    stopping = threading.Event()
+    with StreamingNamenode(tmp_path / "name") as node:
+        role = BackupRole(backup_config(tmp_path / "backup", node.rpc_port, node.http_port))
+        role.open(stopping.is_set)
+        node.faults["getTransactionId"] = "hang"
+        look = threading.Thread(target=role.follow, daemon=True)
+        look.start()
+        wait_until("a look", lambda: "getTransactionId" in node.steps)
+        stopping.set()
+        end = threading.Thread(target=role.close, daemon=True)
+        end.start()
+        end.join(LONG_ENOUGH)
+        assert not end.is_alive()
+        node.release()

@@ -1,0 +1,143 @@
+"""A NameNode that was set back and went on: what is of its lost past is neither offered to it nor merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.history import contradiction, ends_a_segment
+from hadoop_common.names import image_name, segment_name
+from hadoop_rpc.namenode_protocol import RemoteEditLog
+from journal.binary_codec import encode_op
+from journal.operation import EditOp
+from journal.segment import encode_header
+from journal.segment_file import EditLogSegment
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+from servlets.status import TriggerState
+from tests.checkpointer.backup_support import Daemon, backup_config
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+
+def logs(*bounds: tuple[int, int]) -> list[RemoteEditLog]:
+    return [RemoteEditLog(first, last) for first, last in bounds]
+
+
+def held(*bounds: tuple[int, int]) -> list[EditLogSegment]:
+    return [EditLogSegment(first, last, Path(segment_name(first, last))) for first, last in bounds]
+
+
+# ---- decisions ---------------------------------------------------------------------------------------------
+
+
+def test_an_image_ends_with_a_segment() -> None:
+    assert ends_a_segment(10, logs((1, 10), (11, 20)))
+    assert not ends_a_segment(15, logs((1, 10), (11, 20)))
+    assert not ends_a_segment(20, [*logs((1, 10)), RemoteEditLog(11, 20, True)])
+    assert not ends_a_segment(5, [])
+
+
+@given(cuts=st.lists(st.integers(2, 90), min_size=2, max_size=10, unique=True), data=st.data())
+def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObject) -> None:
+    bounds = [(first, last - 1) for first, last in pairwise([1, *sorted(cuts)])]
+    theirs = data.draw(st.integers(0, len(bounds) - 1))
+    ours = data.draw(st.lists(st.sampled_from(bounds), unique=True))
+    beginnings = [(first, data.draw(st.integers(first, last))) for first, last in ours]
+    image = data.draw(st.sampled_from([0, *(last for _, last in bounds)]))
+    assert contradiction(image, held(*beginnings), logs(*bounds[theirs:])) == ""
+
+
+@pytest.mark.parametrize(
+    ("image", "ours", "said"),
+    [
+        (15, [], "image at txid 15 is in the middle of its segment 11-20"),
+        (10, [(11, 21)], "segment 11-21 is none"),
+        (10, [(12, 20)], "segment 12-20 is none"),
+        (10, [(5, 14)], "segment 5-14 is none"),
+        (10, [(11, 20), (21, 35)], "segment 21-35 is none"),
+    ],
+)
+def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], said: str) -> None:
+    assert said in contradiction(image, held(*ours), logs((1, 10), (11, 20), (21, 30)))
+
+
+# ---- a namenode that was set back --------------------------------------------------------------------------
+
+
+def set_back(node: FakeNamenode, until: int) -> None:
+    """Lose all edits after the oldest image, and write others, in segments of six, beyond txid `until`."""
+    for path in node.folder.glob("edits_*"):
+        path.unlink()
+    first = node.image_txids()[0] + 1
+    for txid in node.image_txids()[1:]:
+        for suffix in ("", ".md5"):
+            (node.folder / (image_name(txid) + suffix)).unlink()
+    layout = node.info.layout_version
+    while first <= until:
+        ops: list[EditOp] = [StartLogSegmentOp(txid=first + number) for number in range(5)]
+        ops.append(EndLogSegmentOp(txid=first + 5))
+        content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
+        (node.folder / segment_name(first, first + 5)).write_bytes(content)
+        first += 6
+    node._pending, node._last = [], first - 1
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: Path, restarted: bool) -> None:
+    node.faults["upload"] = 500
+    first = Secondary.of(tmp_path, node)
+    with first:
+        assert first.checkpoint().details["txid"] == 88
+        node.faults.clear()
+        if not restarted:
+            set_back(node, 100)
+            assert_nothing_old_is_offered(node, first)
+    if restarted:
+        set_back(node, 100)
+        with Secondary.of(tmp_path, node) as second:
+            assert_nothing_old_is_offered(node, second)
+
+
+def assert_nothing_old_is_offered(node: FakeNamenode, secondary: Secondary) -> None:
+    node.steps.clear()
+    result = secondary.service.poll()
+    assert result.state is TriggerState.FAILED
+    assert "set back" in result.message
+    assert "upload" not in node.steps
+    assert node.image_txids() == [32]
+    # the next checkpoint is of what the NameNode has
+    result = secondary.checkpoint()
+    assert result.state is TriggerState.DONE
+    assert node.image_txids() == [32, result.details["txid"]]
+    assert (secondary.folder / image_name(result.details["txid"])).stat().st_size < node.expected.stat().st_size
+
+
+def test_a_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
+    with StreamingNamenode(tmp_path / "nn") as node:
+        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
+        with Daemon(config) as daemon:
+            daemon.follow()
+            node.write(5)
+            node.faults["upload"] = 500
+            made = daemon.service.request(force=True, wait=True).details["txid"]
+            node.faults.clear()
+        before = node.image_txids()
+        set_back(node, made + 10)
+        node._written = node._last
+        with Daemon(config) as daemon:
+            result = daemon.service.poll()
+            assert result.state is TriggerState.FAILED
+            assert "set back" in result.message
+            assert node.image_txids() == before

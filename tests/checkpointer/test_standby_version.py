@@ -1,0 +1,436 @@
+"""VERSION of a standby behind upgrades and rollbacks of the cluster, and images fetched where edits are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
+from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.standby.bootstrap import settle_versions
+from checkpointer.standby.version import ActiveVersion, Move, decide_move, newest_version
+from checkpointer.standby.version_watch import VersionWatch
+from checkpointer.storage.directories import StorageDirectories, read_storage_info
+from checkpointer.storage.formatting import write_version
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import StorageInfo
+from image_format.errors import UnsupportedLayoutError
+from image_format.reader import ImageFile
+from journal.segment_file import list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.namenode_stub.stub_support import formatted
+
+OURS = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
+
+
+def changed(**values: object) -> StorageInfo:
+    return dataclasses.replace(OURS, **values)  # type: ignore[arg-type]
+
+
+# ---- decisions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("theirs", "rolling", "move"),
+    [
+        (OURS, False, Move.NONE),
+        (OURS, True, Move.NONE),
+        (changed(layout_version=-67), True, Move.WAIT),
+        (changed(layout_version=-70), True, Move.WAIT),
+        (changed(layout_version=-67), False, Move.CONVERT),
+        (changed(layout_version=-67, c_time=2000), False, Move.FETCH),
+        (changed(c_time=2000), False, Move.FETCH),
+        (changed(c_time=500), False, Move.FETCH),
+        (changed(layout_version=-60), False, Move.FETCH),
+    ],
+)
+def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, move: Move) -> None:
+    assert decide_move(OURS, theirs, rolling=rolling, namenode="NameNode nn1:8020") is move
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+@pytest.mark.parametrize("other", [{"namespace_id": 8}, {"cluster_id": "CID-b"}, {"blockpool_id": "BP-2"}])
+def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling: bool) -> None:
+    with pytest.raises(StorageError, match="NameNode nn1:8020 is of another namespace"):
+        decide_move(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
+
+
+@pytest.mark.parametrize("layout", [-68, -59, -40])
+def test_a_layout_that_cannot_be_merged_is_refused(layout: int) -> None:
+    with pytest.raises(UnsupportedLayoutError, match=f"layout version {layout}"):
+        decide_move(OURS, changed(layout_version=layout), rolling=False, namenode="NameNode nn1:8020")
+
+
+def test_the_newest_of_several_versions() -> None:
+    assert newest_version([]) is None
+    assert newest_version([OURS]) == OURS
+    finalized, upgraded = changed(layout_version=-67), changed(layout_version=-65, c_time=2000)
+    assert newest_version([finalized, OURS]) == finalized
+    assert newest_version([finalized, upgraded, OURS]) == upgraded
+    assert newest_version([OURS, changed(namespace_id=8)]) is None
+
+
+# ---- asking ------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """What the active says, and what was done about it."""
+
+    def __init__(self, shared: Path) -> None:
+        self.shared = shared
+        (shared / "current").mkdir(parents=True)
+        write_version(shared, OURS)
+        self.says: StorageInfo | None = OURS
+        self.rolling: bool | None = False
+        self.asked = 0
+        self.moves: list[Move] = []
+        self.fault: Exception | None = None
+        self.ours = OURS
+        self.watch = VersionWatch(self, lambda: self.ours, shared, self._take_over)
+
+    def active_version(self) -> ActiveVersion | None:
+        self.asked += 1
+        if self.says is None:
+            return None
+        return ActiveVersion("nn1:8020", "http://nn1:9870", self.says, self.rolling, 5)
+
+    def _take_over(self, move: Move, active: ActiveVersion) -> None:
+        self.moves.append(move)
+        if self.fault is not None:
+            raise self.fault
+        self.ours = active.info
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path / "shared")
+
+
+def test_it_is_asked_at_the_start_and_when_there_is_doubt(cluster: Cluster) -> None:
+    for _ in range(3):
+        cluster.watch.check()
+    assert cluster.asked == 1
+    cluster.watch.doubt("an image was refused")
+    for _ in range(3):
+        cluster.watch.check()
+    assert (cluster.asked, cluster.moves, cluster.watch.alarm) == (2, [], "")
+
+
+def test_no_active_is_asked_for_again(cluster: Cluster) -> None:
+    cluster.says = None
+    cluster.watch.check()
+    cluster.watch.check()
+    assert (cluster.asked, cluster.watch.alarm) == (2, "")
+    cluster.says = changed(layout_version=-67)
+    cluster.watch.check()
+    assert cluster.moves == [Move.CONVERT]
+
+
+def test_nothing_is_done_while_a_rolling_upgrade_goes_on(cluster: Cluster) -> None:
+    cluster.says, cluster.rolling = changed(layout_version=-67), True
+    for _ in range(3):
+        cluster.watch.check()
+    assert (cluster.asked, cluster.moves, cluster.watch.alarm) == (3, [], "")
+    cluster.rolling = False
+    cluster.watch.check()
+    cluster.watch.check()
+    assert (cluster.asked, cluster.moves) == (4, [Move.CONVERT])
+
+
+def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> None:
+    cluster.says, cluster.rolling = changed(layout_version=-67), None
+    cluster.watch.check()
+    assert cluster.moves == []
+    write_version(cluster.shared, cluster.says)
+    cluster.watch.check()
+    assert cluster.moves == [Move.CONVERT]
+
+
+@pytest.mark.parametrize(
+    ("says", "sentence"),
+    [
+        (changed(cluster_id="CID-b"), "is of another namespace"),
+        (changed(layout_version=-68), "-68 is newer than the newest known one"),
+    ],
+)
+def test_what_is_not_taken_over_is_an_alarm(cluster: Cluster, says: StorageInfo, sentence: str) -> None:
+    cluster.says = says
+    cluster.watch.check()
+    assert sentence in cluster.watch.alarm
+    assert cluster.moves == []
+    cluster.says = OURS
+    cluster.watch.check()
+    assert cluster.watch.alarm == ""
+
+
+@pytest.mark.parametrize(
+    "fault", [TransferError("http://nn1:9870", "cut"), OSError(28, "No space left on device"), KeyError("bug")]
+)
+def test_a_fault_is_an_alarm_until_it_goes_well(cluster: Cluster, fault: Exception) -> None:
+    cluster.says, cluster.fault = changed(c_time=2000), fault
+    cluster.watch.check()
+    assert "not taken over" in cluster.watch.alarm
+    cluster.fault = None
+    cluster.watch.check()
+    assert (cluster.moves, cluster.watch.alarm, cluster.ours) == ([Move.FETCH, Move.FETCH], "", cluster.says)
+
+
+def test_a_stop_is_no_fault(cluster: Cluster) -> None:
+    cluster.says, cluster.fault = changed(c_time=2000), CheckpointCancelledError("stopping")
+    cluster.watch.check()
+    assert cluster.watch.alarm == ""
+    cluster.fault = None
+    cluster.watch.check()
+    assert cluster.ours == cluster.says
+
+
+# ---- beside a NameNode -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stub_config(tmp_path: Path) -> StubConfig:
+    return formatted(
+        tmp_path / "active",
+        -63,
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        http_address=free_address(),
+        rpc_address=("127.0.0.1", 0),
+    )
+
+
+@pytest.fixture
+def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
+    with NameNodeStub(stub_config) as running:
+        yield running
+
+
+def free_address() -> tuple[str, int]:
+    """One that a server may be bound to again as soon as it has ended; an ephemeral port may not."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        host, port = found.getsockname()
+        return host, port
+
+
+def same_ports(config: StubConfig, stub: NameNodeStub) -> StubConfig:
+    return dataclasses.replace(config, rpc_address=stub.rpc_address)
+
+
+def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
+    """What an upgrade makes of the directories of a NameNode that was stopped."""
+    name, shared = config.image_directories[0], config.shared_edits_directory
+    info: StorageInfo = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
+    merge_directory(plan_directory(name), layout_version=info.layout_version)
+    for folder in (name, shared):
+        assert folder is not None
+        write_version(folder, info)
+    return info
+
+
+def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
+    return Daemon(config_for(tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), **changes))
+
+
+def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    """The newest image is the active's state, was uploaded, and is of the active's layout."""
+    last = write_edits(stub, "last")
+    daemon.role.tail()
+    result = daemon.service.poll()
+    assert (result.state, result.details["txid"], result.details["uploads"]) == (
+        TriggerState.DONE,
+        last,
+        {stub.server.url: "SUCCESS"},
+    )
+    assert daemon.service.status()["alarms"] == []
+    own, namespace, content = tmp_path / "own", stub.loaded.namespace, bytearray()
+    namespace.last_txid = last
+    stub.loaded.write(content.extend)
+    namespace.last_txid = stub.namespace.log.last_txid
+    own.write_bytes(content)
+    newest = daemon.role.latest_image()
+    assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(newest))) == []
+    with ImageFile.open(newest) as image:
+        assert image.layout_version == stub.images.storage_info().layout_version
+    assert daemon.role.storage_info() == stub.images.storage_info()
+
+
+@pytest.mark.parametrize("found_by", ["a refused upload", "a start"])
+def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path: Path, found_by: str) -> None:
+    with NameNodeStub(stub_config) as stub:
+        config = same_ports(stub_config, stub)
+        daemon = daemon_of(stub, tmp_path)
+        daemon.role.open()
+        try:
+            write_edits(stub, "before")
+            assert stub.administration.start_rolling_upgrade() is not None
+            assert daemon.role.tail()
+            assert daemon.service.poll().details["reason"] == "urgent"
+            assert stub.administration.finalize_rolling_upgrade() is not None
+            daemon.role.tail()
+            asked = [daemon.role.storage_info()]
+            daemon.role.tail()
+            kept = daemon.role.latest_image()
+        finally:
+            if found_by == "a start":
+                daemon.role.close()
+    upgrade(config, layout_version=-67)
+    with NameNodeStub(config) as stub:
+        try:
+            if found_by == "a start":
+                daemon = daemon_of(stub, tmp_path)
+                daemon.role.open()
+            else:
+                write_edits(stub, "after")
+                result = daemon.service.poll()
+                assert result.details["uploads"] == {stub.server.url: "failed"}
+                assert "403" in daemon.target()["error"]
+            assert [daemon.role.storage_info()] == asked
+            daemon.role.tail()
+            assert daemon.role.storage_info().layout_version == -67
+            # nothing was fetched: our own images are gone on with
+            assert kept.exists()
+            daemon.clock.now += PERIOD
+            in_step(stub, daemon, tmp_path)
+        finally:
+            daemon.role.close()
+
+
+def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(stub_config) as stub:
+        config = same_ports(stub_config, stub)
+        daemon = daemon_of(stub, tmp_path)
+        daemon.role.open()
+        write_edits(stub, "before")
+        daemon.role.tail()
+        write_edits(stub, "more", 3)
+    info = upgrade(config, layout_version=-67, c_time=12345)
+    with NameNodeStub(config) as stub:
+        daemon.role._follower.doubt_version("a test")
+        daemon.role.tail()
+        assert daemon.role.storage_info() == info
+        newest = daemon.role.latest_image()
+        assert newest.read_bytes() == (tmp_path / "active/name/current" / newest.name).read_bytes()
+        # what came from there is not offered to it
+        assert daemon.service.poll().details["uploads"] == {}
+        in_step(stub, daemon, tmp_path)
+        daemon.role.close()
+
+
+def test_an_image_of_another_history_is_left_to_the_operator(
+    stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
+) -> None:
+    """A rollback set the active back behind our newest image."""
+    with daemon_of(stub, tmp_path) as daemon:
+        last = write_edits(stub, "a")
+        assert daemon.service.poll().details["txid"] == last
+        ours = daemon.role.storage_info()
+        before = sorted(path.name for path in (tmp_path / "nn2/current").iterdir())
+        info = dataclasses.replace(ours, c_time=ours.c_time - 1)
+        daemon.role._follower._nodes.active_version = lambda: ActiveVersion(  # type: ignore[method-assign]
+            "nn1:8020", stub.server.url, info, False, last - 1
+        )
+        daemon.role._follower.doubt_version("a test")
+        daemon.role.tail()
+        (alarm,) = daemon.service.status()["alarms"]
+        assert f"our newest image is of txid {last}" in alarm
+        assert "upgraded or rolled back" in alarm
+        assert daemon.role.storage_info() == ours
+        assert sorted(path.name for path in (tmp_path / "nn2/current").iterdir()) == before
+        assert not daemon.service.ready().ok
+
+
+def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub, tmp_path: Path) -> None:
+    folders = (tmp_path / "nn2", tmp_path / "nn3")
+    with daemon_of(stub, tmp_path, image_directories=folders) as daemon:
+        ours = daemon.role.storage_info()
+    write_version(folders[1], dataclasses.replace(ours, layout_version=-67))
+    with daemon_of(stub, tmp_path, image_directories=folders) as daemon:
+        assert daemon.role.storage_info().layout_version == -67
+    write_version(folders[1], dataclasses.replace(ours, cluster_id="CID-b"))
+    with (
+        pytest.raises(StorageError, match="nn3/current/VERSION"),
+        daemon_of(stub, tmp_path, image_directories=folders),
+    ):
+        pass
+    storage = StorageDirectories([tmp_path / "empty"])
+    settle_versions(storage)
+    assert storage.current_folders() == []
+
+
+# ---- edits that are missing --------------------------------------------------------------------------------
+
+
+def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
+    """Edits that were applied, edits that are lost, an image of the active behind them, and more edits."""
+    write_edits(stub, "a", 3)
+    daemon.role.tail()
+    end = write_edits(stub, "b", 3)
+    with daemon_of(stub, tmp_path, image_directories=(tmp_path / "other",)) as other:
+        assert other.service.request(force=True, wait=True).state is TriggerState.DONE
+    last = write_edits(stub, "c", 3)
+    lost = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end)
+    lost.path.unlink()
+    return last
+
+
+def test_an_image_is_fetched_where_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+        last = with_a_gap(stub, daemon, tmp_path)
+        daemon.role.tail()
+        status = daemon.service.status()
+        assert (status["alarms"], status["appliedTxid"]) == ([], last)
+        assert images(tmp_path / "nn2") == images(tmp_path / "active/name")
+        assert daemon.service.poll().details["uploads"] == {}
+        in_step(stub, daemon, tmp_path)
+
+
+def test_not_where_that_is_not_wanted(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        with_a_gap(stub, daemon, tmp_path)
+        daemon.role.tail()
+        assert "closes the gap" in daemon.service.status()["alarms"][0]
+        assert images(tmp_path / "nn2") == [0]
+        wanted = dataclasses.replace(daemon.role._config, rebootstrap=True)
+        daemon.role.reconfigure(wanted)
+        daemon.role.tail()
+        assert daemon.service.status()["alarms"] == []
+
+
+def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+        write_edits(stub, "a", 3)
+        daemon.role.tail()
+        end = write_edits(stub, "b", 3)
+        write_edits(stub, "c", 3)
+        next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path.unlink()
+        for _ in range(2):
+            daemon.role.tail()
+            assert "no image that closes the gap is known" in daemon.service.status()["alarms"][0]
+        assert images(tmp_path / "nn2") == [0]
+
+
+def test_a_fetch_that_fails_leaves_all_as_it_was(
+    stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+        last = with_a_gap(stub, daemon, tmp_path)
+
+        def broken(*_: object, **__: object) -> None:
+            raise TransferError(stub.server.url, "broke off")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("checkpointer.standby.image_source.download_image", broken)
+            daemon.role.tail()
+            assert "broke off" in daemon.service.status()["alarms"][0]
+            assert images(tmp_path / "nn2") == [0]
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
+        assert (tmp_path / "nn2/current" / image_name(images(tmp_path / "nn2")[-1])).exists()

@@ -1,0 +1,234 @@
+"""Transfers that hang end soon after they are cancelled, and no later than their timeout."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer import TransferCancelledError, download_segment, upload_image
+from checkpointer.transfer.common import TransferInterruptedError
+from checkpointer.transfer.legacy_upload import legacy_upload
+from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID, names
+
+# far longer than a test may take
+FOREVER = 3600.0
+LONG_ENOUGH = 30.0
+
+Transfer = Callable[[str, Path, Callable[[], bool], float], object]
+
+
+def download(url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> object:
+    return download_segment(url, 1, 2, INFO, [folder], timeout=timeout, cancel=cancel)
+
+
+def upload(url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> object:
+    return upload_image(url, OLD_IMAGE, "0" * 32, OLD_TXID, INFO, timeout=timeout, cancel=cancel)
+
+
+def call_back(url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> object:
+    return legacy_upload(url, OLD_TXID, INFO, port=1, timeout=timeout, answer_timeout=timeout, cancel=cancel)
+
+
+TRANSFERS = pytest.mark.parametrize("transfer", [download, upload, call_back])
+
+
+@contextmanager
+def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """A server that says `answer` to who connects, and no more; yields its URL, and an event for when it has."""
+    said, ended = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.sendall(answer)
+                said.set()
+                ended.wait(LONG_ENOUGH)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}", said
+        finally:
+            ended.set()
+            thread.join()
+
+
+@contextmanager
+def deaf() -> Iterator[str]:
+    """An address that takes no more connections: the kernel leaves them waiting."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fillers = [socket.socket() for _ in range(4)]
+        for each in fillers:
+            each.setblocking(False)
+            each.connect_ex(listener.getsockname())
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            for each in fillers:
+                each.close()
+
+
+def ends(transfer: Transfer, url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> Exception:
+    """The error that a transfer ends with, in time."""
+    faults: list[Exception] = []
+
+    def run() -> None:
+        try:
+            transfer(url, folder, cancel, timeout)
+        except Exception as fault:
+            faults.append(fault)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LONG_ENOUGH)
+    assert not thread.is_alive(), "the transfer still hangs"
+    return faults[0]
+
+
+@TRANSFERS
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_says_nothing(tmp_path: Path, transfer: Transfer, scheme: str) -> None:
+    with hanging(b"") as (address, said):
+        fault = ends(transfer, f"{scheme}://{address}", tmp_path, said.is_set, FOREVER)
+    assert isinstance(fault, TransferCancelledError)
+    with hanging(b"") as (address, _):
+        fault = ends(transfer, f"{scheme}://{address}", tmp_path, lambda: False, 0.4)
+    assert isinstance(fault, TransferError)
+    assert "no progress for 0.4 s" in str(fault)
+    assert names(tmp_path) == []
+
+
+@TRANSFERS
+def test_a_server_that_takes_no_connection(tmp_path: Path, transfer: Transfer) -> None:
+    asked = iter(range(100))
+    with deaf() as address:
+        fault = ends(transfer, f"http://{address}", tmp_path, lambda: next(asked) > 2, FOREVER)
+        assert isinstance(fault, TransferCancelledError)
+        fault = ends(transfer, f"http://{address}", tmp_path, lambda: False, 0.4)
+    assert "no progress for 0.4 s" in str(fault)
+
+
+def test_a_body_that_stops(tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
+    with hanging(answer) as (address, said):
+        fault = ends(download, f"http://{address}", tmp_path, said.is_set, FOREVER)
+    assert isinstance(fault, TransferCancelledError)
+    with hanging(answer) as (address, _):
+        fault = ends(download, f"http://{address}", tmp_path, lambda: False, 0.4)
+    assert isinstance(fault, TransferInterruptedError)
+    assert "of 100 bytes: no progress" in str(fault)
+    assert names(tmp_path) == []
+
+
+def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
+    """The timeout is for each wait, not for the whole transfer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
+                pause = threading.Event()
+                for _ in range(12):
+                    pause.wait(0.1)
+                    peer.sendall(b"x")
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        paths = download_segment(url, 1, 2, INFO, [tmp_path], timeout=0.8)
+        thread.join()
+    assert paths[0].read_bytes() == b"x" * 12
+
+
+def test_no_transfer_begins_that_is_cancelled(tmp_path: Path) -> None:
+    for transfer in (download, upload, call_back):
+        with pytest.raises(TransferCancelledError):
+            transfer("http://127.0.0.1:1", tmp_path, lambda: True, FOREVER)
+
+
+# ---- TLS ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A certificate of localhost, key included, that this process trusts."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    made = tmp_path / "tls.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost", "-keyout", tmp_path / "key", "-out", tmp_path / "cert"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    made.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "cert").read_bytes())
+    original = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: original(cafile=str(tmp_path / "cert")))
+    return made
+
+
+@contextmanager
+def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tuple[str, threading.Event]]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    said, ended = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            plain, _ = listener.accept()
+            # who does not trust the certificate breaks off
+            with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as peer:
+                peer.recv(4096)
+                peer.sendall(answer)
+                said.set()
+                if hang:
+                    ended.wait(LONG_ENOUGH)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield f"https://localhost:{listener.getsockname()[1]}", said
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "edits"
+    folder.mkdir()
+    body = bytes(range(256)) * 4096
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    with tls_server(certificate, answer, hang=False) as (url, _):
+        (path,) = download_segment(url, 1, 2, INFO, [folder], timeout=20)
+    assert path.read_bytes() == body
+
+
+def test_a_body_that_stops_over_tls(certificate: Path, tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
+    with tls_server(certificate, answer, hang=True) as (url, said):
+        assert isinstance(ends(download, url, tmp_path, said.is_set, FOREVER), TransferCancelledError)
+    with tls_server(certificate, answer, hang=True) as (url, _):
+        fault = ends(download, url, tmp_path, lambda: False, 0.4)
+    assert isinstance(fault, TransferInterruptedError)
+
+
+def test_a_certificate_of_somebody_else(certificate: Path, tmp_path: Path) -> None:
+    with tls_server(certificate, b"", hang=False) as (url, _):
+        other = url.replace("localhost", "127.0.0.1")
+        with pytest.raises(TransferError, match="certificate verify failed"):
+            download_segment(other, 1, 2, INFO, [tmp_path])
