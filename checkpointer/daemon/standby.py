@@ -19,7 +19,7 @@ from checkpointer.merge import MergeResult, Observer
 from checkpointer.standby.bootstrap import bootstrap, check_journal, settle_versions
 from checkpointer.standby.follower import JournalFollower
 from checkpointer.standby.image_source import ImageSource
-from checkpointer.standby.journal_view import list_journal
+from checkpointer.standby.journal_view import list_journal, past_fault
 from checkpointer.standby.namenodes import NameNodes
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.faults import directory_fault
@@ -77,6 +77,8 @@ class StandbyRole:
             count=self.counter.add_received,
             fetched=lambda address, txid: self._fetched.append((address, txid)),
         )
+        # Why the shared edits are not those our image was made of; it stays, for later ones may not show it any more.
+        self._lost_past = ""
         self._follower = JournalFollower(
             config, self.journal_folder, self._storage, self._nodes, self._images, clock=clock
         )
@@ -163,7 +165,7 @@ class StandbyRole:
         return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
 
     def alarms(self) -> list[str]:
-        return self._follower.alarms()
+        return ([self._lost_past] if self._lost_past else []) + self._follower.alarms()
 
     def details(self) -> dict[str, Any]:
         """See `JournalFollower.details`."""
@@ -187,6 +189,11 @@ class StandbyRole:
         """Follow the edits (`JournalFollower.tail`); True where a rollback image has to be made at once."""
         if not self._config.standby_checkpoints:
             return False
+        try:
+            self._check_past()
+        except StorageError as error:
+            _LOG.error("the edits are not followed: %s", error)
+            return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
 
     def prepare(self) -> None:
@@ -205,9 +212,25 @@ class StandbyRole:
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
         """
+        self._check_past()
         result = self._follower.checkpoint(observer)
         self._tidy(result)
         return result
+
+    def _check_past(self) -> None:
+        """Neither follow nor offer anything once the cluster was set back behind our images.
+
+        Raises:
+            StorageError: it was, now or earlier, or the shared directory cannot be read.
+        """
+        if not self._lost_past:
+            newest = self._storage.latest_image().txid
+            self._lost_past = past_fault(self.journal_folder, newest, in_progress=self._config.tail_in_progress)
+        if self._lost_past:
+            raise StorageError(
+                f"{self._lost_past}: the cluster was set back to an older state, so nothing is merged or offered",
+                hint="Empty dfs.namenode.name.dir of this node and start it again: it begins with the active's image.",
+            )
 
     def _tidy(self, result: MergeResult) -> None:
         for warning in result.warnings:
@@ -229,7 +252,9 @@ class StandbyRole:
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
+            StorageError: our images are of a past that is not the cluster's any more.
         """
+        self._check_past()
         self._note_fetched()
         info = self.storage_info()
         rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None

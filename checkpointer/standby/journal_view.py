@@ -8,12 +8,13 @@ from pathlib import Path
 
 from checkpointer.errors import StorageError
 from checkpointer.open_segments import examine_open_segment
+from checkpointer.standby.lost_past import lost_past
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment import iter_ops
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
-__all__ = ["JournalView", "OpenTail", "list_journal", "open_ops", "view_journal"]
+__all__ = ["JournalView", "OpenTail", "list_journal", "open_ops", "past_fault", "view_journal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,33 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
     if found is None or found.segment.last is None:
         return None, ""
     return OpenTail(segment, content, found.segment.last), ""
+
+
+def past_fault(folder: Path, image_txid: int, *, in_progress: bool) -> str:
+    """Why the edits in `folder` cannot be those an image was made of, "" where nothing is found; see `lost_past`.
+
+    It is looked at twice, for a rename may hide a file from a listing.
+
+    Raises:
+        StorageError: the directory cannot be read.
+    """
+    fault = ""
+    for _ in range(2):
+        segments = list_journal(folder)
+        end = _open_end(segments, image_txid) if in_progress else None
+        fault = lost_past(image_txid, segments, within_segments=in_progress, open_last=end)
+        if not fault:
+            break
+    return fault
+
+
+def _open_end(segments: Sequence[EditLogSegment], txid: int) -> int | None:
+    """Last transaction of the open segment, or less where it is beyond `txid` anyway; None where it is not known."""
+    opened = max((each for each in segments if each.in_progress), key=lambda each: each.first, default=None)
+    if opened is None or opened.first > txid:
+        return None if opened is None else opened.first - 1
+    tail, _ = _open_tail(opened)
+    return None if tail is None else tail.last
 
 
 def open_ops(tail: OpenTail, from_txid: int) -> Iterator[EditOp]:
