@@ -21,6 +21,7 @@ from checkpointer.addresses import (
 )
 from checkpointer.config_catalogue import refusals
 from checkpointer.config_keys import DEFAULTS
+from checkpointer.engine_settings import EngineSettings, engine_settings
 from checkpointer.namespace.rules import ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.sub_sections import SubSectionRule
@@ -62,11 +63,15 @@ class CheckpointConfig:
         image_directories: storage directories; their `current` folders hold the images.
         edits_directories: where the secondary keeps the edits it fetched; empty for other roles.
         shared_edits_directory: the storage directory that the active writes its edits to.
+        engine: what merges in the secondary.
         image_codec: Hadoop's class name, "" for uncompressed images.
         sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
         replay_rules: how edits are replayed.
         standby_checkpoints: false where a standby is to make none.
         rebootstrap: whether a standby fetches an image by itself where edits are missing.
+        lake_directory: directory or URI of the lake that images and edits are appended to, "" for none.
+        lake_images_retained: images that the lake keeps, 0 for all.
+        lake_master, lake_driver_memory: how Spark is run for that.
     """
 
     role: Role
@@ -97,6 +102,7 @@ class CheckpointConfig:
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
     http_policy: str
+    engine: EngineSettings
     image_codec: str
     sub_sections: SubSectionRule | None
     replay_rules: ReplayRules
@@ -104,6 +110,10 @@ class CheckpointConfig:
     transfer_bandwidth: int
     bootstrap_bandwidth: int
     transfer_chunk_size: int
+    lake_directory: str
+    lake_images_retained: int
+    lake_master: str
+    lake_driver_memory: str
 
     @classmethod
     def from_configuration(cls, configuration: Configuration, role: Role) -> CheckpointConfig:
@@ -215,6 +225,7 @@ class _Reader:
                 lambda: address(self._settings, self._scoped("dfs.namenode.backup.address"), 50100), ("", 0)
             ),
             http_policy=policy,
+            engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             image_codec=self._take(lambda: image_codec(self._settings), ""),
             sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
             replay_rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
@@ -222,6 +233,10 @@ class _Reader:
             transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
             bootstrap_bandwidth=self._at_least(self._size("dfs.image.transfer-bootstrap-standby.bandwidthPerSec"), 0),
             transfer_chunk_size=self._at_least(self._size("dfs.image.transfer.chunksize"), 1),
+            lake_directory=self._settings.get("checkpointer.lake.dir", ""),
+            lake_images_retained=self._at_least(self._int("checkpointer.lake.images.retained"), 0),
+            lake_master=self._settings.get("checkpointer.lake.spark.master", ""),
+            lake_driver_memory=self._settings.get("checkpointer.lake.spark.driver-memory", ""),
         )
 
     # ---- numbers -------------------------------------------------------------------------------------------

@@ -187,6 +187,19 @@ KEYS: tuple[ConfigKey, ...] = (
         "Limit on the first image; 0 is none.",
         release2=ABSENT,
     ),
+    ConfigKey(
+        "checkpointer.lake.dir",
+        "",
+        "directory or URI",
+        "The lake of Parquet tables that each new image and the edits are appended to; unset: none; a key of ours.",
+    ),
+    ConfigKey("checkpointer.lake.images.retained", "0", "count", "Images that it keeps; 0 is all; a key of ours."),
+    ConfigKey(
+        "checkpointer.lake.spark.master", "local[2]", "URL", "Spark's master that writes the lake; a key of ours."
+    ),
+    ConfigKey(
+        "checkpointer.lake.spark.driver-memory", "1g", "bytes", "Heap of Spark's driver for that; a key of ours."
+    ),
     ConfigKey("dfs.http.policy", "HTTP_ONLY", "policy", "HTTPS_ONLY makes transfers use https."),
     ConfigKey("dfs.image.compress", "false", "switch", "Whether images are compressed."),
     ConfigKey(
@@ -230,6 +243,37 @@ KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "dfs.image.parallel.inode.threshold", "1000000", "inodes", "Smaller images get none for that.", release2=ABSENT
+    ),
+    ConfigKey(
+        "checkpoint.engine",
+        "auto",
+        "engine",
+        "What merges in the secondary and in `checkpointer merge`: local, spark, or auto, which takes Spark for large "
+        "images or where a master is set; a standby or backup node is always local, its namespace is warm. Ours.",
+    ),
+    ConfigKey("checkpoint.engine.spark.min-size", "17179869184", "bytes", "Smallest image auto takes Spark for; ours."),
+    ConfigKey(
+        "checkpoint.engine.spark.master",
+        "",
+        "URL",
+        "Spark's master; unset: all cores of this machine. A key of ours.",
+    ),
+    ConfigKey("checkpoint.engine.spark.driver-memory", "1g", "memory", "Heap of Spark's driver; a key of ours."),
+    ConfigKey(
+        "checkpoint.engine.spark.shared-storage",
+        "",
+        "switch",
+        "Whether executors see the storage directories under the same paths; unset: with a local master. Without it "
+        "image and edits are sent to each host once and the parts come back through Spark. A key of ours.",
+    ),
+    ConfigKey(
+        "checkpoint.engine.spark.partitions",
+        "0",
+        "count",
+        "Parts that each large section is merged in; 0 is one for each 32 MiB. A key of ours.",
+    ),
+    ConfigKey(
+        "checkpoint.engine.spark.conf", "", "settings", "With .KEY behind it: a setting of Spark's. A key of ours."
     ),
     ConfigKey("dfs.image.transfer.timeout", "60000", "ms", "Limit on connecting and on each read and write."),
     ConfigKey(

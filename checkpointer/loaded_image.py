@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.compaction import write_image
+from checkpointer.compaction import IndexMerger, write_image
 from checkpointer.namespace import Namespace
 from checkpointer.namespace.rules import ReplayRules
 from image_format.index import ImageIndex
@@ -41,7 +41,7 @@ class LoadedImage:
         write_image(
             self.namespace,
             self.image,
-            self.index,
+            IndexMerger(self.index),
             writer,
             sub_sections=sub_sections,
             progress=progress,

@@ -28,6 +28,7 @@ class MergeResult:
         saved: where the new image lies, its digest and size.
         layout_version: of the new image.
         warnings: what an operator has to know of the new image.
+        engine: what made it: `local` or `spark`.
         rollback: whether it is the image that a rolling upgrade could be rolled back to.
     """
 
@@ -40,3 +41,4 @@ class MergeResult:
     layout_version: int
     warnings: tuple[str, ...] = ()
     rollback: bool = False
+    engine: str = "local"

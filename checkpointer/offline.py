@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.merge import MergeResult, Observer, merge
+from checkpointer.engine_settings import EngineSettings
+from checkpointer.engines import MergeTask, choose_engine
+from checkpointer.merge import MergeResult, Observer
 from checkpointer.namespace.rules import ReplayRules
 from checkpointer.open_segments import OpenSegment, check_overlaps, read_open_segments
 from checkpointer.storage.inspector import check_covered, inspect, newest_image
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
-from journal.segment_file import EditLogSegment, list_segments, read_transactions, select_segments
+from journal.segment_file import EditLogSegment, list_segments, select_segments
 
 __all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
 
@@ -93,25 +95,30 @@ def merge_directory(
     allow_unknown_layout: bool = False,
     sub_sections: SubSectionRule | None = None,
     rules: ReplayRules | None = None,
+    engine: EngineSettings | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
     """Carry out a plan: `fsimage_M` and its digest appear beside the old image; arguments as for `merge`.
+
+    `engine` says who makes it, None the local engine.
 
     VERSION stays as it is, whatever the layout of the new image: moving a directory to another layout is the
     NameNode's own procedure (`-upgrade`), which goes by that file.
 
     Raises:
         HdfsError: as `merge`; the directory is as before.
+        EngineError: the engine that is asked for cannot make it.
     """
-    return merge(
-        plan.image,
-        read_transactions(plan.segments, plan.image_txid + 1),
-        [plan.folder],
-        expected=plan.last_txid - plan.image_txid,
+    task = MergeTask(
+        image=plan.image,
+        base_txid=plan.image_txid,
+        segments=plan.segments,
+        last_txid=plan.last_txid,
+        folders=(plan.folder,),
         codec=codec,
         layout_version=layout_version,
         allow_unknown_layout=allow_unknown_layout,
         sub_sections=sub_sections,
         rules=rules,
-        observer=observer,
     )
+    return choose_engine(engine or EngineSettings(), task).merge(task, observer)

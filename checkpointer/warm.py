@@ -21,6 +21,7 @@ from checkpointer.namespace import Namespace
 from checkpointer.namespace.rules import ReplayRules
 from checkpointer.observer import Observer, SilentObserver
 from checkpointer.replay import replay
+from checkpointer.saving import cancellable, image_warnings
 from checkpointer.storage.saver import Sink, save_image
 from hadoop_common.errors import HdfsError
 from image_format.convert import at_layout
@@ -33,7 +34,6 @@ from journal.ops import EditOp
 __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
-_PIECE = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class WarmNamespace:
 
             def write(sink: Sink) -> None:
                 opened.loaded.write(
-                    _cancellable(sink, watcher),
+                    cancellable(sink, watcher),
                     codec=opened.image.codec if self.codec is None else self.codec,
                     sub_sections=self.sub_sections,
                     progress=watcher.advance,
@@ -241,7 +241,7 @@ class WarmNamespace:
             inodes=namespace.tree.inode_count,
             saved=saved,
             layout_version=namespace.base.layout_version,
-            warnings=tuple(_warnings(namespace)),
+            warnings=tuple(image_warnings(namespace)),
             timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
             rollback=rollback,
         )
@@ -265,25 +265,3 @@ class WarmNamespace:
             if not between:
                 self._release(*sys.exc_info())
             raise
-
-
-def _cancellable(sink: Sink, watcher: Observer) -> Sink:
-    """A sink that asks the observer between pieces, however large the sections are that are copied whole."""
-
-    def write(data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data)
-        for start in range(0, len(view), _PIECE):
-            if watcher.cancelled():
-                raise CheckpointCancelledError("cancelled while the image was written")
-            sink(view[start : start + _PIECE])
-
-    return write
-
-
-def _warnings(namespace: Namespace) -> Iterator[str]:
-    lost = sorted(namespace.history.diffs.lost)
-    if lost:
-        yield (
-            f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "
-            f"(inode {lost[0]} first); no NameNode loads such an image: see `checkpointer image verify --repair`"
-        )

@@ -9,29 +9,21 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, RecordError
+from image_format.errors import Place
+from image_format.history_sections import Bytes, HistorySections, Ids, Marks
 from image_format.kernels.history import (
     collect_parents,
-    copies_with_quota,
     deleted_by,
     diff_holders,
     directory_holders,
     mark_below,
     mark_upwards,
-    scan_diffs,
-    scan_references,
 )
-from image_format.kernels.scan import find_id, find_ids, strictly_increasing
+from image_format.kernels.scan import find_id, find_ids
 from image_format.proto import fsimage_pb2 as pb
-from image_format.varint import parse_message, read_record
 
 __all__ = ["BaseHistory", "HistoryIndex"]
 
-Bytes = npt.NDArray[np.uint8]
-Ids = npt.NDArray[np.int64]
-Marks = npt.NDArray[np.bool_]
-
-_NOTHING: Bytes = np.zeros(0, np.uint8)
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -69,8 +61,8 @@ class BaseHistory(Protocol):
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
         """By slot: whether an inode is one of these, holds a reference, or is a directory above such a one."""
 
-    def reached_from(self, directory_id: int) -> Marks:
-        """By slot: whether an inode is this directory or lies below it."""
+    def is_reached(self, directory_id: int, inode_id: int) -> bool:
+        """Whether an inode of the image is this directory or lies below it."""
 
     def deleters(self, inode_ids: Ids) -> Ids:
         """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
@@ -79,7 +71,7 @@ class BaseHistory(Protocol):
         """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
 
 
-class HistoryIndex:
+class HistoryIndex(HistorySections):
     """`BaseHistory` over the sections of a mapped image.
 
     Args:
@@ -100,68 +92,17 @@ class HistoryIndex:
         slots: Ids,
         place: Callable[[str], Place],
     ) -> None:
-        self._diffs = _NOTHING if diffs is None else diffs
-        self._references = _NOTHING if references is None else references
-        self._directories = _NOTHING if directories is None else directories
-        self._ids, self._slots, self._place = ids, slots, place
-        owners, offsets = self._scan(scan_diffs, self._diffs, "SNAPSHOT_DIFF", "snapshot diff")
-        self._ends = np.append(offsets[1:], self._diffs.size)
-        order = np.argsort(owners, kind="stable")
-        self.owners: Ids = owners[order]
-        self._offsets, self._ends = offsets[order], self._ends[order]
-        if not strictly_increasing(self.owners):
-            raise self._damaged("SNAPSHOT_DIFF", 0, "an inode has two entries")
-        self._referred, self._reference_offsets = self._scan(
-            scan_references, self._references, "INODE_REFERENCE", "inode reference"
-        )
-        self._by_inode: Ids = np.argsort(self._referred, kind="stable")
-        self._sorted_referred: Ids = self._referred[self._by_inode]
+        super().__init__(diffs, references, place)
+        self._directories = np.zeros(0, np.uint8) if directories is None else directories
+        self._ids, self._slots = ids, slots
+        self._reached: dict[int, Marks] = {}
         self._check_known(self.owners, "SNAPSHOT_DIFF")
         self._check_known(self._referred, "INODE_REFERENCE")
-
-    @property
-    def reference_count(self) -> int:
-        return self._referred.size
-
-    def _damaged(self, section: str, offset: int, what: str) -> RecordError:
-        return self._place(section).error(RecordError, what, offset)
-
-    def _scan(self, scan: Any, buffer: Bytes, section: str, what: str) -> tuple[Ids, Ids]:
-        ids, offsets = np.empty(256, np.int64), np.empty(256, np.int64)
-        count = pos = 0
-        while True:
-            count, pos, damaged = scan(buffer, pos, ids, offsets, count)
-            if damaged:
-                raise self._damaged(section, pos, f"damaged {what}")
-            if pos == buffer.size:
-                return ids[:count].copy(), offsets[:count].copy()
-            ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
 
     def _check_known(self, inode_ids: Ids, section: str) -> None:
         unknown = inode_ids[find_ids(self._ids, inode_ids) < 0]
         if unknown.size:
             raise self._damaged(section, 0, f"a record of inode {int(unknown[0])}, which the image does not have")
-
-    def diff_span(self, inode_id: int) -> tuple[int, int]:
-        at = int(find_id(self.owners, inode_id))
-        return (-1, -1) if at < 0 else (int(self._offsets[at]), int(self._ends[at]))
-
-    def reference(self, number: int) -> pb.INodeReference:
-        if not 0 <= number < self.reference_count:
-            raise self._damaged("INODE_REFERENCE", 0, f"there is no reference {number}")
-        place = self._place("INODE_REFERENCE")
-        record = read_record(self._references.data, int(self._reference_offsets[number]), place)
-        return parse_message(pb.INodeReference, record, place)
-
-    def references_to(self, inode_id: int) -> Ids:
-        first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])
-        return self._by_inode[first:behind]
-
-    def reference_bytes(self, first: int, behind: int) -> memoryview:
-        bounds = self._reference_offsets
-        start = int(bounds[first]) if first < bounds.size else self._references.size
-        end = int(bounds[behind]) if behind < bounds.size else self._references.size
-        return self._references.data[start:end]
 
     def holders(self) -> Ids:
         held = np.zeros(self.reference_count, np.int64)
@@ -213,10 +154,18 @@ class HistoryIndex:
         return marks
 
     def reached_from(self, directory_id: int) -> Marks:
+        """By slot: whether an inode is this directory or lies below it."""
         at = int(find_id(self._ids, directory_id))
         top = int(self._slots[at]) if self._slots.size else at
         reached: Marks = mark_below(self._parents, top)
         return reached
+
+    def is_reached(self, directory_id: int, inode_id: int) -> bool:
+        marks = self._reached.get(directory_id)
+        if marks is None:
+            marks = self._reached[directory_id] = self.reached_from(directory_id)
+        at = int(find_id(self._ids, inode_id))
+        return at >= 0 and bool(marks[self._slots[at] if self._slots.size else at])
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
@@ -233,7 +182,3 @@ class HistoryIndex:
         found: Ids = np.zeros(inode_ids.size, np.int64)
         found[at >= 0] = owners[at[at >= 0]]
         return found
-
-    def quota_copy_owners(self) -> Ids:
-        found: Marks = copies_with_quota(self._diffs, self._offsets)
-        return self.owners[found]

@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import MissingSectionError, Place, RecordError
+from image_format.errors import Place, RecordError
 from image_format.history_index import BaseHistory, HistoryIndex
+from image_format.index_arrays import IndexArrays, inode_section, read_inode_header
 from image_format.kernels.history import open_files
 from image_format.kernels.merge import merge_directories
 from image_format.kernels.scan import (
@@ -21,9 +22,6 @@ from image_format.kernels.scan import (
     find_id,
     find_ids,
     locate_names,
-    scan_directories,
-    scan_inodes,
-    strictly_increasing,
 )
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
@@ -35,7 +33,6 @@ __all__ = ["BaseImage", "Bytes", "DirectoryChanges", "Ids", "ImageIndex"]
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 
-_SMALLEST_RECORD = 6
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
 
 
@@ -58,6 +55,10 @@ class BaseImage(Protocol):
         """The INODE section that `inode_offset` points into."""
 
     @property
+    def header(self) -> pb.INodeSection:
+        """The header of the INODE section."""
+
+    @property
     def type_quota_ids(self) -> Ids:
         """Inode ids of the directories with storage type quotas."""
 
@@ -74,8 +75,8 @@ class BaseImage(Protocol):
     def reference_children(self, directory_id: int) -> Ids:
         """Numbers of the INODE_REFERENCE records in the directory."""
 
-    def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """Where `names` (in name order) stand or would stand among `children`, and which of them are there."""
+    def child_count(self, directory_id: int) -> int:
+        """How many children there are, plain ones and references."""
 
     def has_unknown_fields(self, directory_id: int) -> bool:
         """Whether the directory's entry holds fields this version does not know."""
@@ -119,6 +120,13 @@ class DirectoryChanges(NamedTuple):
     ids: Ids
     bounds: Ids
 
+    def select(self, numbers: Ids) -> DirectoryChanges:
+        """The changes in the directories of these numbers alone, in that order."""
+        parts = [np.arange(self.bounds[number], self.bounds[number + 1]) for number in numbers.tolist()]
+        rows = np.concatenate([*parts, _EMPTY_IDS])
+        bounds = _bounds([part.size for part in parts])
+        return DirectoryChanges(self.directory_ids[numbers], self.names, self.spans[rows], self.ids[rows], bounds)
+
 
 def _bounds(sizes: list[int]) -> Ids:
     """Where items of these sizes start when laid one after another, and the end of the last."""
@@ -135,17 +143,18 @@ class ImageIndex:
             inodes than its header says.
     """
 
-    def __init__(self, image: ImageFile) -> None:
+    def __init__(self, image: ImageFile, arrays: IndexArrays | None = None) -> None:
+        """Scan the image, or take the arrays that a scan of the same image made before."""
+        arrays = IndexArrays.scan(image) if arrays is None else arrays
         self.layout_version = image.layout_version
         self.file = str(image.path)
         self._image = image
-        self.inode_buffer = self._required("INODE")
+        self.inode_buffer = inode_section(image)
         self._directories = image.section("INODE_DIR")
-        self.header, start = self._read_header()
-        ids, self._offsets = self._scan_inodes(start)
-        self._ids, self._slots = self._sort(ids, "INODE")
-        self.type_quota_ids = ids[self._type_quota_slots]
-        self._directory_ids, self._directory_offsets = self._scan_directories()
+        self.header, _ = read_inode_header(image)
+        self._ids, self._slots, self._offsets = arrays.ids, arrays.slots, arrays.offsets
+        self.type_quota_ids = arrays.type_quota_ids
+        self._directory_ids, self._directory_offsets = arrays.directory_ids, arrays.directory_offsets
         self.history = HistoryIndex(
             image.section("SNAPSHOT_DIFF"),
             image.section("INODE_REFERENCE"),
@@ -174,80 +183,8 @@ class ImageIndex:
             return Place(self.file, name)
         return self._image.place(name)
 
-    def _required(self, name: str) -> Bytes:
-        section = self._image.section(name)
-        if section is None:
-            raise MissingSectionError(
-                f"section {name} is missing",
-                file=self.file,
-                section=name,
-                hint="Use another copy of the image.",
-            )
-        return section
-
     def _damaged(self, section: str, offset: int, what: str) -> RecordError:
         return self.place(section).error(RecordError, what, offset)
-
-    def _read_header(self) -> tuple[pb.INodeSection, int]:
-        place = self.place("INODE")
-        record = read_record(self.inode_buffer.data, 0, place)
-        return parse_message(pb.INodeSection, record, place), record.end
-
-    def _scan_inodes(self, pos: int) -> tuple[Ids, Ids]:
-        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
-        capacity = min(self.header.numInodes, self.inode_buffer.size // _SMALLEST_RECORD) + 1
-        ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        quota_slots = np.empty(64, np.int64)
-        count = limited = 0
-        while True:
-            count, limited, pos, damaged = scan_inodes(
-                self.inode_buffer, pos, ids, offsets, count, quota_slots, limited
-            )
-            if damaged:
-                raise self._damaged("INODE", pos, "damaged inode record")
-            if limited < quota_slots.size:
-                break
-            quota_slots = np.concatenate([quota_slots, np.empty_like(quota_slots)])
-        self._type_quota_slots = quota_slots[:limited].copy()
-        if count != self.header.numInodes or pos != self.inode_buffer.size:
-            found = count if pos == self.inode_buffer.size else "more"
-            raise self._damaged("INODE", 0, f"header counts {self.header.numInodes} inodes, found {found}")
-        return ids[:count], offsets[:count]
-
-    def _sort(self, ids: Ids, section: str) -> tuple[Ids, Ids]:
-        if strictly_increasing(ids):
-            return ids, _EMPTY_IDS
-        order = np.argsort(ids, kind="stable")
-        ordered = ids[order]
-        if not strictly_increasing(ordered):
-            twice = int(ordered[np.flatnonzero(np.diff(ordered) == 0)[0]])
-            raise self._damaged(section, 0, f"inode {twice} has two records")
-        return ordered, order
-
-    def _scan_directories(self) -> tuple[Ids, Ids]:
-        buffer = self._directories
-        if buffer is None or buffer.size == 0:
-            return _EMPTY_IDS, _EMPTY_IDS
-        capacity = 1024
-        ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        count = pos = children = 0
-        while True:
-            count, more, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
-            children += more
-            if damaged:
-                raise self._damaged("INODE_DIR", pos, "damaged directory entry")
-            if pos == buffer.size:
-                break
-            ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
-        ordered, order = self._sort(ids[:count].copy(), "INODE_DIR")
-        if children >= self.slot_count > 0:
-            what = f"{children} children of directories, but only {self.slot_count} inodes: one is in two places"
-            raise self._damaged("INODE_DIR", 0, what)
-        orphans = np.setdiff1d(ordered, self._ids, assume_unique=True)
-        if orphans.size:
-            raise self._damaged("INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")
-        in_file_order = offsets[:count].copy()
-        return ordered, in_file_order[order] if order.size else in_file_order
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
@@ -305,11 +242,15 @@ class ImageIndex:
         spans[known, 1] = ends[np.searchsorted(ends, starts, side="right")]
         return spans
 
-    def dropped_directories(self, dropped: npt.NDArray[np.bool_]) -> Ids:
-        """Ids of the directories with an entry whose slots are marked in `dropped`."""
+    def dropped_directories(self, dropped: Ids) -> Ids:
+        """Ids of the directories with an entry whose slots lie in ascending runs, rows of (first, one behind)."""
+        if not dropped.size:
+            return self._directory_ids[:0]
         indexes = np.searchsorted(self._ids, self._directory_ids)
         slots = self._slots[indexes] if self._slots.size else indexes
-        return self._directory_ids[dropped[slots]]
+        run = np.searchsorted(dropped[:, 0], slots, side="right") - 1
+        found: Ids = self._directory_ids[(run >= 0) & (slots < dropped[run, 1])]
+        return found
 
     def _entry(self, directory_id: int) -> tuple[Ids, Ids]:
         cached = self._children.get(directory_id)
@@ -371,6 +312,7 @@ class ImageIndex:
         return self._entry(directory_id)[1]
 
     def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
+        """Where `names` stand or would stand among `children`, and which of them are there."""
         children, _ = self._entry(directory_id)
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         starts = np.zeros(len(names), np.int64)
@@ -429,6 +371,10 @@ class ImageIndex:
             raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is no inode")
         return out[: starts[-1]], starts
 
+    def child_count(self, directory_id: int) -> int:
+        children, references = self._entry(directory_id)
+        return children.size + references.size
+
     def has_unknown_fields(self, directory_id: int) -> bool:
         self._entry(directory_id)
         return directory_id in self._unknown_entries
@@ -436,8 +382,12 @@ class ImageIndex:
     def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
         indexes = find_ids(self._ids, inode_ids)
         dropped[self._slots[indexes] if self._slots.size else indexes] = True
-        with_entries: Ids = inode_ids[find_ids(self._directory_ids, inode_ids) >= 0]
-        return with_entries
+        return self.with_entries(inode_ids)
+
+    def with_entries(self, inode_ids: Ids) -> Ids:
+        """Those of these inodes that are directories with children, in their order."""
+        found: Ids = inode_ids[find_ids(self._directory_ids, inode_ids) >= 0]
+        return found
 
     def forget_directory(self, directory_id: int) -> None:
         self._children.pop(directory_id, None)

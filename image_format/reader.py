@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -156,9 +157,28 @@ class ImageFile:
         entry = self._by_name.get(name)
         return None if entry is None else self._read(entry)
 
+    def has_section(self, name: str) -> bool:
+        """Whether the FileSummary lists a section."""
+        return name in self._by_name
+
     def section_bytes(self, name: str) -> memoryview:
         """As `section`, but raises MissingSectionError when the section is absent."""
         return self._read(self._entry(name)).data
+
+    def unpack_section(self, name: str, out: BinaryIO) -> None:
+        """Write the decompressed bytes of a section to `out`, piece by piece.
+
+        Raises:
+            CodecError: the compressed bytes are damaged.
+            MissingSectionError: the section is absent.
+            OSError: `out` cannot be written.
+        """
+        for chunk in self._decompressed_chunks(self._entry(name)):
+            out.write(chunk)
+
+    def use_unpacked(self, name: str, data: npt.NDArray[np.uint8]) -> None:
+        """From now on `section` gives `data`, which `unpack_section` wrote, for a section of a compressed image."""
+        self._decompressed[name] = data
 
     def stored_bytes(self, entry: Section) -> memoryview:
         """The bytes of a section or sub-section as they lie in the file, compressed when the image is."""
@@ -233,16 +253,19 @@ class ImageFile:
         return self._decompressed[entry.name]
 
     def _decompress(self, entry: Section) -> npt.NDArray[np.uint8]:
-        codec = find_codec(self.codec, str(self.path))
         with Spool(self._spool_dir, SPOOL_LIMIT) as spool:
-            for stream in self._streams(entry):
-                try:
-                    for chunk in codec.decompressor().decompress_iter(self.stored_bytes(stream)):
-                        spool.write(chunk)
-                except CodecError as error:
-                    place = Place(str(self.path), entry.name, stream.offset)
-                    raise place.error(CodecError, error.detail, error.offset or 0) from error
+            for chunk in self._decompressed_chunks(entry):
+                spool.write(chunk)
             return spool.finish()
+
+    def _decompressed_chunks(self, entry: Section) -> Iterator[bytes | memoryview]:
+        codec = find_codec(self.codec, str(self.path))
+        for stream in self._streams(entry):
+            try:
+                yield from codec.decompressor().decompress_iter(self.stored_bytes(stream))
+            except CodecError as error:
+                place = Place(str(self.path), entry.name, stream.offset)
+                raise place.error(CodecError, error.detail, error.offset or 0) from error
 
     def _streams(self, entry: Section) -> tuple[Section, ...]:
         """The compressed streams of a section: one, or one for each of its sub-sections."""

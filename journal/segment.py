@@ -26,6 +26,7 @@ from journal.resync import op_follows
 __all__ = [
     "HEADER_SIZE",
     "SegmentScan",
+    "check_padding",
     "decode_header",
     "encode_header",
     "iter_ops",
@@ -121,7 +122,7 @@ def iter_ops(
             break
         try:
             if buffer[position] == TERMINATOR:
-                _check_padding(buffer, position, file)
+                check_padding(buffer, position, file)
                 break
             op, following = decode_op(buffer, position, layout_version, file=file, max_op_size=max_op_size)
         except CorruptOpError as error:
@@ -155,7 +156,7 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
     while position < len(buffer):
         try:
             if buffer[position] == TERMINATOR:
-                _check_padding(buffer, position, file)
+                check_padding(buffer, position, file)
                 break
             op, following = decode_op(buffer, position, layout_version, file=file)
         except CorruptOpError:
@@ -171,8 +172,12 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
     return SegmentScan(layout_version, first, last, position, corrupt)
 
 
-def _check_padding(buffer: Buffer, position: int, file: str) -> None:
-    """Only 0x00 and 0xFF may follow the terminator at `position`."""
+def check_padding(buffer: Buffer, position: int, file: str) -> None:
+    """Only 0x00 and 0xFF may follow the terminator at `position`.
+
+    Raises:
+        CorruptOpError: something else does.
+    """
     for start in range(position, len(buffer), _PADDING_STEP):
         chunk = bytes(buffer[start : start + _PADDING_STEP])
         rest = chunk.lstrip(_PADDING)

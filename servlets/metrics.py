@@ -58,6 +58,7 @@ class CheckpointerCollector(Collector):
         yield from _checkpoint(now)
         yield from _transfer(now)
         yield from _targets(now.targets)
+        yield from _lake(now)
 
 
 def _checkpoint(now: MetricsSnapshot) -> Iterator[Metric]:
@@ -117,6 +118,18 @@ def _transfer(now: MetricsSnapshot) -> Iterator[Metric]:
         [(("sent",), now.bytes_sent), (("received",), now.bytes_received)],
         ("direction",),
     )
+
+
+def _lake(now: MetricsSnapshot) -> Iterator[Metric]:
+    up = None if now.lake_up is None else float(now.lake_up)
+    yield _gauge("lake_up", "1 while the last append to the lake succeeded, 0 after one that failed.", up)
+    yield _gauge(
+        "lake_last_append_timestamp_seconds",
+        "When images and edits were last appended to the lake, in seconds since the epoch.",
+        now.lake_appended_at,
+    )
+    yield _counter("lake_appends", "Appends to the lake since the start.", [((), now.lake_appends)])
+    yield _counter("lake_append_failures", "Appends to the lake that failed.", [((), now.lake_failures)])
 
 
 def _targets(targets: Iterable[TargetMetrics]) -> Iterator[Metric]:

@@ -41,6 +41,7 @@ class MetricsSnapshot:
         image_bytes: size of the newest image.
         uploads: images that NameNodes took since the start.
         alarms: conditions that need an operator now.
+        lake_up: whether the last append to the lake succeeded; None where there is no lake.
         lag_seconds: since edits were last read from the journal.
         lag_transactions: how many transactions the replayed state lies behind the journal.
         storage: whether each storage directory is in use, by its path.
@@ -70,6 +71,10 @@ class MetricsSnapshot:
     lag_transactions: int | None = None
     targets: tuple[TargetMetrics, ...] = ()
     storage: Mapping[str, bool] = field(default_factory=dict)
+    lake_up: bool | None = None
+    lake_appended_at: float | None = None
+    lake_appends: int = 0
+    lake_failures: int = 0
 
 
 def snapshot_of_status(
@@ -85,7 +90,7 @@ def snapshot_of_status(
 
     Reads the keys of GET /status: role, phase, alarms, imageTxid, journalTxid, transactionsBehind, savedAt,
     savedBytes, secondsSinceCheckpoint, lastSeconds, uploadSeconds, checkpoints, failures, uploads, uploadFailures,
-    lastErrorAt, storage, targets; and where a role has them, there or in its `details`, tailingLagSeconds and
+    lastErrorAt, storage, targets, lake; and where a role has them, there or in its `details`, tailingLagSeconds and
     tailingLagTransactions. Missing keys are not known; without a `counter`, uploadedBytes were sent.
     """
     seconds = dict(status.get("lastSeconds") or {})
@@ -121,7 +126,19 @@ def snapshot_of_status(
         lag_transactions=status.get("tailingLagTransactions", details.get("tailingLagTransactions")),
         targets=tuple(_target(each, now) for each in status.get("targets", ())),
         storage={path: state == "in use" for path, state in status.get("storage", {}).items()},
+        **_lake(status.get("lake")),
     )
+
+
+def _lake(lake: Mapping[str, Any] | None) -> dict[str, Any]:
+    if lake is None:
+        return {}
+    return {
+        "lake_up": not lake["error"],
+        "lake_appended_at": lake["appendedAt"],
+        "lake_appends": lake["appends"],
+        "lake_failures": lake["failures"],
+    }
 
 
 def _target(target: Mapping[str, Any], now: float) -> TargetMetrics:

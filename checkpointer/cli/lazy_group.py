@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -16,23 +17,39 @@ class LazyGroup(click.Group):
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command".
         summaries: one line of help for each command, in the order of the list.
+        plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` leads to mappings of
+            their one lines, so that the list of commands loads none of them.
     """
 
-    def __init__(self, *args: Any, modules: str, summaries: dict[str, str], **settings: Any) -> None:
+    def __init__(self, *args: Any, modules: str, summaries: dict[str, str], plugins: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._modules = modules
         self._summaries = summaries
+        self._plugins = plugins
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._summaries)
+        return [*self._summaries, *self._further()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
+        if cmd_name in self._summaries:
+            command = importlib.import_module(self._modules.format(cmd_name.replace("-", "_"))).command
+        elif (further := self._further().get(cmd_name)) is not None:
+            command = further.load()
+        else:
             return None
-        command = importlib.import_module(self._modules.format(cmd_name.replace("-", "_"))).command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        further = self._further()
+        told: dict[str, str] = {}
+        for summaries in entry_points(group=f"{self._plugins}_summaries") if further else ():
+            told.update(summaries.load())
+        lines = {**self._summaries, **{name: told.get(name, "") for name in further}}
         with formatter.section("Commands"):
-            formatter.write_dl(list(self._summaries.items()))
+            formatter.write_dl(list(lines.items()))
+
+    def _further(self) -> dict[str, EntryPoint]:
+        """Commands of installed packages, by name."""
+        found = entry_points(group=self._plugins) if self._plugins else ()
+        return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import click
 
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import image_codec, replay_rules, sub_section_rule
+from checkpointer.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.offline import MergePlan, check_image, merge_directory, plan_directory
 from checkpointer.storage.lock import StorageLock
+from hadoop_common.configuration import Configuration
 
 
 @click.command("merge")
@@ -22,6 +25,12 @@ from checkpointer.storage.lock import StorageLock
 @click.option(
     "--layout", type=int, metavar="N", help="Layout version of the new image, -60 .. -67 (default: as the old)."
 )
+@click.option(
+    "--engine",
+    type=click.Choice([each.value for each in EngineChoice]),
+    help="What merges (default: checkpoint.engine of --conf, else local).",
+)
+@click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @json_option
 def command(
@@ -29,6 +38,8 @@ def command(
     conf_dir: Path | None,
     in_progress: bool,
     layout: int | None,
+    engine: str | None,
+    master: str | None,
     allow_unknown_layout: bool,
     as_json: bool,
 ) -> None:
@@ -45,10 +56,14 @@ def command(
     --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
     layout are always refused.
 
+    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it converts no
+    layouts. auto takes it for large images, or where a master is given.
+
     \b
     Examples:
       checkpointer merge /data/nn --conf /etc/hadoop/conf
       checkpointer merge /copy/of/nn --layout -67
+      checkpointer merge /data/nn --engine spark --master local[4]
     """
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     codec = None if configuration is None else image_codec(configuration)
@@ -68,6 +83,7 @@ def command(
                 allow_unknown_layout=allow_unknown_layout,
                 sub_sections=sub_sections,
                 rules=rules,
+                engine=_engine(configuration, engine, master),
                 observer=observer,
             )
     timings = result.timings
@@ -77,6 +93,7 @@ def command(
         "txid": result.txid,
         "transactions": result.transactions,
         "inodes": result.inodes,
+        "engine": result.engine,
         "image": str(result.saved.paths[0]),
         "md5": result.saved.md5,
         "size": result.saved.size,
@@ -98,6 +115,13 @@ def command(
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     _report(as_json, plan, content, text)
+
+
+def _engine(configuration: Configuration | None, name: str | None, master: str | None) -> EngineSettings:
+    settings = EngineSettings() if configuration is None else engine_settings(configuration)
+    if name is not None:
+        settings = replace(settings, choice=EngineChoice(name))
+    return settings if master is None else replace(settings, spark=replace(settings.spark, master=master))
 
 
 def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) -> None:

@@ -33,6 +33,10 @@ RELOADABLE = frozenset(
         "transfer_bandwidth",
         "bootstrap_bandwidth",
         "transfer_chunk_size",
+        "lake_directory",
+        "lake_images_retained",
+        "lake_master",
+        "lake_driver_memory",
     }
 )
 

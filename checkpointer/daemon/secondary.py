@@ -12,10 +12,11 @@ from typing import Any
 from checkpointer.config import CheckpointConfig
 from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
+from checkpointer.engines import MergeTask, choose_engine
 from checkpointer.errors import CheckpointCancelledError, StorageError
 from checkpointer.history import contradiction
 from checkpointer.loaded_image import next_layout
-from checkpointer.merge import MergeResult, Observer, merge
+from checkpointer.merge import MergeResult, Observer
 from checkpointer.secondary.agreement import Standing, check_signature, needed_logs, standing
 from checkpointer.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.secondary.merge_failures import MergeFailures
@@ -28,7 +29,7 @@ from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, list_segments
 from servlets.transfer_counter import TransferCounter
 
 __all__ = ["SecondaryRole"]
@@ -223,17 +224,18 @@ class SecondaryRole:
         # Behind an upgrade the NameNode's newest image may still be of the old layout, but edits are of the new one.
         layout = next_layout(image, signature.storage_info.layout_version)
         with self._failures.counted(self._config.max_retries):
-            result = merge(
-                image,
-                read_transactions(segments, base + 1),
-                self._storage.image_folders(),
-                expected=signature.current_segment_txid - 1 - base,
+            task = MergeTask(
+                image=image,
+                base_txid=base,
+                segments=tuple(segments),
+                last_txid=signature.current_segment_txid - 1,
+                folders=tuple(self._storage.image_folders()),
                 codec=self._config.image_codec,
                 layout_version=layout,
                 sub_sections=self._config.sub_sections,
                 rules=self._config.replay_rules,
-                observer=observer,
             )
+            result = choose_engine(self._config.engine, task).merge(task, observer)
         self._made_txid = result.txid
         self._fetcher.trust(result.saved.paths)
         for warning in result.warnings:

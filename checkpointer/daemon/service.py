@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordKeeper
 from checkpointer.daemon.role import CheckpointRole, Progress, Upload
 from checkpointer.daemon.status import status_values
@@ -35,6 +36,7 @@ class CheckpointService:
         config: periods and thresholds.
         clock: monotonic seconds.
         gave_up: called when the role gave up for good; `fault` says why.
+        lake: told of each new image; it is stopped with the service.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class CheckpointService:
         *,
         clock: Callable[[], float] = time.monotonic,
         gave_up: Callable[[], None] = lambda: None,
+        lake: LakeAppender | None = None,
     ) -> None:
         self._role = role
         self._config = config
         self._clock = clock
         self._gave_up = gave_up
+        self._lake = lake or LakeAppender(config)
         self._fault: RoleGaveUpError | None = None
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
@@ -67,6 +71,7 @@ class CheckpointService:
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Go by new periods and thresholds from the next poll on."""
         self._config = config
+        self._lake.reconfigure(config)
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
@@ -98,6 +103,7 @@ class CheckpointService:
         """Let a running checkpoint end at its next safe point, and start no other."""
         self._stopped.set()
         self.cancel("the daemon is stopping")
+        self._lake.stop()
 
     # ---- triggers ------------------------------------------------------------------------------------------
 
@@ -181,6 +187,8 @@ class CheckpointService:
             return TriggerResult(TriggerState.SKIPPED, message, {"txid": progress.image_txid, **uploads})
         result = self._role.checkpoint(self)
         self._saved(result, reason)
+        if not result.rollback:
+            self._lake.offer(self._role)
         details = {"txid": result.txid, "reason": reason.value, "transactions": result.transactions}
         return TriggerResult(
             TriggerState.DONE, f"checkpoint at txid {result.txid}", {**details, **self._upload(force=force)}
@@ -263,7 +271,7 @@ class CheckpointService:
         """Values for GET /status, see `daemon.status`."""
         left = self._prevented_until - self._clock()
         return {
-            **status_values(self._role, self._record.now),
+            **status_values(self._role, self._record.now, self._lake),
             "enabled": not self.switched_off,
             "cancelled": {"reason": self._refused_because, "secondsLeft": round(left, 3)} if left > 0 else None,
             "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import Record
 from checkpointer.daemon.role import CheckpointRole, Target
 from hadoop_common.errors import HdfsError
@@ -12,8 +13,8 @@ from servlets.parameters import ImageKind
 __all__ = ["status_values"]
 
 
-def status_values(role: CheckpointRole, record: Record) -> dict[str, Any]:
-    """Values of role and record; times are seconds since the epoch, null for never, and mark an event's end.
+def status_values(role: CheckpointRole, record: Record, lake: LakeAppender) -> dict[str, Any]:
+    """Values of role, record and lake; times are seconds since the epoch, null for never, and mark an event's end.
 
     - `role`; `phase`: idle, fetch, load, replay, save or upload; `alarms`, a sentence each; and the role's own values.
     - `imageTxid` of the newest image here, `journalTxid` of the newest edit, `transactionsBehind`; or `error` where
@@ -31,12 +32,14 @@ def status_values(role: CheckpointRole, record: Record) -> dict[str, Any]:
       newest rollback image, `result` of the last offer (SUCCESS, OLD_TRANSACTION_ID_FAILURE,
       NOT_ACTIVE_NAMENODE_FAILURE, failed, standby, never), `error`, `at`, `failures` in a row, `primary`: whether
       it took our last image.
+    - `lake`: null where none is configured, else its `directory`, whether an append is `running`, `appendedAt`, the
+      `appends` made and `failures` since the start, and the `error` of the last one, "" where it succeeded.
     """
     return {
         "role": role.name,
         **_standing(role),
         "phase": record.phase,
-        "alarms": list(role.alarms()),
+        "alarms": [*role.alarms(), *lake.alarms()],
         **role.details(),
         "storage": dict(role.storage()),
         "checkpoints": record.checkpoints,
@@ -54,6 +57,7 @@ def status_values(role: CheckpointRole, record: Record) -> dict[str, Any]:
         "lastError": record.last_error,
         "lastErrorAt": record.last_error_at,
         "targets": [_target(target) for target in role.targets],
+        "lake": lake.values(),
     }
 
 

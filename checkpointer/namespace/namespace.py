@@ -65,8 +65,7 @@ class Namespace:
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)
         self.erasure_coding = ErasureCodingPolicies(base)
         self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
-        header = MessageReader(base.inode_buffer, base.place("INODE")).read(pb.INodeSection)
-        self.last_inode_id = header.lastInodeId
+        self.last_inode_id = base.header.lastInodeId
         self._permissions: dict[PermissionStatus, int] = {}
 
     @property

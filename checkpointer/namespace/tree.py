@@ -72,7 +72,6 @@ class Tree:
         # how many children more than in the base image a directory has
         self._growth: dict[int, int] = {}
         self._watched: list[int] = []
-        self._base_current: npt.NDArray[np.bool_] | None = None
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
         if self.load(ROOT_ID) != ROOT_ROW:
@@ -106,9 +105,7 @@ class Tree:
         slot = int(self.table.slot[row])
         if slot < 0:
             return True
-        if self._base_current is None:
-            self._base_current = self.base.history.reached_from(ROOT_ID)
-        return bool(self._base_current[slot])
+        return self.base.history.is_reached(ROOT_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
         """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
@@ -316,8 +313,7 @@ class Tree:
         """How many children a directory has."""
         count = self._growth.get(directory, 0)
         if self.table.slot[directory] >= 0:
-            inode_id = int(self.table.id[directory])
-            count += int(self.base.children(inode_id).size + self.base.reference_children(inode_id).size)
+            count += self.base.child_count(int(self.table.id[directory]))
         return count
 
     # ---- change --------------------------------------------------------------------------------------------

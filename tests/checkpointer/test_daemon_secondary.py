@@ -263,7 +263,7 @@ def test_too_many_failed_merges_end_the_daemon(
         raise StorageError("it does not fit")
 
     with Secondary.of(tmp_path, node, **{"dfs.namenode.checkpoint.max-retries": "2"}) as secondary:
-        monkeypatch.setattr("checkpointer.daemon.secondary.merge", broken)
+        monkeypatch.setattr("checkpointer.engines.merge", broken)
         for failed in range(1, 3):
             assert secondary.checkpoint().message == "it does not fit"
             assert secondary.role.details()["mergeErrors"] == failed
@@ -282,7 +282,7 @@ def test_after_a_failed_merge_everything_is_fetched_afresh(
         raise OSError("disk on fire")
 
     with monkeypatch.context() as patch:
-        patch.setattr("checkpointer.daemon.secondary.merge", broken)
+        patch.setattr("checkpointer.engines.merge", broken)
         secondary.checkpoint()
     node.steps.clear()
     assert done(secondary) == 151

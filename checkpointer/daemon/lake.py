@@ -1,0 +1,219 @@
+"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.role import CheckpointRole
+from hadoop_common.errors import HdfsError
+
+__all__ = ["LakeAppender", "find_module"]
+
+_LOG = logging.getLogger(__name__)
+_GROUP = "checkpointer.after_checkpoint"
+_NAME = "lake"
+_GRACE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the status page tells; times are seconds since the epoch."""
+
+    running: bool = False
+    appended_at: float | None = None
+    appends: int = 0
+    failures: int = 0
+    error: str = ""
+
+
+class LakeAppender:
+    """Runs one append at a time; of those that fall due meanwhile the newest one alone is made.
+
+    Every method may be called from any thread, and none of them raises or waits for an append, `stop` excepted.
+
+    Args:
+        config: where the lake is, and how it is written.
+        module: gives the module that `python -m` runs, "" where none is installed.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        *,
+        module: Callable[[], str] | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._module = module or find_module
+        self._wall = wall
+        self._state = _State()
+        self._changed = threading.Condition()
+        self._due: list[str] | None = None
+        self._child: subprocess.Popen[str] | None = None
+        self._worker: threading.Thread | None = None
+        self._stopped = False
+
+    @property
+    def enabled(self) -> bool:
+        """Whether a lake is configured."""
+        return bool(self._config.lake_directory)
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """Go by new settings from the next append on."""
+        self._config = config
+
+    def offer(self, role: CheckpointRole) -> None:
+        """A checkpoint was made: append the newest image and the edits there are."""
+        if not self.enabled:
+            return
+        try:
+            arguments = self._arguments(role.latest_image(), _folders(role))
+        except (HdfsError, OSError) as error:
+            self._failed(str(error))
+            return
+        with self._changed:
+            if self._stopped:
+                return
+            self._due = arguments
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="lake", daemon=True)
+                self._worker.start()
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End an append that runs, and begin none any more; the next daemon finishes it."""
+        with self._changed:
+            self._stopped = True
+            self._due = None
+            child, worker = self._child, self._worker
+            self._changed.notify_all()
+        if child is not None:
+            _end(child)
+        if worker is not None:
+            worker.join(_GRACE_SECONDS)
+
+    def alarms(self) -> list[str]:
+        """That the last append failed, as long as none succeeded since."""
+        error = self._state.error
+        return [f"appending to the lake {self._config.lake_directory} failed: {error}"] if error else []
+
+    def values(self) -> dict[str, Any] | None:
+        """For GET /status; None where no lake is configured."""
+        if not self.enabled:
+            return None
+        state = self._state
+        return {
+            "directory": self._config.lake_directory,
+            "running": state.running,
+            "appendedAt": state.appended_at,
+            "appends": state.appends,
+            "failures": state.failures,
+            "error": state.error,
+        }
+
+    # ---- the worker ----------------------------------------------------------------------------------------
+
+    def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:
+        config = self._config
+        arguments = ["append", "--image", str(image), "--retain", str(config.lake_images_retained)]
+        arguments += ["--master", config.lake_master, "--driver-memory", config.lake_driver_memory]
+        for folder in folders:
+            arguments += ["--edits", str(folder)]
+        return [*arguments, "--", config.lake_directory]
+
+    def _work(self) -> None:
+        while (arguments := self._next()) is not None:
+            try:
+                self._append(arguments)
+            except OSError as error:
+                self._failed(str(error))
+
+    def _next(self) -> list[str] | None:
+        with self._changed:
+            while self._due is None and not self._stopped:
+                self._changed.wait()
+            arguments, self._due = self._due, None
+            return None if self._stopped else arguments
+
+    def _append(self, arguments: Sequence[str]) -> None:
+        module = self._module()
+        if not module:
+            self._failed("nothing that writes lakes is installed")
+            return
+        with self._changed:
+            if self._stopped:
+                return
+            child = self._child = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self._state = replace(self._state, running=True)
+        _, said = child.communicate()
+        with self._changed:
+            self._child = None
+            self._state = replace(self._state, running=False)
+        if child.returncode == 0:
+            self._succeeded()
+        elif not self._stopped:
+            self._failed(_last_line(said) or f"the process ended with {child.returncode}")
+
+    def _succeeded(self) -> None:
+        with self._changed:
+            state = self._state
+            self._state = replace(state, appended_at=self._wall(), appends=state.appends + 1, error="")
+        _LOG.info("appended to the lake %s", self._config.lake_directory)
+
+    def _failed(self, error: str) -> None:
+        with self._changed:
+            self._state = replace(self._state, failures=self._state.failures + 1, error=error)
+        _LOG.error("appending to the lake %s failed: %s", self._config.lake_directory, error)
+
+
+def find_module() -> str:
+    """The module that writes lakes, as an installed distribution offers it; "" where none does."""
+    return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")
+
+
+def _folders(role: CheckpointRole) -> list[Path]:
+    """Directories that hold the role's segments."""
+    return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End a process and those it started, which are a session of their own."""
+    _signal(child, signal.SIGTERM)
+    try:
+        child.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        _LOG.warning("the append to the lake does not end, so it is killed")
+    _signal(child, signal.SIGKILL)
+
+
+def _signal(child: subprocess.Popen[str], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        return  # all of them have ended

@@ -1,0 +1,96 @@
+"""Which engine makes checkpoints, as configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from checkpointer.config_keys import DEFAULTS
+from hadoop_common.configuration import Configuration
+from hadoop_common.configuration_errors import ConfigurationError
+
+__all__ = ["EngineChoice", "EngineSettings", "SparkSettings", "engine_settings"]
+
+_KEY = "checkpoint.engine"
+_CONF = f"{_KEY}.spark.conf."
+
+
+class EngineChoice(Enum):
+    """Values of `checkpoint.engine`."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How the Spark engine runs.
+
+    Attributes:
+        master: "" for all cores of this machine, or what `spark-submit` was told.
+        driver_memory: heap of the driver's JVM.
+        shared_storage: whether executors see image, edits and storage directory under the driver's paths; None for
+            yes with a local master and no with any other.
+        partitions: parts that each large section is merged in, 0 for about one for each 32 MiB.
+        conf: further settings of Spark's.
+    """
+
+    master: str = ""
+    driver_memory: str = "1g"
+    shared_storage: bool | None = None
+    partitions: int = 0
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Which engine, and from what image size on in bytes `auto` takes Spark."""
+
+    choice: EngineChoice = EngineChoice.LOCAL
+    spark_from: int = int(DEFAULTS[f"{_KEY}.spark.min-size"])
+    spark: SparkSettings = SparkSettings()
+
+
+def engine_settings(configuration: Configuration) -> EngineSettings:
+    """What the `checkpoint.engine` keys say.
+
+    Raises:
+        ConfigurationError: a key holds no value that makes sense.
+    """
+    settings = configuration.with_defaults(DEFAULTS)
+    return EngineSettings(
+        _choice(settings),
+        settings.get_size(f"{_KEY}.spark.min-size"),
+        SparkSettings(
+            master=settings.get(f"{_KEY}.spark.master", ""),
+            driver_memory=settings.get(f"{_KEY}.spark.driver-memory", ""),
+            shared_storage=_switch(settings, f"{_KEY}.spark.shared-storage"),
+            partitions=_partitions(settings, f"{_KEY}.spark.partitions"),
+            conf={key.removeprefix(_CONF): settings.get(key, "") for key in _keys(settings)},
+        ),
+    )
+
+
+def _keys(settings: Configuration) -> list[str]:
+    return [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+
+
+def _choice(settings: Configuration) -> EngineChoice:
+    text = settings.get(_KEY, "")
+    try:
+        return EngineChoice(text)
+    except ValueError:
+        raise ConfigurationError([settings.fault(_KEY, "is no engine: local, spark or auto")]) from None
+
+
+def _switch(settings: Configuration, key: str) -> bool | None:
+    return settings.get_bool(key) if settings.get(key, "") else None
+
+
+def _partitions(settings: Configuration, key: str) -> int:
+    count = settings.get_int(key)
+    if count < 0:
+        raise ConfigurationError([settings.fault(key, "must not be negative")])
+    return count

@@ -1,0 +1,223 @@
+"""What a delta changes in INODE and INODE_DIR, and the bytes of a range of either section with that applied.
+
+Deciding and applying are apart, so that the local engine applies a delta to whole sections and tasks elsewhere each
+to a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
+from image_format.kernels.merge import splice
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = [
+    "COPY_CHUNK",
+    "Chunk",
+    "Cuts",
+    "DirectoryDelta",
+    "InodeDelta",
+    "appended",
+    "merged_directories",
+    "merged_inodes",
+    "runs",
+    "spliced",
+]
+
+COPY_CHUNK = 8 << 20
+Chunk = memoryview | bytes
+
+
+class Cuts(NamedTuple):
+    """Where a section changes.
+
+    Attributes:
+        places: rows of (start, end) in the section, ascending: what goes.
+        data, spans: new bytes, and a row of (start, end) in them for each place: what comes.
+    """
+
+    places: Ids
+    data: Bytes
+    spans: Ids
+
+
+class InodeDelta(NamedTuple):
+    """What changes among the records of INODE, by slot.
+
+    Attributes:
+        slots: of the inodes whose record is another one, in any order.
+        data, spans: new bytes, and a row of (start, end) in them for each of `slots`.
+        dropped: rows of (first, one behind the last) slot of the inodes that are gone, ascending.
+    """
+
+    slots: Ids
+    data: Bytes
+    spans: Ids
+    dropped: Ids
+
+    def between(self, first: int, behind: int) -> InodeDelta:
+        """The part that concerns the slots from `first` to `behind` - 1, with no bytes of others."""
+        inside = np.flatnonzero((self.slots >= first) & (self.slots < behind))
+        spans = self.spans[inside]
+        ends = np.cumsum(spans[:, 1] - spans[:, 0])
+        pieces = [self.data[start:end] for start, end in spans.tolist()]
+        data = np.concatenate(pieces) if pieces else self.data[:0]
+        starts = ends - (spans[:, 1] - spans[:, 0])
+        dropped = np.clip(self.dropped, first, behind)
+        return InodeDelta(
+            self.slots[inside], data, np.stack([starts, ends], axis=1), dropped[dropped[:, 0] < dropped[:, 1]]
+        )
+
+
+class DirectoryDelta(NamedTuple):
+    """What changes among the entries of INODE_DIR.
+
+    Attributes:
+        changes: directories with other names in them than before.
+        references: by directory id, the numbers of the references in such a directory, where it has any.
+        patched: ids of directories that differ only in the numbers of references.
+        moved: new number by old one, for these.
+        dropped: as in `InodeDelta`.
+    """
+
+    changes: DirectoryChanges
+    references: Mapping[int, list[int]]
+    patched: Ids
+    moved: Mapping[int, int]
+    dropped: Ids
+
+
+def runs(slots: npt.NDArray[np.int64]) -> Ids:
+    """Rows of (first, one behind the last) of the runs of consecutive values in ascending `slots`."""
+    if not slots.size:
+        return np.zeros((0, 2), np.int64)
+    breaks = np.flatnonzero(np.diff(slots) != 1)
+    starts = slots[np.concatenate([[0], breaks + 1])]
+    stops = slots[np.concatenate([breaks, [slots.size - 1]])] + 1
+    return np.stack([starts, stops], axis=1)
+
+
+def spliced(buffer: Bytes, start: int, cuts: Cuts) -> Iterator[memoryview]:
+    """The section from `start` on with `cuts` applied, in pieces that nobody changes any more."""
+    state = np.array([0, start, 0], np.int64)
+    while True:
+        piece = np.empty(COPY_CHUNK, np.uint8)
+        size = splice(buffer, cuts.places, cuts.data, cuts.spans, state, piece)
+        if size:
+            yield piece[:size].data.toreadonly()
+        if size < piece.size:
+            return
+
+
+def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
+    """Records that have no place in the old section."""
+    return spliced(data[:0], 0, Cuts(np.zeros_like(spans), data, spans))
+
+
+# ---- INODE -------------------------------------------------------------------------------------------------------
+
+
+def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
+    """The records of the slots from `first` to `behind` - 1, less the dropped ones and with those that changed.
+
+    Neighbouring dropped ones make one cut. The delta holds nothing of other slots.
+    """
+    begins = np.concatenate([delta.dropped[:, 0], delta.slots])
+    ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
+    spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
+    order = np.argsort(begins, kind="stable")
+    places = np.stack([_starts(index, begins[order]), _starts(index, ends[order])], axis=1)
+    start, end = _starts(index, np.array([first, behind])).tolist()
+    return spliced(index.inode_buffer[:end], start, Cuts(places, delta.data, spans[order]))
+
+
+def _starts(index: ImageIndex, slots: Ids) -> Ids:
+    """Where the records of these slots start in the section; its end for the one behind the last."""
+    if not index.slot_count:
+        return np.full(slots.size, index.records_start, np.int64)
+    offsets: Ids = index.offsets[np.minimum(slots, index.slot_count - 1)]
+    return np.where(slots == index.slot_count, index.inode_buffer.size, offsets)
+
+
+# ---- INODE_DIR ---------------------------------------------------------------------------------------------------
+
+
+def merged_directories(
+    index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None
+) -> Iterator[Chunk]:
+    """The bytes from `start` to `end` of INODE_DIR with the delta applied; both are where entries begin.
+
+    Without `end` it is the rest of the section, and behind it come the entries of directories that had none.
+
+    Raises:
+        RecordError: a child of the image is no inode, or an entry is damaged.
+    """
+    last, stop = end is None, index.directory_buffer.size if end is None else end
+    ids = delta.changes.directory_ids
+    places = index.directory_spans(np.concatenate([ids, delta.patched]))
+    absent = places[:, 0] < 0
+    wanted = (places[:, 0] >= start) & (places[:, 0] < stop) | (absent if last else False)
+    data, spans = _entries(index, delta, wanted, places)
+    places, absent = places[wanted], absent[wanted]
+    gone = index.directory_spans(index.dropped_directories(delta.dropped))
+    gone = gone[(gone[:, 0] >= start) & (gone[:, 0] < stop)]
+    all_places = np.concatenate([places[~absent], gone])
+    all_spans = np.concatenate([spans[~absent], np.zeros_like(gone)])
+    order = np.argsort(all_places[:, 0], kind="stable")
+    yield from spliced(index.directory_buffer[:stop], start, Cuts(all_places[order], data, all_spans[order]))
+    yield from appended(data, spans[absent])
+
+
+def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bool_], places: Ids) -> tuple[Bytes, Ids]:
+    """New entries of the wanted ones of the changed and the patched directories, and where each lies in the bytes."""
+    count = delta.changes.directory_ids.size
+    chosen = np.flatnonzero(wanted[:count])
+    changes = delta.changes if chosen.size == count else delta.changes.select(chosen)
+    data, starts = index.merge_directories(changes)
+    spans = np.stack([starts[:-1], starts[1:]], axis=1)
+    if delta.references:
+        data, spans = _with_references(index, changes.directory_ids, delta.references, data, spans)
+    return _with_patched(index, places[count:][wanted[count:]], delta.moved, data, spans)
+
+
+def _with_references(
+    index: ImageIndex, directory_ids: Ids, references: Mapping[int, list[int]], data: Bytes, spans: Ids
+) -> tuple[Bytes, Ids]:
+    """Changed entries, made anew where the directory has children by reference."""
+    more: list[bytes] = []
+    size = data.size
+    for position, directory_id in enumerate(directory_ids.tolist()):
+        numbers = references.get(directory_id)
+        if numbers:
+            start, end = spans[position].tolist()
+            entry = pb.DirEntry(parent=directory_id)
+            if end > start:
+                entry = MessageReader(data[start:end], index.place("INODE_DIR")).read(pb.DirEntry)
+            entry.refChildren.extend(numbers)
+            more.append(encode_delimited(entry))
+            spans[position] = size, size + len(more[-1])
+            size += len(more[-1])
+    return np.concatenate([data, np.frombuffer(b"".join(more), np.uint8)]), spans
+
+
+def _with_patched(
+    index: ImageIndex, places: Ids, moved: Mapping[int, int], data: Bytes, spans: Ids
+) -> tuple[Bytes, Ids]:
+    """What directories at `places` add that differ only in the numbers of references."""
+    if not places.size:
+        return data, spans
+    more = [data.tobytes()]
+    for start, _ in places.tolist():
+        entry = MessageReader(index.directory_buffer, index.place("INODE_DIR"), start).read(pb.DirEntry)
+        entry.refChildren[:] = [moved.get(number, number) for number in entry.refChildren]
+        more.append(encode_delimited(entry))
+    ends = np.cumsum([len(piece) for piece in more])
+    added = np.stack([ends[:-1], ends[1:]], axis=1)
+    return np.frombuffer(b"".join(more), np.uint8), np.concatenate([spans, added])

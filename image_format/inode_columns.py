@@ -1,0 +1,64 @@
+"""INode records as columns: what one decoded run of an INODE section holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import Place, RecordError
+from image_format.kernels.inode_columns import COLUMNS, decode_columns
+
+__all__ = ["InodeColumns", "read_inode_columns"]
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
+
+
+class InodeColumns(NamedTuple):
+    """An int64 array a field, in the order of the records; fields that a kind of inode does not have are 0.
+
+    Attributes:
+        id: inode id.
+        kind: FILE, DIRECTORY or SYMLINK of `kernels.inode`.
+        permission: fixed64 of owner, group and mode (`permission.unpack_permission`), its bits as they are.
+        length: bytes in all blocks.
+        mtime, atime: milliseconds since 1970.
+        replication: as the record has it, 0 where it does not, as in that of a striped file.
+        block_size: preferred size in bytes.
+        storage_policy, ec_policy: numbers in a file's record, -1 where it has none; directories have them as xattrs.
+        ns_quota, ds_quota: of directories; -1 for none.
+        name_start, name_size: where the local name lies in the section, in bytes.
+        has_xattrs: 1 for a directory with extended attributes.
+    """
+
+    id: Ids
+    kind: Ids
+    permission: Ids
+    length: Ids
+    mtime: Ids
+    atime: Ids
+    replication: Ids
+    block_size: Ids
+    block_count: Ids
+    storage_policy: Ids
+    ec_policy: Ids
+    ns_quota: Ids
+    ds_quota: Ids
+    name_start: Ids
+    name_size: Ids
+    has_xattrs: Ids
+
+
+def read_inode_columns(buffer: Bytes, offsets: Ids, place: Place) -> InodeColumns:
+    """Decode the delimited INode records at `offsets` of an INODE section.
+
+    Raises:
+        RecordError: one of them is damaged.
+    """
+    out = np.empty((COLUMNS, offsets.size), np.int64)
+    damaged = int(decode_columns(buffer, offsets, out))
+    if damaged >= 0:
+        raise place.error(RecordError, "no inode record", int(offsets[damaged]))
+    return InodeColumns(*out)

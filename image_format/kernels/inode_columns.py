@@ -1,0 +1,209 @@
+"""Kernels that decode runs of INode records to columns, each a row of one array."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
+from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.wire import read_varint, skip_field
+
+__all__ = ["COLUMNS", "decode_columns"]
+
+(
+    ID,
+    KIND,
+    PERMISSION,
+    LENGTH,
+    MTIME,
+    ATIME,
+    REPLICATION,
+    BLOCK_SIZE,
+    BLOCK_COUNT,
+    STORAGE_POLICY,
+    EC_POLICY,
+    NS_QUOTA,
+    DS_QUOTA,
+    NAME_START,
+    NAME_SIZE,
+    HAS_XATTRS,
+    COLUMNS,
+) = range(17)
+"""Rows of the array that `decode_columns` fills, and how many there are."""
+
+_INT32 = 0xFFFFFFFF
+
+
+@inlined
+def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    value = np.int64(0)
+    for i in range(8):
+        value |= np.int64(buf[pos + i]) << (8 * i)
+    return value
+
+
+@inlined
+def _signed32(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    low = value & _INT32
+    return low - (_INT32 + 1) if low > 0x7FFFFFFF else low
+
+
+@inlined
+def _block_bytes(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(BlockProto.numBytes, whether the message is whole)."""
+    size = np.int64(0)
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            break
+        if tag & 7 == 0:
+            value, pos = read_varint(buf, pos, end)
+            if tag == 24:
+                size = value
+        else:
+            pos = skip_field(buf, pos, end, tag & 7)
+    return size, pos == end
+
+
+@kernel
+def _file(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill a row from an INodeFile; whether it is whole."""
+    length = np.int64(0)
+    blocks = np.int64(0)
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return False
+        if tag & 7 == 0:
+            value, pos = read_varint(buf, pos, end)
+            if tag == 16:
+                out[MTIME, row] = value
+            elif tag == 24:
+                out[ATIME, row] = value
+            elif tag == 32:
+                out[BLOCK_SIZE, row] = value
+            elif tag == 8:
+                out[REPLICATION, row] = _signed32(value)
+            elif tag == 80:
+                out[STORAGE_POLICY, row] = value & 0xFF
+            elif tag == 96:
+                out[EC_POLICY, row] = value & 0xFF
+            continue
+        body = pos
+        pos = skip_field(buf, pos, end, tag & 7)
+        if tag == 41 and pos >= 0:
+            out[PERMISSION, row] = _fixed64(buf, body)
+        elif tag == 50 and pos >= 0:
+            _, body = read_varint(buf, body, end)
+            size, whole = _block_bytes(buf, body, pos)
+            if not whole:
+                return False
+            length += size
+            blocks += 1
+    out[LENGTH, row] = length
+    out[BLOCK_COUNT, row] = blocks
+    return pos == end
+
+
+@kernel
+def _directory(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill a row from an INodeDirectory; whether it is whole."""
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return False
+        if tag & 7 == 0:
+            value, pos = read_varint(buf, pos, end)
+            if tag == 8:
+                out[MTIME, row] = value
+            elif tag == 16:
+                out[NS_QUOTA, row] = value
+            elif tag == 24:
+                out[DS_QUOTA, row] = value
+            continue
+        body = pos
+        pos = skip_field(buf, pos, end, tag & 7)
+        if tag == 33 and pos >= 0:
+            out[PERMISSION, row] = _fixed64(buf, body)
+        elif tag == 50:
+            out[HAS_XATTRS, row] = True
+    return pos == end
+
+
+@kernel
+def _symlink(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill a row from an INodeSymlink; whether it is whole."""
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return False
+        body = pos
+        pos = skip_field(buf, pos, end, tag & 7)
+        if tag == 9 and pos >= 0:
+            out[PERMISSION, row] = _fixed64(buf, body)
+        elif tag == 24 and pos >= 0:
+            out[MTIME, row], _ = read_varint(buf, body, end)
+        elif tag == 32 and pos >= 0:
+            out[ATIME, row], _ = read_varint(buf, body, end)
+    return pos == end
+
+
+@kernel
+def _record(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill a row from the INode between `pos` and `end`; whether it is whole."""
+    kind = np.int64(0)
+    body = np.int64(0)
+    whole = True
+    while 0 <= pos < end and whole:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return False
+        if tag & 7 == 0:
+            value, pos = read_varint(buf, pos, end)
+            if tag == 8:
+                kind = value
+            elif tag == 16:
+                out[ID, row] = value
+        elif tag & 7 == 2:
+            size, pos = read_varint(buf, pos, end)
+            if pos < 0 or size < 0 or size > end - pos:
+                return False
+            if tag == 26:
+                out[NAME_START, row] = pos
+                out[NAME_SIZE, row] = size
+            elif tag == 34:
+                body = np.int64(FILE)
+                whole = _file(buf, pos, pos + size, out, row)
+            elif tag == 42:
+                body = np.int64(DIRECTORY)
+                whole = _directory(buf, pos, pos + size, out, row)
+            elif tag == 50:
+                body = np.int64(SYMLINK)
+                whole = _symlink(buf, pos, pos + size, out, row)
+            pos += size
+        else:
+            pos = skip_field(buf, pos, end, tag & 7)
+    out[KIND, row] = body
+    return whole and pos == end and kind == body and kind > 0 and out[ID, row] > 0
+
+
+@kernel
+def decode_columns(buf, offsets, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `out`, int64 and a column an offset, with the fields of INode records.
+
+    Args:
+        buf: the INODE section; offsets: of the delimited records to decode.
+
+    Returns:
+        Index of the first damaged record, -1 where all are whole.
+    """
+    out[:] = 0
+    out[STORAGE_POLICY] = -1
+    out[EC_POLICY] = -1
+    for row in range(offsets.size):
+        length, pos = read_varint(buf, offsets[row], buf.size)
+        if pos < 0 or length < 0 or length > buf.size - pos:
+            return row
+        if not _record(buf, pos, pos + length, out, row):
+            return row
+    return -1

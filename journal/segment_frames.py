@@ -1,0 +1,72 @@
+"""Hops over the operations of a segment by their lengths, so that it can be cut into ranges: nothing is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from journal.binary_codec import MAX_OP_SIZE, TERMINATOR
+from journal.errors import CorruptOpError
+from journal.primitives import Buffer
+
+__all__ = ["Frame", "check_frame", "has_frames", "hop"]
+
+_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_FRAME = Struct(">Biq")
+_CHECKSUM = Struct(">I")
+_MIN_LENGTH = 12  # the length itself and the txid
+
+
+class Frame(NamedTuple):
+    """An operation as its first 13 bytes tell it: bytes `start` .. `end`, its checksum included."""
+
+    start: int
+    end: int
+    opcode: int
+    txid: int
+
+
+def has_frames(layout_version: int) -> bool:
+    """Whether operations carry their length, which they do since layout -56."""
+    return layout_version <= _LENGTH_SINCE
+
+
+def hop(buffer: Buffer, start: int, stop: int, *, file: str = "", max_op_size: int = MAX_OP_SIZE) -> Iterator[Frame]:
+    """The operations that begin in `buffer[start:stop]`, as far as the terminator; `start` is the first one's place.
+
+    Neither opcodes nor checksums nor txids are looked at.
+
+    Raises:
+        CorruptOpError: a length that cannot be, or the buffer ends within an operation.
+    """
+    size = len(buffer)
+    unpack = _FRAME.unpack_from
+    while start < stop:
+        if buffer[start] == TERMINATOR:
+            return
+        if size - start < _FRAME.size:
+            raise CorruptOpError(f"the operation is cut after {size - start} bytes", file=file, offset=start)
+        opcode, length, txid = unpack(buffer, start)
+        end = start + 1 + length + _CHECKSUM.size
+        if not _MIN_LENGTH <= length <= max_op_size - 5:
+            raise CorruptOpError(f"impossible operation length {length}", file=file, offset=start)
+        if end > size:
+            problem = f"the operation is cut: {end - start} bytes wanted where {size - start} are left"
+            raise CorruptOpError(problem, file=file, offset=start, txid=txid)
+        yield Frame(start, end, opcode, txid)
+        start = end
+
+
+def check_frame(buffer: Buffer, frame: Frame, *, file: str = "") -> None:
+    """Check the bytes of an operation that is not decoded against its checksum.
+
+    Raises:
+        CorruptOpError: they differ.
+    """
+    body = frame.end - _CHECKSUM.size
+    actual, expected = crc32(bytes(buffer[frame.start : body])), _CHECKSUM.unpack_from(buffer, body)[0]
+    if actual != expected:
+        problem = f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}"
+        raise CorruptOpError(problem, file=file, offset=frame.start, txid=frame.txid)

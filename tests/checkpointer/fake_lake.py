@@ -1,0 +1,22 @@
+"""Stands for the module that writes lakes: tells what it was asked for, and does as a file beside the lake says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    lake = Path(sys.argv[-1])
+    with (lake / "calls").open("a") as calls:
+        calls.write(" ".join(sys.argv[1:]) + "\n")
+    while (lake / "wait").exists():
+        time.sleep(0.01)
+    if (lake / "fail").exists():
+        print("WARNING: something\nthe disk is full", file=sys.stderr)
+        sys.exit(6)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Appends to the lake after checkpoints: in a process of their own, one at a time, and never in a checkpoint's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.lake import LakeAppender, find_module
+from checkpointer.daemon.reload import RELOADABLE
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.errors import StorageError
+from journal.segment_file import EditLogSegment
+from servlets.metrics_snapshot import snapshot_of_status
+from servlets.status import TriggerState
+from tests.checkpointer.test_daemon_service import TRANSACTIONS, FakeRole, standby_config
+from tests.namenode_stub.stub_support import wait_until
+
+MODULE = "tests.checkpointer.fake_lake"
+NOW = 1234.5
+
+
+class LakeRole(FakeRole):
+    def __init__(self) -> None:
+        super().__init__()
+        self.journal = TRANSACTIONS
+
+    def latest_image(self) -> Path:
+        return Path(f"/name/current/fsimage_{self.journal}")
+
+    def segments(self) -> list[EditLogSegment]:
+        return [
+            EditLogSegment(1, 2, Path("/shared/current/edits_1-2")),
+            EditLogSegment(3, 4, Path("/shared/current/edits_3-4")),
+            EditLogSegment(5, None, Path("/open/current/edits_inprogress_5")),
+        ]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def appender(lake: Path) -> Iterator[LakeAppender]:
+    values = {"checkpointer.lake.dir": str(lake), "checkpointer.lake.images.retained": "7"}
+    made = LakeAppender(standby_config(**values), module=lambda: MODULE, wall=lambda: NOW)
+    yield made
+    made.stop()
+
+
+def calls(lake: Path) -> list[str]:
+    return (lake / "calls").read_text().splitlines() if (lake / "calls").exists() else []
+
+
+def appends(appender: LakeAppender) -> int:
+    return int((appender.values() or {})["appends"])
+
+
+def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> None:
+    role = LakeRole()
+    service = CheckpointService(role, standby_config(), lake=appender)
+    assert service.poll().state is TriggerState.DONE
+    wait_until("the append", lambda: appends(appender) == 1)
+    (call,) = calls(lake)
+    assert call == (
+        f"append --image /name/current/fsimage_{role.journal} --retain 7 --master local[2] --driver-memory 1g"
+        f" --edits /shared/current -- {lake}"
+    )
+    assert service.status()["lake"] == {
+        "directory": str(lake),
+        "running": False,
+        "appendedAt": NOW,
+        "appends": 1,
+        "failures": 0,
+        "error": "",
+    }
+    snapshot = snapshot_of_status(service.status(), now=NOW, ready=True, version="1")
+    assert (snapshot.lake_up, snapshot.lake_appends, snapshot.lake_appended_at) == (True, 1, NOW)
+
+
+def test_of_those_that_fall_due_meanwhile_the_newest_is_made(appender: LakeAppender, lake: Path) -> None:
+    role = LakeRole()
+    (lake / "wait").touch()
+    for role.journal in (10, 20, 30):
+        appender.offer(role)
+        wait_until("the append", lambda: len(calls(lake)) == 1)
+    assert (appender.values() or {})["running"]
+    (lake / "wait").unlink()
+    wait_until("the append", lambda: appends(appender) == 2)
+    assert [call.split()[2] for call in calls(lake)] == ["/name/current/fsimage_10", "/name/current/fsimage_30"]
+
+
+def test_a_failure_is_an_alarm_until_one_succeeds(appender: LakeAppender, lake: Path) -> None:
+    role = LakeRole()
+    service = CheckpointService(role, standby_config(), lake=appender)
+    (lake / "fail").touch()
+    assert service.poll().state is TriggerState.DONE
+    wait_until("the append", lambda: bool(appender.alarms()))
+    status = service.status()
+    assert status["alarms"] == [f"appending to the lake {lake} failed: the disk is full"]
+    assert status["failures"] == 0
+    assert service.ready().ok
+    snapshot = snapshot_of_status(status, now=NOW, ready=True, version="1")
+    assert (snapshot.lake_up, snapshot.lake_failures, snapshot.alarms) == (False, 1, 1)
+    (lake / "fail").unlink()
+    appender.offer(role)
+    wait_until("the append", lambda: not appender.alarms())
+
+
+def test_stopping_ends_an_append(appender: LakeAppender, lake: Path) -> None:
+    (lake / "wait").touch()
+    service = CheckpointService(LakeRole(), standby_config(), lake=appender)
+    service.poll()
+    wait_until("the append", lambda: len(calls(lake)) == 1)
+    service.stop()
+    assert not (appender.values() or {})["running"]
+    assert appender.alarms() == []
+    appender.offer(LakeRole())
+    assert len(calls(lake)) == 1
+
+
+def test_an_image_that_is_not_there_is_a_failure_too(appender: LakeAppender) -> None:
+    appender.offer(FakeRole())
+    assert "no image" in appender.alarms()[0]
+
+
+def test_nothing_is_started_without_a_lake_or_what_writes_it(lake: Path) -> None:
+    none = LakeAppender(standby_config(), module=lambda: MODULE)
+    none.offer(FakeRole())
+    assert none.values() is None
+    assert none.alarms() == []
+    missing = LakeAppender(standby_config(**{"checkpointer.lake.dir": str(lake)}), module=lambda: "")
+    missing.offer(LakeRole())
+    wait_until("the append", lambda: bool(missing.alarms()))
+    assert "installed" in missing.alarms()[0]
+    missing.stop()
+
+
+def test_settings_can_be_changed_while_it_runs(appender: LakeAppender, lake: Path) -> None:
+    assert {"lake_directory", "lake_images_retained", "lake_master", "lake_driver_memory"} <= RELOADABLE
+    other = lake / "other"
+    other.mkdir()
+    appender.reconfigure(replace(standby_config(), lake_directory=str(other)))
+    appender.offer(LakeRole())
+    wait_until("the append", lambda: appends(appender) == 1)
+    assert len(calls(other)) == 1
+
+
+def test_the_installed_module_is_found() -> None:
+    assert find_module() in {"", "pipeline.lake"}
+
+
+def test_a_fault_of_the_role_is_not_the_checkpoints(appender: LakeAppender) -> None:
+    role = LakeRole()
+    role.segments = lambda: (_ for _ in ()).throw(StorageError("unreadable"))  # type: ignore[method-assign]
+    service = CheckpointService(role, standby_config(), lake=appender)
+    assert service.poll().state is TriggerState.DONE
+    assert "unreadable" in appender.alarms()[0]

@@ -1,0 +1,72 @@
+"""Hopping over operations by their lengths tells what decoding them tells."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal.errors import CorruptOpError
+from journal.operation import EditOp
+from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_frames import Frame, check_frame, has_frames, hop
+from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments, segment_bytes
+
+
+def twin(buffer: bytes) -> list[Frame]:
+    """What `hop` gives, by decoding everything."""
+    ops = list(iter_ops(buffer))
+    if not ops:
+        return []
+    whole = segment_bytes(ops, decode_header(buffer))
+    starts = [op.offset for op in ops] + [len(whole)]
+    return [Frame(start, end, op.opcode, op.txid) for op, (start, end) in zip(ops, pairwise(starts), strict=True)]
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", recorded_segments(), ids=case_id)
+def test_recorded_segments(path: Path) -> None:
+    buffer = path.read_bytes()
+    assert has_frames(decode_header(buffer))
+    frames = list(hop(buffer, HEADER_SIZE, len(buffer)))
+    assert frames == twin(buffer)
+    for frame in frames:
+        check_frame(buffer, frame)
+
+
+@given(st.lists(operations(), max_size=8), st.binary(max_size=3).map(lambda junk: b"\xff" * bool(junk)), st.data())
+def test_any_operations_and_any_start(made: list[EditOp], tail: bytes, data: st.DataObject) -> None:
+    buffer = segment_bytes(numbered(made, 1)) + tail
+    frames = list(hop(buffer, HEADER_SIZE, len(buffer)))
+    assert frames == twin(buffer)
+    if frames:
+        first = data.draw(st.integers(0, len(frames) - 1))
+        stop = data.draw(st.integers(frames[first].start, len(buffer)))
+        expected = [frame for frame in frames[first:] if frame.start < stop]
+        assert list(hop(buffer, frames[first].start, stop)) == expected
+
+
+@given(st.lists(operations(), min_size=1, max_size=4), st.data())
+def test_of_a_cut_or_damaged_segment_what_lies_before_is_found(made: list[EditOp], data: st.DataObject) -> None:
+    whole = bytearray(segment_bytes(numbered(made, 1)))
+    place = data.draw(st.integers(HEADER_SIZE, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    buffer = bytes(whole[: data.draw(st.integers(HEADER_SIZE, len(whole)))])
+    found = []
+    with suppress(CorruptOpError):
+        for frame in hop(buffer, HEADER_SIZE, len(buffer)):
+            check_frame(buffer, frame)
+            found.append(frame)
+    sound = [frame for frame in twin(segment_bytes(made)) if frame.end <= min(place, len(buffer))]
+    assert found[: len(sound)] == sound
+    assert all(frame.end <= len(buffer) for frame in found)
+
+
+def test_layouts_without_lengths() -> None:
+    assert not has_frames(-55)
+    assert has_frames(-56)
+    assert has_frames(NEWEST)
