@@ -11,7 +11,7 @@ FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench load format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -26,7 +26,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## start an active NameNode stub and the daemon, checkpoint twice, restart, compare
+demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
 	$(BIN)/python -m namenode_stub.demo
 
 test: check interop-setup ## everything CI runs
@@ -41,8 +41,9 @@ interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
 differential: interop-setup ## SEEDS=20 random recordings of a real NameNode, from FIRST_SEED=1 on, against our merge
 	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
 
-interop-setup: setup ## fetch a JDK (with apt) and Hadoop's jars (with pip, 220 MB + 456 MB), once
+interop-setup: setup ## fetch a JDK and Chromium (with apt) and Hadoop's jars (with pip, 220 MB), once
 	$(BIN)/python -m tests.interop
+	$(BIN)/python -m tests.browser
 
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS
 	set -e; for target in $(FUZZ_TARGETS); do $(FUZZ)/bin/python -m tests.fuzz $$target --seconds $(FUZZ_SECONDS); done
@@ -68,6 +69,10 @@ format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+screenshots: setup ## make the pictures of the report page in docs/images anew
+	$(BIN)/python -m tests.browser
+	$(BIN)/python -m tests.pipeline.screenshots
+
 load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 	$(BIN)/python -m bench.load
 
@@ -76,6 +81,7 @@ bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5
 
 lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/runtime.in -o requirements/runtime.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/spark.in -o requirements/spark.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 

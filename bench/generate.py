@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from bench.variety import MOST_BLOCKS, Variety, skewed_homes
 from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE
@@ -36,10 +38,15 @@ _FIRST_BLOCK = 1 << 30
 
 
 class Shape:
-    """Which inode is what: ids count up from the root, every directory before the files in it."""
+    """Which inode is what: ids count up from the root, every directory before the files in it.
 
-    def __init__(self, files: int) -> None:
+    Args:
+        varied: a few directories hold most of the files; else all hold as many.
+    """
+
+    def __init__(self, files: int, *, varied: bool = False) -> None:
         self.files = files
+        self.varied = varied
         self.directories = max(1, files // FILES_A_DIRECTORY)
         self.first_file = ROOT_ID + 1 + self.directories
         self.last_id = ROOT_ID + self.directories + files
@@ -54,7 +61,26 @@ class Shape:
         return ROOT_ID if index == group else ROOT_ID + 1 + group
 
     def file_path(self, index: int) -> str:
-        return f"{self.directory_path(index % self.directories)}/part-{index:09d}"
+        home = int(self.homes[index]) if self.varied else index % self.directories
+        return f"{self.directory_path(home)}/part-{index:09d}"
+
+    @cached_property
+    def homes(self) -> npt.NDArray[np.int64]:
+        """By file, the index of its directory."""
+        if self.varied:
+            return skewed_homes(self.files, self.directories, self.files)
+        return np.arange(self.files) % self.directories
+
+    def children(self) -> Iterator[tuple[int, list[int]]]:
+        """(index of a directory, ids of the files in it), by directory."""
+        if not self.varied:
+            for index in range(self.directories):
+                yield index, list(range(self.first_file + index, self.last_id + 1, self.directories))
+            return
+        order = np.argsort(self.homes, kind="stable") + self.first_file
+        bounds = np.searchsorted(self.homes[order - self.first_file], np.arange(self.directories + 1))
+        for index in range(self.directories):
+            yield index, order[bounds[index] : bounds[index + 1]].tolist()
 
 
 def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
@@ -78,14 +104,32 @@ def _rows(
     return rows, names.reshape(-1)
 
 
-def _encode(rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]) -> memoryview:
+def _encode(
+    rows: npt.NDArray[np.void],
+    names: npt.NDArray[np.uint8],
+    blocks: npt.NDArray[np.void],
+    variety: Variety | None,
+) -> list[memoryview | bytes]:
     wanted = np.arange(rows.size)
     out = np.empty(encoded_size(rows, wanted, blocks, True, False), np.uint8)
-    encode_inodes(rows, wanted, names, blocks, True, False, out, np.empty(rows.size + 1, np.int64))
-    return memoryview(out)
+    starts = np.empty(rows.size + 1, np.int64)
+    encode_inodes(rows, wanted, names, blocks, True, False, out, starts)
+    return [memoryview(out)] if variety is None else variety.decorate(memoryview(out), starts)
 
 
-def _inodes(shape: Shape, permission: int, seed: int) -> Iterator[memoryview | bytes]:
+def _varied_blocks(
+    sizes: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(blocks of each file, bytes of each block) for files of these sizes; what is too large is cut."""
+    counts = np.minimum(-(-sizes // BLOCK_SIZE), MOST_BLOCKS)
+    last = np.cumsum(counts) - 1
+    lengths = np.full(int(counts.sum()), BLOCK_SIZE, np.int64)
+    some = counts > 0
+    lengths[last[some]] = np.minimum(sizes[some] - (counts[some] - 1) * BLOCK_SIZE, BLOCK_SIZE)
+    return counts, lengths
+
+
+def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -> Iterator[memoryview | bytes]:
     random = np.random.default_rng(seed)
     no_blocks = np.zeros(1, BLOCK_DTYPE)
     yield encode_delimited(pb.INodeSection(lastInodeId=shape.last_id, numInodes=1 + shape.directories + shape.files))
@@ -99,7 +143,9 @@ def _inodes(shape: Shape, permission: int, seed: int) -> Iterator[memoryview | b
         numbers = np.arange(start, min(start + _BATCH, shape.directories))
         rows, names = _rows(DIRECTORY, ROOT_ID + 1, numbers, b"d", 8)
         rows["permission"] = permission
-        yield _encode(rows, names, no_blocks)
+        if variety is not None:
+            variety.directories(rows, numbers)
+        yield from _encode(rows, names, no_blocks, variety)
     for start in range(0, shape.files, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, shape.files))
         rows, names = _rows(FILE, shape.first_file, numbers, b"part-", 9)
@@ -108,33 +154,43 @@ def _inodes(shape: Shape, permission: int, seed: int) -> Iterator[memoryview | b
         rows["atime"] = rows["mtime"]
         rows["block_size"] = BLOCK_SIZE
         counts = random.choice(np.array([1, 1, 1, 1, 1, 1, 1, 2, 2, 3]), numbers.size)
+        lengths = None
+        if variety is not None:
+            counts, lengths = _varied_blocks(variety.files(rows, shape.homes[numbers]))
         offsets = np.cumsum(counts) - counts
         blocks = np.zeros(int(counts.sum()), BLOCK_DTYPE)
         blocks["id"] = _FIRST_BLOCK + 1 + 3 * start + np.arange(blocks.size)
         blocks["genstamp"] = 1001 + np.arange(blocks.size)
-        blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size)
+        blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size) if lengths is None else lengths
         rows["block_count"] = counts
         rows["blocks_offset"] = offsets
-        yield _encode(rows, names, blocks)
+        yield from _encode(rows, names, blocks, variety)
 
 
 def _directories(shape: Shape) -> Iterator[bytes]:
     groups = range(0, shape.directories, FILES_A_DIRECTORY)
     yield encode_delimited(pb.DirEntry(parent=ROOT_ID, children=[ROOT_ID + 1 + group for group in groups]))
-    for index in range(shape.directories):
+    for index, files in shape.children():
         children: list[int] = []
         if index % FILES_A_DIRECTORY == 0:
             last = min(index + FILES_A_DIRECTORY, shape.directories)
             children.extend(range(ROOT_ID + 2 + index, ROOT_ID + 1 + last))
-        children.extend(range(shape.first_file + index, shape.last_id + 1, shape.directories))
+        children.extend(files)
         yield encode_delimited(pb.DirEntry(parent=ROOT_ID + 1 + index, children=children))
 
 
-def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1) -> Path:
-    """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path."""
-    shape = Shape(files)
+def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1, varied: bool = False) -> Path:
+    """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path.
+
+    Args:
+        varied: with directories of all sizes, many owners, ages over years, empty files, a few ACLs, xattrs and
+            quotas, so that reports on it look real; else all inodes are alike.
+    """
+    shape = Shape(files, varied=varied)
     strings = StringTable.empty(0)
     user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
+    branches = np.arange(shape.directories) // FILES_A_DIRECTORY
+    variety = Variety(strings, CLOCK, branches, seed) if varied else None
     path = directory / image_name(txid)
     output = DigestingFileSet([path])
     writer = ImageWriter(output, LAYOUT)
@@ -148,7 +204,7 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
     )
     sections: dict[str, Iterator[memoryview | bytes]] = {
         "NS_INFO": iter([encode_delimited(info)]),
-        "INODE": _inodes(shape, pack_permission(user, group, 0o644), seed),
+        "INODE": _inodes(shape, pack_permission(user, group, 0o644), seed, variety),
         "INODE_DIR": _directories(shape),
         "FILES_UNDERCONSTRUCTION": iter(()),
         "SNAPSHOT": iter([encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0))]),
@@ -210,11 +266,13 @@ def _job_mix(shape: Shape, transactions: int, seed: int) -> Iterator[ops.EditOp]
             yield ops.TimesOp(path=path, mtime=-1, atime=now)
 
 
-def generate_edits(directory: Path, files: int, transactions: int, *, first: int = 1001, seed: int = 2) -> Path:
-    """Write one finalized segment of `transactions` operations that follow `generate_image`'s image."""
+def generate_edits(
+    directory: Path, files: int, transactions: int, *, first: int = 1001, seed: int = 2, varied: bool = False
+) -> Path:
+    """Write one finalized segment of `transactions` operations that follow `generate_image`'s image of this shape."""
     last = first + transactions - 1
     path = directory / segment_name(first, last)
-    mix = _job_mix(Shape(files), transactions, seed)
+    mix = _job_mix(Shape(files, varied=varied), transactions, seed)
     with path.open("wb") as out:
         out.write(encode_header(LAYOUT))
         for txid in range(first, last + 1):

@@ -1,17 +1,72 @@
-"""Peak anonymous memory of a child process: what it holds apart from mapped file pages."""
+"""Peak memory of child processes."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 _POLL_SECONDS = 0.005
+_TREE_POLL_SECONDS = 0.2
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How a command went: what it printed, wall seconds, the most that one Java process of it held in bytes."""
+
+    output: str
+    seconds: float
+    java_bytes: int
+
+
+def peak_resident(pid: int) -> int:
+    """The most memory that a process has had resident, in bytes; 0 for one that is gone."""
+    try:
+        found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) << 10 if found else 0
+
+
+def run_watched(command: list[str], *, environment: dict[str, str] | None = None) -> Watched:
+    """Run a command that starts Java below it.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; `stderr` holds what it said.
+    """
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        peak = 0
+        while True:
+            try:
+                output, said = child.communicate(timeout=_TREE_POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                peak = max(peak, _java_below(child.pid))
+        seconds = time.perf_counter() - started
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command, output, said)
+    return Watched(output, seconds, peak)
+
+
+def _java_below(pid: int) -> int:
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+        return max((peak_resident(each.pid) for each in children if each.name() == "java"), default=0)
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def run_measured(command: list[str]) -> dict[str, float]:
     """Run a command that prints a JSON object of numbers; adds `anonymous`, its peak in bytes.
+
+    Anonymous memory is what it holds apart from mapped file pages.
 
     Raises:
         subprocess.CalledProcessError: it failed.

@@ -3,7 +3,7 @@
 An active NameNode stub and the checkpointer daemon run as two processes. A few thousand operations are driven into
 the stub; the daemon fetches its image, checkpoints once by transaction count and once by period and uploads both
 images, and the stub purges its old edits. Then the stub is killed, started again from what is on disk, and the
-namespaces are compared.
+namespaces are compared. At the end Spark reads the images and edits as tables, merges them once more and reports.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import requests
 from rich.console import Console
 
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
+from namenode_stub.demo_tables import TablesError, merge_on_spark, write_report
 
 __all__ = ["main"]
 
@@ -227,6 +228,13 @@ def run(demo: Demo) -> None:
         f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
         f"all {len(after)} inodes are the same"
     )
+    # Spark reads what lies on disk, and nobody writes there any more
+    demo.stop_all()
+    current = demo.scratch / "nn1" / "current"
+    say("[bold]5. The checkpoint as a Spark job:[/] edits decoded, closure fetched and sections written by its tasks")
+    merge_on_spark(current, demo.scratch, demo.console)
+    say("[bold]6. Images and edits as tables:[/] what fills the namespace, and who")
+    write_report(current, demo.console)
 
 
 def _tell(demo: Demo, status: Any, expected: str) -> None:
@@ -248,7 +256,7 @@ def main() -> None:
         demo = Demo(Path(scratch), console)
         try:
             run(demo)
-        except DemoError as error:
+        except (DemoError, TablesError) as error:
             console.print(f"[red]failed:[/] {error}")
             for log in sorted(demo.scratch.glob("*.log")):
                 console.print(f"--- end of {log.name}")

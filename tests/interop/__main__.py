@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 
+from tests.apt import apt_command, apt_install
 from tests.interop.hadoop_home import RELEASES, MissingHadoopError, java_program, required
 
 _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
@@ -18,8 +16,9 @@ def main() -> int:
         _ensure_jdk()
         for release in RELEASES:
             if not release.jars_are_whole():
-                size = f"{release.megabytes} MB, once"
-                print(f"interop: downloading Hadoop {release.version} ({size}) to {release.home}", flush=True)
+                if release.archive is not None:
+                    size = f"{release.archive[1]} MB, once"
+                    print(f"interop: downloading Hadoop {release.version} ({size}) to {release.home}", flush=True)
                 release.fetch_jars()
             release.compile_tools()
     except MissingHadoopError as error:
@@ -39,30 +38,12 @@ def _ensure_jdk() -> None:
         java_program("javac")
         return
     except MissingHadoopError:
-        apt = _apt_command()
+        apt = apt_command()
         if apt is None:
             raise
     print(f"interop: no JDK here, installing {_JDK[0]} with apt", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run([*apt, "-q", "update"], env=environment, stdout=subprocess.DEVNULL, check=False)
-    for package in _JDK:
-        install = [*apt, "-qq", "-y", "--no-install-recommends", "install", package]
-        if subprocess.run(install, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0:
-            break
+    apt_install(apt, *_JDK)
     java_program("javac")
-
-
-def _apt_command() -> list[str] | None:
-    """apt-get with the rights to install, None where there are none."""
-    apt = shutil.which("apt-get")
-    if apt is None:
-        return None
-    if os.geteuid() == 0:
-        return [apt]
-    sudo = shutil.which("sudo")
-    if sudo is None or subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
-        return None
-    return [sudo, "-n", apt]
 
 
 if __name__ == "__main__":

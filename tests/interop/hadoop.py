@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.interop.hadoop_home import SERVER, java_program
+from tests.interop.hadoop_home import CLIENT, SERVER, java_program
 
 __all__ = ["Hadoop", "HadoopRefusedError"]
 
@@ -34,7 +35,9 @@ class Hadoop:
         self._folder = folder
         self._log = folder / "hadoop.log"
         self._files = 0
-        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", SERVER.class_path(), _MAIN]
+        # The viewer's class for delimited rows shares one with a web server that stands on Netty 4.
+        classes = os.pathsep.join([SERVER.class_path(), *map(str, sorted(CLIENT.jar_folder.glob("netty-*.jar")))])
+        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", classes, _MAIN]
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=folder
@@ -71,10 +74,14 @@ class Hadoop:
         assert int(self._ask("reload", name, out)) == txid
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
-    def view_image(self, image: Path) -> str:
-        """What OfflineImageViewerPB -p XML prints of an image."""
+    def view_image(self, image: Path, output_format: str = "XML") -> str:
+        """What OfflineImageViewerPB prints of an image, as XML or Delimited.
+
+        Raises:
+            HadoopRefusedError: it does not come to the image's end.
+        """
         out = self._fresh()
-        self._ask("oiv", image, out)
+        self._ask("oiv", image, out, output_format)
         return out.read_text(encoding="utf-8", errors="surrogateescape")
 
     def view_edits(self, edits: Path, output_format: str = "xml") -> bytes:

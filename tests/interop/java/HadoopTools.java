@@ -22,7 +22,7 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
  *
  * <pre>
  * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace anew: its txid
- * oiv IMAGE OUT                    OfflineImageViewerPB -p XML
+ * oiv IMAGE OUT FORMAT             OfflineImageViewerPB -p FORMAT (XML, Delimited)
  * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
  * </pre>
  *
@@ -67,7 +67,7 @@ public final class HadoopTools {
       case "reload":
         return reload(new File(words[1]), new File(words[2]));
       case "oiv":
-        return OfflineImageViewerPB.run(new String[] {"-p", "XML", "-i", words[1], "-o", words[2]});
+        return OfflineImageViewerPB.run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       case "oev":
         return new OfflineEditsViewer().run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       default:

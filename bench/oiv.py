@@ -1,0 +1,42 @@
+"""Hadoop 2.7.3's own way from an image to rows: OfflineImageViewerPB -p Delimited, timed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from tests.interop.hadoop_home import CLIENT, SERVER, java_program
+
+__all__ = ["heap_for", "run_oiv"]
+
+_MAIN = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
+_OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
+
+
+def heap_for(files: int) -> str:
+    """A heap that OIV is quick with: half of it would do, and twice as much does not make it quicker."""
+    return f"{1 + -(-files // 1_000_000)}g"
+
+
+def run_oiv(image: Path, target: Path, heap: str) -> tuple[float, int]:
+    """Write `image` as tab separated text; returns wall seconds of the whole process and rows.
+
+    Raises:
+        MissingHadoopError: Hadoop's jars are not here.
+        subprocess.CalledProcessError: it failed.
+    """
+    # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
+    netty = [str(path) for path in CLIENT.jar_folder.glob("netty-*.jar")]
+    class_path = os.pathsep.join([SERVER.class_path(), *netty])
+    opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]
+    command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", class_path, _MAIN]
+    started = time.perf_counter()
+    subprocess.run(
+        [*command, "-p", "Delimited", "-i", str(image), "-o", str(target)], check=True, stderr=subprocess.DEVNULL
+    )
+    seconds = time.perf_counter() - started
+    with target.open("rb") as lines:
+        rows = sum(block.count(b"\n") for block in iter(lambda: lines.read(1 << 20), b""))
+    return seconds, rows

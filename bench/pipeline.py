@@ -1,0 +1,176 @@
+"""`python -m bench.pipeline`: image to Parquet on two cores beside Hadoop's OIV; reports and merges on Spark.
+
+Rounds of all writers and of OIV take turns, so that whatever else the machine does meets all of them. OIV's time is
+that of its process. The pipeline's is that of the job, in a session that is there; its start is shown beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bench.generate import generate_edits, generate_image
+from bench.memory import Watched, run_watched
+from bench.oiv import heap_for, run_oiv
+from image_format.md5_file import read_md5_file
+
+_MASTER = "local[2]"
+_DRIVER_MEMORY = "1g"
+_CHECKPOINTER = [sys.executable, "-m", "checkpointer"]
+_WRITERS = {"oiv": "OIV -p Delimited", "spark": "Parquet by Spark", "tasks": "Parquet by tasks", "read": "read alone"}
+
+
+class BenchError(Exception):
+    """Two ways gave different results; the message says which."""
+
+
+class _Session:
+    """`bench.table_job` at the other end of a pipe."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self._child = child
+        self.start_seconds: float = self._answer()["seconds"]
+        self.peak_bytes = 0
+
+    def write(self, writer: str, image: Path, target: Path) -> float:
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps({"writer": writer, "image": str(image), "target": str(target)}) + "\n")
+        self._child.stdin.flush()
+        answer = self._answer()
+        self.peak_bytes = answer["driverPeakBytes"]
+        seconds: float = answer["seconds"]
+        return seconds
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if not line:
+            raise BenchError(f"the Spark session ended with {self._child.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@contextmanager
+def _session() -> Iterator[_Session]:
+    command = [sys.executable, "-m", "bench.table_job", _MASTER, _DRIVER_MEMORY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield _Session(child)
+        finally:
+            assert child.stdin is not None
+            child.stdin.close()
+
+
+def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
+    """Seconds of each writer and round."""
+    seconds: dict[str, list[float]] = {writer: [] for writer in _WRITERS}
+    target, rows = image.with_name("rows"), 0
+    with _session() as session:
+        for _ in range(rounds):
+            took, rows = run_oiv(image, target, heap_for(files))
+            seconds["oiv"].append(took)
+            target.unlink()
+            for writer in ("spark", "tasks", "read"):
+                seconds[writer].append(session.write(writer, image, target))
+                if writer != "read":
+                    _check(writer, rows, target)
+        return {
+            "rows": rows,
+            "oivHeap": heap_for(files),
+            "sessionStartSeconds": session.start_seconds,
+            "driverPeakBytes": session.peak_bytes,
+            "seconds": seconds,
+        }
+
+
+def _check(writer: str, rows: int, target: Path) -> None:
+    """The rows that OIV has, and remove them."""
+    written = sum(pq.read_metadata(path).num_rows for path in target.glob("part-*"))
+    if written != rows:
+        raise BenchError(f"{_WRITERS[writer]} wrote {written} rows, OIV {rows}")
+    shutil.rmtree(target)
+
+
+def _commands(directory: Path, image: Path) -> dict[str, Any]:
+    """Wall seconds of whole commands, and the most that the driver's JVM held."""
+    spark = ["--master", _MASTER]
+    report = run_watched([*_CHECKPOINTER, "report", str(image), *spark, "--driver-memory", _DRIVER_MEMORY, "--json"])
+    on_spark, by_spark = _merge(directory, "--engine", "spark", *spark)
+    local, by_local = _merge(directory, "--engine", "local")
+    if by_spark != by_local:
+        raise BenchError(f"the merge on Spark gave {by_spark}, the local one {by_local}")
+    found = {"report": report, "merge on Spark": on_spark, "merge, local": local}
+    return {name: {"seconds": each.seconds, "driverPeakBytes": each.java_bytes} for name, each in found.items()}
+
+
+def _merge(directory: Path, *options: str) -> tuple[Watched, str]:
+    """One merge, of which nothing stays but its digest."""
+    current = directory / "current"
+    before = set(current.iterdir())
+    done = run_watched([*_CHECKPOINTER, "merge", str(directory), *options, "--json"])
+    fresh = set(current.iterdir()) - before
+    (digest,) = (path for path in fresh if path.suffix == ".md5")
+    md5 = read_md5_file(digest.with_suffix("")).hex()
+    for path in fresh:
+        path.unlink()
+    return done, md5
+
+
+def _measure(scratch: Path, files: int, transactions: int, rounds: int) -> dict[str, Any]:
+    current = scratch / "current"
+    current.mkdir()
+    image = generate_image(current, files)
+    tables = _tables(image, files, rounds)
+    generate_edits(current, files, transactions)
+    return {"files": files, "imageBytes": image.stat().st_size, **tables, "commands": _commands(scratch, image)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000_000, 5_000_000])
+    parser.add_argument("--transactions", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    results = []
+    for files in arguments.files:
+        with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
+            results.append(_measure(Path(scratch), files, arguments.transactions, arguments.rounds))
+            if not arguments.json:
+                _print(results[-1])
+    if arguments.json:
+        machine = f"{platform.machine()}, Python {platform.python_version()}"
+        print(json.dumps({"machine": machine, "transactions": arguments.transactions, "images": results}))
+
+
+def _print(found: dict[str, Any]) -> None:
+    rows, seconds = found["rows"], found["seconds"]
+    print(f"{found['files']:,} files ({found['imageBytes'] / 1e6:.0f} MB), {rows:,} rows, {_MASTER}")
+    print(f"  {'':<18}{'first':>9}{'median':>9}{'best':>9}{'rows/s':>12}{'x OIV':>8}{'x OIV':>8}")
+    print(f"  {'':<18}{'s':>9}{'s':>9}{'s':>9}{'median':>12}{'median':>8}{'best':>8}")
+    for writer, label in _WRITERS.items():
+        median, best = statistics.median(seconds[writer]), min(seconds[writer])
+        ratios = f"{statistics.median(seconds['oiv']) / median:>8.1f}{min(seconds['oiv']) / best:>8.1f}"
+        print(f"  {label:<18}{seconds[writer][0]:>9.2f}{median:>9.2f}{best:>9.2f}{rows / median:>12,.0f}{ratios}")
+    print(f"  OIV's heap {found['oivHeap']}; Spark's session started in {found['sessionStartSeconds']:.1f} s")
+    print(f"  peak of the driver's JVM {found['driverPeakBytes'] / 1e6:,.0f} MB resident, its heap {_DRIVER_MEMORY}")
+    for name, each in found["commands"].items():
+        peak = f", JVM {each['driverPeakBytes'] / 1e6:,.0f} MB" if each["driverPeakBytes"] else ""
+        print(f"  {name:<18}{each['seconds']:>9.1f} s{peak}")
+
+
+if __name__ == "__main__":
+    main()

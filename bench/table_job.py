@@ -1,0 +1,56 @@
+"""A Spark session that writes tables when it is told to: a JSON object a line in, one a line out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.memory import peak_resident
+from pipeline import read_image
+from pipeline.direct_parquet import write_parquet
+from pipeline.session import build_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _by_spark(spark: SparkSession, image: str, target: str) -> None:
+    read_image(spark, image).write.parquet(target)
+
+
+def _by_tasks(spark: SparkSession, image: str, target: str) -> None:
+    write_parquet(spark, image, Path(target))
+
+
+def _discard(spark: SparkSession, image: str, target: str) -> None:
+    """All columns to Spark's rows and no further: what reading alone costs."""
+    read_image(spark, image).write.format("noop").mode("overwrite").save()
+
+
+WRITERS = {"spark": _by_spark, "tasks": _by_tasks, "read": _discard}
+
+
+def main() -> None:
+    started = time.perf_counter()
+    spark = build_session(master=sys.argv[1], driver_memory=sys.argv[2])
+    _say({"seconds": time.perf_counter() - started})
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    for line in sys.stdin:
+        wish = json.loads(line)
+        started = time.perf_counter()
+        WRITERS[wish["writer"]](spark, wish["image"], wish["target"])
+        seconds = time.perf_counter() - started
+        _say({"seconds": seconds, "driverPeakBytes": peak_resident(gateway.proc.pid)})
+    spark.stop()
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Commands of `checkpointer` that run on Spark."""

@@ -1,0 +1,195 @@
+"""`checkpointer lake`: append images and edits to tables that last, and list what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from checkpointer.config import CheckpointConfig
+    from pipeline.lake import LakeContents
+
+__all__ = ["command"]
+
+_MASTER = "local[2]"
+_MEMORY = "1g"
+
+
+@click.group("lake")
+def command() -> None:
+    """Tables that last: images and edits as Parquet, for any engine that reads it.
+
+    LAKE/inodes/txid=N holds the inodes of one image, LAKE/edits/day=YYYY-MM-DD the transactions of a day (UTC).
+    """
+
+
+@command.command("append")
+@conf_option(required=False)
+@click.option("--image", help="An image, or a storage directory, of which the newest one is taken.")
+@click.option("--edits", multiple=True, help="A directory of finalized segments, or one segment; may be repeated.")
+@click.option("--retain", type=click.IntRange(min=0), help="Images that are kept; 0 keeps all (default: --conf, or 0).")
+@click.option("--master", help=f"Spark's master (default: --conf, or {_MASTER}).")
+@click.option("--driver-memory", help=f"Heap of Spark's driver (default: --conf, or {_MEMORY}).")
+@json_option
+@click.argument("lake", required=False)
+def append(
+    conf_dir: Path | None,
+    image: str | None,
+    edits: tuple[str, ...],
+    retain: int | None,
+    master: str | None,
+    driver_memory: str | None,
+    as_json: bool,
+    lake: str | None,
+) -> None:
+    """Append an image and edits to LAKE; what it has already stays as it is, so that a second run changes nothing.
+
+    With --conf the newest image and all finalized segments of the configured directories go into
+    checkpointer.lake.dir. Paths may be URIs of any file system that Spark knows, such as hdfs:// and s3a://.
+    A run that was killed is finished by the next one. One process appends at a time.
+
+    \b
+    Examples:
+      checkpointer lake append --conf /etc/hadoop/conf
+      checkpointer lake append --image /data/nn/current --edits /data/nn/current hdfs://nn/warehouse/hdfs
+    Exit codes: 0 done, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 lake unusable
+    """
+    job = _configured(conf_dir) if conf_dir else _Job(None, (), "")
+    job = _Job(
+        image if image or edits else job.image,
+        edits if image or edits else job.edits,
+        lake or job.lake,
+        job.retain if retain is None else retain,
+        master or job.master,
+        driver_memory or job.memory,
+    )
+    if not job.lake:
+        raise click.UsageError("name the lake, or set checkpointer.lake.dir and give --conf")
+    if job.image is None and not job.edits:
+        raise click.UsageError("give --conf, or --image or --edits")
+    _append(job, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    image: str | None
+    edits: Sequence[str]
+    lake: str
+    retain: int = 0
+    master: str = _MASTER
+    memory: str = _MEMORY
+
+
+def _configured(conf_dir: Path) -> _Job:
+    from checkpointer.config import CheckpointConfig
+    from checkpointer.config_report import likely_role
+
+    configuration = load_configuration(conf_dir)
+    config = CheckpointConfig.from_configuration(configuration, likely_role(configuration))
+    images = [str(each) for each in config.image_directories if each.is_dir()]
+    return _Job(
+        images[0] if images else None,
+        _edits_directories(config),
+        config.lake_directory,
+        config.lake_images_retained,
+        config.lake_master,
+        config.lake_driver_memory,
+    )
+
+
+def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
+    """Where the role finds its edits: shared ones, fetched ones, or those beside its images."""
+    if config.shared_edits_directory is not None:
+        return (str(config.shared_edits_directory),)
+    folders = config.edits_directories or config.image_directories
+    return tuple(str(each) for each in folders if each.is_dir())
+
+
+def _append(job: _Job, *, as_json: bool) -> None:
+    with _session(job.master, job.memory) as spark:
+        from pipeline.lake import append_edits, append_image, retain_images
+
+        image = append_image(spark, job.image, job.lake) if job.image is not None else None
+        appended = [append_edits(spark, each, job.lake) for each in job.edits]
+        removed = retain_images(spark, job.lake, job.retain) if job.retain else []
+    ranges = [each for one in appended for each in one.ranges]
+    missing = list(appended[-1].missing) if appended else []
+    if as_json:
+        spans = {"edits": ranges, "missing": missing}
+        found = {name: [each._asdict() for each in span] for name, span in spans.items()}
+        echo_json({"lake": job.lake, "image": image, "removedImages": removed, **found})
+        return
+    click.echo("no new image" if image is None else f"image {image} appended")
+    for each in ranges:
+        click.echo(f"transactions {each.first} .. {each.last} appended")
+    if not ranges:
+        click.echo("no new transactions")
+    for txid in removed:
+        click.echo(f"image {txid} removed")
+    for each in missing:
+        click.echo(f"the lake has no transactions {each.first} .. {each.last}", err=True)
+
+
+@command.command("list")
+@click.option("--master", default=_MASTER, show_default=True, help="Spark's master.")
+@json_option
+@click.argument("lake")
+def list_(master: str, as_json: bool, lake: str) -> None:
+    """List the images and the transactions of LAKE.
+
+    \b
+    Example: checkpointer lake list hdfs://nn/warehouse/hdfs --json
+    Exit codes: 0 done, 2 wrong usage or no Spark, 6 lake unusable
+    """
+    with _session(master, _MEMORY) as spark:
+        from pipeline.lake import lake_contents
+
+        contents = lake_contents(spark, lake)
+    if as_json:
+        echo_json(contents.as_dict())
+    else:
+        _print(contents)
+
+
+def _print(contents: LakeContents) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    images = Table("image", "inodes", "bytes")
+    for image in contents.images:
+        images.add_row(str(image["txid"]), f"{image['rows']:,}", f"{image['bytes']:,}")
+    edits = Table("first", "last", "transactions")
+    for each in contents.edits:
+        edits.add_row(str(each.first), str(each.last), f"{each.last - each.first + 1:,}")
+    console = Console()
+    console.print(images)
+    console.print(edits)
+    for each in contents.missing:
+        console.print(f"missing: {each.first} .. {each.last}")
+
+
+@contextmanager
+def _session(master: str, memory: str) -> Iterator[SparkSession]:
+    """A session for one command; an error of a task leaves it as the typed error that it was."""
+    from pipeline.session import build_session
+    from pipeline.task_errors import unwrap
+
+    spark = build_session(master=master, driver_memory=memory)
+    try:
+        yield spark
+    except Exception as error:
+        typed = unwrap(error)
+        if typed is None or typed is error:
+            raise
+        raise typed from None
+    finally:
+        spark.stop()

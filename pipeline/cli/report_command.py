@@ -1,0 +1,237 @@
+"""`checkpointer report`: what fills the namespace, who fills it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from checkpointer.cli.output import json_option
+from hadoop_common.durable import write_atomically
+from hadoop_common.quantities import parse_size
+from pipeline.errors import PipelineError, ReportOutputError
+
+if TYPE_CHECKING:
+    from pipeline.reports.model import Report
+    from pipeline.reports.options import ReportOptions
+
+__all__ = ["command"]
+
+SECTIONS = ("space", "owners", "files", "small-files", "cold", "growth", "operations", "snapshots", "findings")
+_FOLDERS = ("csv", "parquet")
+_FORMATS = ("terminal", "csv", "parquet", "json", "html")
+_NEEDS = {"growth": "--before", "operations": "--edits"}
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Bytes, with Hadoop's suffixes."""
+    if value is None:
+        return None
+    try:
+        size = parse_size(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value} {error}") from None
+    if size <= 0:
+        raise click.BadParameter(f"{value} is not positive")
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What the command line says, beyond paths."""
+
+    depth: int
+    top: int
+    small: int | None
+    cold_days: int
+    only: tuple[str, ...]
+    as_of: datetime | None
+
+
+@click.command("report")
+@click.argument("image")
+@click.option("--edits", default="", metavar="DIR", help="Edits: a directory of segments, a segment or a lake.")
+@click.option("--before", default="", metavar="IMAGE", help="Show growth since this older image.")
+@click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Show this section alone; may be repeated.")
+@click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
+@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of a table.")
+@click.option(
+    "--small-files",
+    "small",
+    metavar="SIZE",
+    callback=_size,
+    help="Small is below this, e.g. 16m (default: 1/8 of a block).",
+)
+@click.option(
+    "--cold", "cold_days", type=click.IntRange(min=1), default=365, show_default=True, help="Cold is unused for DAYS."
+)
+@click.option(
+    "--as-of", type=click.DateTime(), help="Measure ages at this time, UTC (default: the image's modification time)."
+)
+@click.option("--format", "kind", type=click.Choice(_FORMATS), default="terminal", show_default=True, help="Output.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write, or the folder of csv and parquet (a file a table)."
+)
+@click.option("--force", is_flag=True, help="Replace what is at --out.")
+@click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")
+@click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
+@json_option
+def command(
+    image: str,
+    edits: str,
+    before: str,
+    only: tuple[str, ...],
+    depth: int,
+    top: int,
+    small: int | None,
+    cold_days: int,
+    as_of: datetime | None,
+    kind: str,
+    out: Path | None,
+    force: bool,
+    master: str | None,
+    driver_memory: str,
+    as_json: bool,
+) -> None:
+    """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest, or LAKE@TXID).
+
+    \b
+    Sections: space, owners, files, small-files, cold, snapshots, findings (what `image verify` finds);
+    with --before growth, with --edits operations, and who caused growth and small files.
+
+    With --before the edits between the two images count, else all that are given. Paths may be URIs of any file
+    system that Spark knows, such as hdfs:// and s3a://. A lake has no snapshots and no findings.
+
+    \b
+    Examples:
+      checkpointer report /data/nn/current
+      checkpointer report new/fsimage_42 --before old/fsimage_7 --edits edits/ --format html --out report.html
+      checkpointer report hdfs://nn/lake --only small-files --top 100 --format csv --out small/
+    Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
+    """
+    kind = "json" if as_json else kind
+    _check(kind, out, only, {"--before": before, "--edits": edits}, force=force)
+    chosen = _Choices(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
+    with _progress() as progress:
+        report = _make(image, before, edits, chosen, progress, master=master, driver_memory=driver_memory)
+    _write(report, kind, out)
+
+
+def _check(kind: str, out: Path | None, only: tuple[str, ...], given: dict[str, str], *, force: bool) -> None:
+    """Everything that can be said before Spark is started."""
+    for section in only:
+        option = _NEEDS.get(section)
+        if option is not None and not given[option]:
+            raise click.UsageError(f"--only {section} needs {option}")
+    if out is None:
+        if kind in _FOLDERS:
+            raise click.UsageError(f"--format {kind} needs --out, the folder that the files are put into")
+        return
+    if kind == "terminal":
+        raise click.UsageError("--out needs a --format: csv, parquet, json or html")
+    if not out.absolute().parent.is_dir():
+        raise click.UsageError(f"--out: {out.absolute().parent} is no directory")
+    if out.exists() and not force:
+        raise click.UsageError(f"{out} exists already; --force replaces it")
+    if out.exists() and out.is_dir() != (kind in _FOLDERS):
+        raise click.UsageError(f"{out} is {'a directory' if out.is_dir() else 'no directory'}")
+
+
+def _make(
+    image: str,
+    before: str,
+    edits: str,
+    chosen: _Choices,
+    progress: Any,
+    *,
+    master: str | None,
+    driver_memory: str,
+) -> Report:
+    from pipeline.session import build_session
+    from pipeline.task_errors import unwrap
+
+    progress("Spark")
+    spark = build_session(master=master, driver_memory=driver_memory)
+    from pipeline.reports.build import Request, make_report
+    from pipeline.reports.options import ReportOptions
+
+    generated = datetime.now(UTC)
+
+    def options(image_time: datetime | None) -> ReportOptions:
+        as_of = chosen.as_of or image_time or generated
+        return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
+
+    try:
+        return make_report(spark, Request(image, before, edits), options, generated=generated, progress=progress)
+    except Exception as error:
+        typed = unwrap(error)
+        if typed is None:
+            raise PipelineError(
+                f"Spark failed: {_first_line(error)}", hint="Look for memory and disk; --driver-memory gives more heap."
+            ) from error
+        raise typed from None
+    finally:
+        spark.stop()
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _write(report: Report, kind: str, out: Path | None) -> None:
+    if kind in _FOLDERS:
+        from pipeline.reports.writers.folder import write_folder
+
+        assert out is not None
+        with _writing(out):
+            files = write_folder(report, out, kind)
+        click.echo(f"{out}: {len(files)} files", err=True)
+    elif kind == "terminal":
+        from pipeline.reports.writers.terminal import print_report
+
+        print_report(report, Console())
+    else:
+        text = _as_text(report, kind)
+        if out is None:
+            click.echo(text)
+            return
+        with _writing(out):
+            write_atomically(out, text.encode())
+        click.echo(f"{out}: {len(report.sections)} sections", err=True)
+
+
+def _as_text(report: Report, kind: str) -> str:
+    if kind == "html":
+        from pipeline.reports.html import render
+
+        return render(report)
+    from pipeline.reports.model import as_json
+
+    return json.dumps(as_json(report), ensure_ascii=False)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ReportOutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """What is worked on, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

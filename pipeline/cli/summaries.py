@@ -1,0 +1,10 @@
+"""One line of help for each command of this package, to be read without loading them."""
+
+from __future__ import annotations
+
+__all__ = ["SUMMARIES"]
+
+SUMMARIES = {
+    "lake": "Keep images and edits as Parquet tables: append, list.",
+    "report": "Show what fills the namespace and who fills it: tables, CSV, Parquet, HTML.",
+}

@@ -1,0 +1,1 @@
+"""Kernels over image records for the tables of the data sources; their twins are in the tests."""

@@ -1,0 +1,139 @@
+"""Kernel that turns the blocks of INodeFile records into columns."""
+
+from __future__ import annotations
+
+from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.wire import read_varint, skip_field
+
+__all__ = [
+    "BLOCK_ID",
+    "BYTES",
+    "COLUMNS",
+    "GENSTAMP",
+    "INDEX",
+    "INODE_ID",
+    "POLICY",
+    "REPLICATION",
+    "STRIPED",
+    "UNDER_CONSTRUCTION",
+    "collect_blocks",
+]
+
+INODE_ID, INDEX, BLOCK_ID, GENSTAMP, BYTES, REPLICATION, STRIPED, POLICY, UNDER_CONSTRUCTION = range(9)
+"""Rows of `out`; POLICY is the id of the erasure coding policy, -1 for none."""
+COLUMNS = 9
+
+
+@inlined
+def _block(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill a column of `out` from the BlockProto in `pos`..`end`; whether it is whole."""
+    required = 0
+    out[BYTES, row] = 0
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos >= 0 and (tag == 8 or tag == 16 or tag == 24):
+            value, pos = read_varint(buf, pos, end)
+            if tag == 8:
+                out[BLOCK_ID, row] = value
+                required |= 1
+            elif tag == 16:
+                out[GENSTAMP, row] = value
+                required |= 2
+            else:
+                out[BYTES, row] = value
+        elif pos >= 0:
+            pos = skip_field(buf, pos, end, tag & 7)
+    return pos >= 0 and required == 3
+
+
+@kernel
+def _file(buf, pos, end, skip, out, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Rows of the INodeFile in `pos`..`end`, its first `skip` blocks left out, as far as `out` has room.
+
+    Returns (rows filled, blocks of the file that had room or were left out, whether there are more); the first
+    number is negative for a damaged file.
+    """
+    first = count
+    index = 0
+    replication = striped = under_construction = 0
+    policy = -1
+    full = False
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return -1, index, full
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return -1, index, full
+        if tag == 50 and not full:
+            if index >= skip and count == out.shape[1]:
+                full = True
+            else:
+                if index >= skip:
+                    _, pos = read_varint(buf, pos, end)
+                    if not _block(buf, pos, stop, out, count):
+                        return -1, index, full
+                    out[INDEX, count] = index
+                    count += 1
+                index += 1
+        elif tag == 8:
+            replication, _ = read_varint(buf, pos, end)
+        elif tag == 88:
+            striped, _ = read_varint(buf, pos, end)
+        elif tag == 96:
+            policy, _ = read_varint(buf, pos, end)
+        elif tag == 58:
+            under_construction = 1
+        pos = stop
+    for row in range(first, count):
+        out[REPLICATION, row] = replication
+        out[STRIPED, row] = striped
+        out[POLICY, row] = policy
+        out[UNDER_CONSTRUCTION, row] = under_construction
+    return count, index, full
+
+
+@kernel
+def collect_blocks(buf, offsets, slot, behind, skip, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill the columns of `out` with the blocks of the inodes in slots `slot` to `behind` - 1.
+
+    Args:
+        buf: INODE; offsets: of each slot's delimited record.
+        skip: blocks of the first inode that an earlier call has given.
+        out: int64, `COLUMNS` rows, any number of columns.
+
+    Returns:
+        (columns filled, next slot, its blocks given so far, damaged); at the slot named where damaged.
+    """
+    count = 0
+    while slot < behind:
+        length, pos = read_varint(buf, offsets[slot], buf.size)
+        if pos < 0 or length < 0 or length > buf.size - pos:
+            return count, slot, skip, True
+        end = pos + length
+        first = count
+        inode_id = 0
+        given = 0
+        full = False
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if pos < 0:
+                return first, slot, skip, True
+            stop = skip_field(buf, pos, end, tag & 7)
+            if stop < 0:
+                return first, slot, skip, True
+            if tag == 16:
+                inode_id, _ = read_varint(buf, pos, end)
+            elif tag == 34:
+                _, pos = read_varint(buf, pos, end)
+                count, given, full = _file(buf, pos, stop, skip, out, first)
+                if count < 0:
+                    return first, slot, skip, True
+            pos = stop
+        for row in range(first, count):
+            out[INODE_ID, row] = inode_id
+        if full:
+            return count, slot, given, False
+        slot += 1
+        skip = 0
+    return count, slot, 0, False

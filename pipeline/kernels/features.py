@@ -1,0 +1,174 @@
+"""Kernels that find the few inodes with a feature, and what directories say of quotas and children."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.scan import count_children
+from image_format.kernels.wire import read_varint, skip_field
+
+__all__ = [
+    "ACL",
+    "DAMAGED",
+    "DIRECTORY",
+    "DS_QUOTA",
+    "FIRST_TYPE_QUOTA",
+    "NS_QUOTA",
+    "OPEN",
+    "QUOTA_ROWS",
+    "TYPES",
+    "XATTRS",
+    "children_counts",
+    "directory_quotas",
+    "mark_features",
+]
+
+ACL, XATTRS, OPEN, DIRECTORY, DAMAGED = 1, 2, 4, 8, 16
+"""Bits of a mark."""
+NS_QUOTA, DS_QUOTA, FIRST_TYPE_QUOTA = 0, 1, 2
+TYPES = 6
+"""Storage types, StorageTypeProto numbers 1 to 6."""
+QUOTA_ROWS = FIRST_TYPE_QUOTA + TYPES
+_NO_LIMIT = -1
+
+
+@inlined
+def _body_marks(buf, pos, end, acl, xattrs, lease):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Marks of an INodeFile or INodeDirectory in which features have these tags."""
+    found = 0
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos >= 0:
+            if tag == acl:
+                found |= ACL
+            elif tag == xattrs:
+                found |= XATTRS
+            elif tag == lease:
+                found |= OPEN
+            pos = skip_field(buf, pos, end, tag & 7)
+    return found if pos >= 0 else DAMAGED
+
+
+@kernel
+def mark_features(buf, offsets, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """For each of the slots `first` to `behind` - 1, which of ACL, XATTRS, OPEN and DIRECTORY its INode has."""
+    marks = np.zeros(behind - first, np.uint8)
+    for slot in range(first, behind):
+        found = 0
+        length, pos = read_varint(buf, offsets[slot], buf.size)
+        if pos < 0 or length < 0 or length > buf.size - pos:
+            pos = -1
+            end = 0
+        else:
+            end = pos + length
+        while 0 <= pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
+            if stop >= 0 and (tag == 34 or tag == 42):
+                _, pos = read_varint(buf, pos, end)
+                if tag == 34:
+                    found |= _body_marks(buf, pos, stop, 66, 74, 58)
+                else:
+                    found |= _body_marks(buf, pos, stop, 42, 50, 0) | DIRECTORY
+            pos = stop
+        marks[slot - first] = found if pos >= 0 else found | DAMAGED
+    return marks
+
+
+@inlined
+def _type_quota(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Put the limit of a QuotaByStorageTypeEntryProto where its type has its row; whether it is whole."""
+    kind = limit = 0
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos >= 0 and tag == 8:
+            kind, pos = read_varint(buf, pos, end)
+        elif pos >= 0 and tag == 16:
+            limit, pos = read_varint(buf, pos, end)
+        elif pos >= 0:
+            pos = skip_field(buf, pos, end, tag & 7)
+    if 0 < kind <= TYPES:
+        out[FIRST_TYPE_QUOTA + kind - 1, column] = limit
+    return pos >= 0
+
+
+@kernel
+def _type_quotas(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read a QuotaByStorageTypeFeatureProto; whether it is whole."""
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
+        if stop >= 0 and tag == 10:
+            _, pos = read_varint(buf, pos, end)
+            if not _type_quota(buf, pos, stop, out, column):
+                return False
+        pos = stop
+    return pos >= 0
+
+
+@kernel
+def _directory(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Read the quotas of an INodeDirectory; whether it is whole."""
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
+        if stop >= 0:
+            if tag == 16 or tag == 24:
+                value, _ = read_varint(buf, pos, end)
+                out[NS_QUOTA if tag == 16 else DS_QUOTA, column] = value
+            elif tag == 58:
+                _, pos = read_varint(buf, pos, end)
+                if not _type_quotas(buf, pos, stop, out, column):
+                    return False
+        pos = stop
+    return pos >= 0
+
+
+@kernel
+def directory_quotas(buf, offsets, slots, ids, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Read the directory records in `slots`.
+
+    Args:
+        ids: result, the inode ids.
+        out: result, `QUOTA_ROWS` rows with a column a directory; a field that is not there is 0, as in Hadoop, a
+            storage type that is not there -1.
+
+    Returns:
+        Number of whole records at the start of `slots`.
+    """
+    for column in range(slots.size):
+        out[:FIRST_TYPE_QUOTA, column] = 0
+        out[FIRST_TYPE_QUOTA:, column] = _NO_LIMIT
+        length, pos = read_varint(buf, offsets[slots[column]], buf.size)
+        if pos < 0 or length < 0 or length > buf.size - pos:
+            return column
+        end = pos + length
+        while 0 <= pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
+            if stop >= 0 and tag == 16:
+                ids[column], _ = read_varint(buf, pos, end)
+            elif stop >= 0 and tag == 42:
+                _, pos = read_varint(buf, pos, end)
+                if not _directory(buf, pos, stop, out, column):
+                    return column
+            pos = stop
+        if pos < 0:
+            return column
+    return slots.size
+
+
+@kernel
+def children_counts(buf, starts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(children, refChildren) of the DirEntry at each of `starts` in INODE_DIR, zeros where that is -1.
+
+    Negative numbers stand for a damaged entry.
+    """
+    counts = np.zeros((starts.size, 2), np.int64)
+    for i in range(starts.size):
+        if starts[i] >= 0:
+            plain, references = count_children(buf, starts[i])
+            counts[i, 0] = plain
+            counts[i, 1] = references
+    return counts

@@ -1,0 +1,28 @@
+"""`python -m pipeline.lake append …`: what the daemon starts after a checkpoint; faults are one line."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from hadoop_common.errors import EXIT_USAGE, HdfsError
+from pipeline.cli.lake_command import command
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command and end with its exit code."""
+    try:
+        command.main(prog_name="python -m pipeline.lake", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(EXIT_USAGE)
+    except HdfsError as error:
+        click.echo(f"{error.message} ({error.hint})" if error.hint else error.message, err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

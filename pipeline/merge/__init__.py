@@ -1,0 +1,1 @@
+"""The checkpoint as a Spark job."""

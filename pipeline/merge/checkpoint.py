@@ -1,0 +1,175 @@
+"""One checkpoint on Spark: edits decoded by segment, their closure fetched, replayed, and the parts joined."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkpointer.compaction import write_image
+from checkpointer.digest_check import DigestCheck
+from checkpointer.engine_settings import SparkSettings
+from checkpointer.engines import MergeTask
+from checkpointer.merge_result import MergeResult, Timings
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.tree import ROOT_ID, encode_name
+from checkpointer.observer import Observer
+from checkpointer.replay import replay
+from checkpointer.saving import cancellable, image_warnings
+from checkpointer.storage.saver import Sink, save_image
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.writer import ImageWriter
+from journal.segment import HEADER_SIZE
+from journal.segment_file import EditLogSegment
+from pipeline.errors import SourceFileError
+from pipeline.merge.closure import Walk, Wanted
+from pipeline.merge.fetched_image import Description, FetchedImage
+from pipeline.merge.job import CheckpointJob
+from pipeline.merge.parts import PART_BYTES, PartsMerger, work_folder
+from pipeline.source_files import SourceFile
+from pipeline.sources.edit_plan import PlacedRange, share
+from pipeline.sources.edit_ranges import EditsRange
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["make_checkpoint"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The image as far as the edits touch it, and the namespace above."""
+
+    base: FetchedImage
+    description: Description
+    namespace: Namespace
+
+
+def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTask, observer: Observer) -> MergeResult:
+    """Make the checkpoint; the new image is, byte for byte, the one that the local engine makes.
+
+    Raises:
+        HdfsError: as `checkpointer.merge.merge`; nothing was written.
+    """
+    context = spark.sparkContext
+    shared = str(context.master).startswith("local") if settings.shared_storage is None else settings.shared_storage
+    timer = _Timer()
+    with ExitStack() as resources:
+        observer.phase("load", None)
+        image = resources.enter_context(ImageFile.open(task.image, verify_md5=False))
+        digest = resources.enter_context(DigestCheck(image))
+        folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
+        image_file = _offered(context, task.image, shared)
+        job = resources.enter_context(CheckpointJob(context, image_file, observer.cancelled))
+        loaded = _load(job, image, task, settings, context, shared)
+        namespace = loaded.namespace
+        timer.lap()
+        observer.phase("replay", task.last_txid - task.base_txid)
+        replay(namespace, job.ops(), progress=observer.advance, cancelled=observer.cancelled)
+        timer.lap()
+        _LOG.info(
+            "%d inode records of %d came to the driver, %d times something was fetched that nobody had foreseen",
+            loaded.base.record_count,
+            loaded.base.slot_count,
+            loaded.base.on_demand,
+        )
+        digest.confirm()
+        observer.phase("save", image.size)
+        merger = PartsMerger(job, loaded.description, _parts(loaded.description, settings, context), folder)
+
+        def write(sink: Sink) -> None:
+            codec = image.codec if task.codec is None else task.codec
+            writer = ImageWriter(cancellable(sink, observer), image.layout_version, codec, template=image.summary)
+            write_image(namespace, image, merger, writer, sub_sections=task.sub_sections, progress=observer.advance)
+
+        saved = save_image(task.folders, namespace.last_txid, write)
+        timer.lap()
+    return MergeResult(
+        base_txid=task.base_txid,
+        txid=namespace.last_txid,
+        transactions=namespace.last_txid - task.base_txid,
+        inodes=namespace.tree.inode_count,
+        saved=saved,
+        layout_version=namespace.base.layout_version,
+        warnings=tuple(image_warnings(namespace)),
+        timings=Timings(*timer.laps),
+        engine="spark",
+    )
+
+
+def _load(
+    job: CheckpointJob,
+    image: ImageFile,
+    task: MergeTask,
+    settings: SparkSettings,
+    context: SparkContext,
+    shared: bool,
+) -> _Loaded:
+    """Index the image on every host, decode the edits, and bring the closure of what they touch to the driver."""
+    ranges = [_range(_offered(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]
+    try:
+        runs = share(ranges, settings.partitions or None)
+    except OSError as error:
+        raise SourceFileError(f"a segment cannot be read: {error}", hint="Check its disk and permissions.") from error
+    description = job.describe(settings.partitions or max(1, context.defaultParallelism))
+    base = FetchedImage(image, description, job)
+    job.decode(runs)
+    base.add(job.fetch(_of_small_sections(image, description)))
+    for fetched in job.closure(settings.partitions or len(runs)):
+        base.add(fetched)
+    return _Loaded(base, description, Namespace(base, image.string_table(), task.rules))
+
+
+def _of_small_sections(image: ImageFile, description: Description) -> Wanted:
+    """What replay asks for whatever the edits are: the root, open files, snapshottable directories."""
+    ids = [ROOT_ID, *description.type_quota_ids.tolist()]
+    if image.has_section("SNAPSHOT") and len(image.section_bytes("SNAPSHOT")):
+        header = next(image.records("SNAPSHOT"))
+        ids.extend(pb.SnapshotSection.FromString(bytes(header.body)).snapshottableDir)
+    return Wanted(walks=list(_open_files(image)), inode_ids=ids)
+
+
+def _open_files(image: ImageFile) -> Iterator[Walk]:
+    if image.has_section("FILES_UNDERCONSTRUCTION"):
+        for record in image.records("FILES_UNDERCONSTRUCTION"):
+            entry = pb.FileUnderConstructionEntry.FromString(bytes(record.body))
+            yield Walk(ROOT_ID, encode_name(entry.fullPath))
+
+
+def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> PlacedRange:
+    size = source.on_driver().stat().st_size
+    piece = EditsRange(segment.path.name, HEADER_SIZE, size, segment.first, segment.last, size)
+    return PlacedRange(source, piece, from_txid)
+
+
+def _offered(context: SparkContext, path: Path, shared: bool) -> SourceFile:
+    """A file of the driver's as tasks find it: under its path, or sent to each host once."""
+    if shared:
+        return SourceFile(str(path.absolute()))
+    context.addFile(str(path.absolute()))
+    return SourceFile(str(path.absolute()), path.name)
+
+
+def _parts(description: Description, settings: SparkSettings, context: SparkContext) -> int:
+    return settings.partitions or max(context.defaultParallelism, -(-description.inode_bytes // PART_BYTES), 1)
+
+
+class _Timer:
+    """Seconds of one phase after another."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self.laps: list[float] = []
+
+    def lap(self) -> None:
+        now = time.monotonic()
+        self.laps.append(now - self._last)
+        self._last = now

@@ -1,0 +1,55 @@
+"""The engine `spark` of the group `checkpointer.engines`; nothing of Spark is imported before it has to work."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from checkpointer.engine_settings import SparkSettings
+from checkpointer.engines import MergeTask
+from checkpointer.merge_result import MergeResult
+from checkpointer.observer import Observer, SilentObserver
+from image_format.errors import UnsupportedLayoutError
+from image_format.layout import check_supported
+from image_format.reader import ImageFile
+
+__all__ = ["SparkEngine"]
+
+
+class SparkEngine:
+    """Merges on Spark; see `pipeline.merge.checkpoint`."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+
+    def refusal(self, task: MergeTask) -> str:
+        """Why not, if so.
+
+        Raises:
+            ImageFormatError: the image is damaged.
+            ImageStorageError: it cannot be read.
+        """
+        if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+            return "PySpark is not installed"
+        with ImageFile.open(task.image, verify_md5=False, allow_unknown_layout=True) as image:
+            if task.layout_version not in (None, image.layout_version):
+                return f"it does not convert an image of layout {image.layout_version} to {task.layout_version}"
+            try:
+                check_supported(image.layout_version, str(image.path), allow_unknown=False)
+            except UnsupportedLayoutError:
+                if task.allow_unknown_layout:
+                    return f"it does not merge images of the unknown layout {image.layout_version}"
+                raise
+        return ""
+
+    def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
+        """Make a checkpoint on Spark.
+
+        Raises:
+            HdfsError: as `checkpointer.merge.merge`; nothing was written.
+            PipelineError: Spark cannot be run, or failed.
+        """
+        from pipeline.merge.checkpoint import make_checkpoint
+        from pipeline.merge.spark_session import engine_session
+
+        with engine_session(self._settings) as spark:
+            return make_checkpoint(spark, self._settings, task, observer or SilentObserver())

@@ -1,0 +1,243 @@
+"""The Spark jobs of one checkpoint: how its tasks are laid out, and how the driver gets what they make."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from checkpointer.errors import CheckpointCancelledError
+from image_format.history_sections import Ids
+from journal.operation import EditOp
+from pipeline.merge import tasks
+from pipeline.merge.closure import Fetched, Wanted
+from pipeline.merge.faults import Fault, guarded, job_error, unwrapped
+from pipeline.merge.fetched_image import Description
+from pipeline.merge.tasks import OpBlock
+from pipeline.source_files import SourceFile
+from pipeline.sources.edit_plan import PlacedRange
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+__all__ = ["CheckpointJob"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_LOOK_SECONDS = 0.2
+
+
+class CheckpointJob:
+    """Runs tasks over the image and the edits; a context manager that lets go of what Spark keeps for it.
+
+    Errors of the package that a task raises come out as they are; what else goes wrong in Spark is a PipelineError
+    of one line.
+
+    Args:
+        image: as tasks find it.
+        cancelled: asked while a job runs; True ends it with CheckpointCancelledError.
+    """
+
+    def __init__(self, context: SparkContext, image: SourceFile, cancelled: Callable[[], bool]) -> None:
+        self._context = context
+        self._image = image
+        self._cancelled = cancelled
+        self._group = f"checkpoint-{uuid.uuid4().hex}"
+        self._kept: list[RDD[Any]] = []
+        self._blocks: RDD[OpBlock | Fault] = context.emptyRDD()
+
+    def __enter__(self) -> CheckpointJob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._kept:
+            self._forget(self._kept[-1])
+
+    # ---- edits -----------------------------------------------------------------------------------------------------
+
+    def decode(self, runs: Sequence[Sequence[PlacedRange]]) -> None:
+        """Have the edits decoded, a task for each run, as soon as something is asked of them; the operations stay
+        with the executors, on disk.
+        """
+        if runs:
+            shared = self._context.parallelize([list(run) for run in runs], len(runs))
+            self._blocks = self._keep(shared.mapPartitions(guarded(tasks.decode)))
+
+    def closure(self, buckets: int) -> Iterator[Fetched]:
+        """What the edits touch of the image: keys are shared out by directory, and each bucket joined with a host's
+        index level by level.
+        """
+        renamed = self._blocks.flatMap(_renames)
+        known = self._context.broadcast(self._run(renamed.collect))
+        keys = self._blocks.mapPartitions(lambda blocks: _keys(blocks, known.value, buckets))
+        by_bucket = keys.groupByKey(buckets, int).values()
+        image = self._image
+        yield from self._stream(by_bucket.mapPartitions(guarded(functools.partial(tasks.answer, image))))
+        known.unpersist()
+
+    def ops(self) -> Iterator[EditOp]:
+        """The operations in order, a partition of them at a time."""
+        packed = self._blocks.map(_packed)
+        for item in unwrapped(self._iterate(packed)):
+            yield from pickle.loads(item)
+
+    # ---- the image -------------------------------------------------------------------------------------------------
+
+    def describe(self, directory_ranges: int) -> Description:
+        """What holds of the whole image."""
+        return self._one(tasks.describe, directory_ranges)
+
+    def fetch(self, wanted: Wanted) -> Fetched:
+        """See `pipeline.merge.resolver.resolve`."""
+        return self._one(tasks.answer, [wanted])
+
+    def open_file_ids(self) -> Ids:
+        ids: Ids = self._one(tasks.ask, "open_file_ids", ())
+        return ids
+
+    def holders(self) -> Ids:
+        ids: Ids = self._one(tasks.ask, "holders", ())
+        return ids
+
+    def chains(self, inode_ids: Ids) -> list[Ids]:
+        chains: list[Ids] = self._one(tasks.ask, "chains", (inode_ids,))
+        return chains
+
+    def on_the_way_to(self, inode_ids: Ids) -> Ids:
+        slots: Ids = self._one(tasks.ask, "on_the_way_to", (inode_ids,))
+        return slots
+
+    def deleters(self, inode_ids: Ids) -> Ids:
+        ids: Ids = self._one(tasks.ask, "deleters", (inode_ids,))
+        return ids
+
+    def _one(self, task: Callable[..., Iterator[T]], *arguments: Any) -> T:
+        """What one task finds out from the image."""
+        image = self._image
+        found = self._context.parallelize([arguments], 1).mapPartitions(guarded(lambda each: task(image, *each)))
+        return next(unwrapped(self._run(found.collect)))
+
+    def collect(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> list[T]:
+        """What `task(image, item, *arguments)` yields, in the order of the items, a task for each; small things."""
+        return list(unwrapped(self._run(self._tasks(task, items, *arguments).collect)))
+
+    def stream(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> Iterator[T]:
+        """As `collect`, of any size: it stays with the executors, on disk, until the driver comes to it."""
+        yield from self._stream(self._tasks(task, items, *arguments))
+
+    def _tasks(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> RDD[T | Fault]:
+        image = self._image
+        shared = self._context.parallelize(items, max(1, len(items)))
+        return shared.mapPartitions(guarded(lambda item: task(image, item, *arguments)))
+
+    # ---- Spark -----------------------------------------------------------------------------------------------------
+
+    def _keep(self, results: RDD[T]) -> RDD[T]:
+        from pyspark import StorageLevel
+
+        self._kept.append(results)
+        return results.persist(StorageLevel.DISK_ONLY)
+
+    def _forget(self, results: RDD[Any]) -> None:
+        self._kept.remove(results)
+        with _one_line("Spark"):
+            results.unpersist()
+
+    def _stream(self, results: RDD[T | Fault]) -> Iterator[T]:
+        """Have all tasks run, then fetch their results one partition after another."""
+        kept = self._keep(results)
+        try:
+            self._make(kept)
+            yield from unwrapped(self._iterate(kept))
+        finally:
+            self._forget(kept)
+
+    def _make(self, kept: RDD[Any]) -> None:
+        self._run(lambda: kept.foreachPartition(_pass))
+
+    def _iterate(self, results: RDD[T]) -> Iterator[T]:
+        with _one_line("a job of the checkpoint"):
+            for item in results.toLocalIterator(prefetchPartitions=True):
+                if self._cancelled():
+                    raise CheckpointCancelledError("cancelled between two tasks")
+                yield item
+
+    def _run(self, action: Callable[[], T]) -> T:
+        """Run an action in a thread of its own, so that a cancellation is noticed meanwhile."""
+        from pyspark import InheritableThread
+
+        call = _Call(action)
+
+        def run() -> None:
+            self._context.setJobGroup(self._group, "checkpoint", interruptOnCancel=False)
+            call.run()
+
+        thread = InheritableThread(run)
+        thread.start()
+        stopped = False
+        while not call.done.wait(_LOOK_SECONDS):
+            if not stopped and self._cancelled():
+                stopped = True
+                self._context.cancelJobGroup(self._group)
+        thread.join()
+        if stopped:
+            raise CheckpointCancelledError("cancelled while tasks were running")
+        with _one_line("a job of the checkpoint"):
+            return call.result()
+
+
+class _Call(Generic[T]):
+    """A call in another thread, and how it ended."""
+
+    def __init__(self, action: Callable[[], T]) -> None:
+        self._action = action
+        self._error: BaseException | None = None
+        self._results: list[T] = []
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self._results.append(self._action())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.done.set()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        raise job_error(what, error) from None
+
+
+def _pass(items: Iterable[Any]) -> None:
+    """Read everything: a Python worker with unread input is thrown away, and a new one takes seconds to start."""
+    deque(items, maxlen=0)
+
+
+def _renames(block: OpBlock | Fault) -> Iterable[Any]:
+    return () if isinstance(block, Fault) else block.renames
+
+
+def _packed(block: OpBlock | Fault) -> bytes | Fault:
+    return block if isinstance(block, Fault) else block.ops
+
+
+def _keys(blocks: Iterable[OpBlock | Fault], renamed: list[Any], buckets: int) -> Iterator[tuple[int, Wanted]]:
+    whole = (block for block in blocks if not isinstance(block, Fault))
+    return tasks.split_by_bucket(whole, renamed, buckets)

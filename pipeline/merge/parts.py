@@ -1,0 +1,106 @@
+"""The two large sections merged by tasks, and their parts joined on the driver."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from checkpointer.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
+from hadoop_common.errors import HdfsError
+from image_format.errors import ImageStorageError
+from pipeline.merge import tasks
+from pipeline.merge.fetched_image import Description
+from pipeline.merge.job import CheckpointJob
+from pipeline.merge.tasks import InodeRange, PartFile
+
+__all__ = ["PART_BYTES", "PartsMerger", "work_folder"]
+
+PART_BYTES = 32 << 20
+_FOLDER = "checkpoint-parts"
+
+
+class PartsMerger:
+    """`SectionMerger` whose work is done by tasks.
+
+    Args:
+        inode_parts: ranges of slots that INODE is merged in; INODE_DIR is at the cuts of `description`.
+        folder: where executors write parts; None has them send the bytes to the driver.
+    """
+
+    def __init__(self, job: CheckpointJob, description: Description, inode_parts: int, folder: Path | None) -> None:
+        self._job = job
+        self._description = description
+        self._inode_parts = inode_parts
+        self._folder = "" if folder is None else str(folder)
+
+    def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
+        count = self._description.slot_count
+        edges = [count * number // self._inode_parts for number in range(self._inode_parts + 1)]
+        ranges = [
+            InodeRange(first, behind, delta.between(first, behind))
+            for first, behind in pairwise(edges)
+            if first < behind
+        ]
+        return self._merged(ranges, tasks.inode_part)
+
+    def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
+        cuts: Sequence[int] = self._description.cuts
+        spans = list(zip(cuts, [*cuts[1:], None], strict=True))
+        return self._merged(spans, tasks.directory_part, delta)
+
+    def _merged(self, items: Sequence[Any], make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[Chunk]:
+        if not self._folder:
+            yield from self._job.stream(tasks.sent, items, make, *arguments)
+            return
+        for part in self._job.collect(tasks.written, items, self._folder, make, *arguments):
+            yield from _content(part)
+
+
+def _content(part: PartFile) -> Iterator[bytes]:
+    """The bytes of a part, which is removed behind the last one.
+
+    Raises:
+        ImageStorageError: it is not what the task wrote.
+    """
+    path, size = Path(part.path), 0
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(COPY_CHUNK):
+                size += len(chunk)
+                yield chunk
+        path.unlink()
+    except OSError as error:
+        raise _lost(part, str(error)) from error
+    if size != part.size:
+        raise _lost(part, f"it has {size} bytes instead of {part.size}")
+
+
+def _lost(part: PartFile, reason: str) -> HdfsError:
+    hint = "Set checkpoint.engine.spark.shared-storage to false where executors do not share this disk."
+    return ImageStorageError(f"cannot read the merged part {part.path}: {reason}", hint=hint)
+
+
+@contextmanager
+def work_folder(current: Path) -> Iterator[Path]:
+    """A folder for parts beside a `current` folder, whose lock is held; it goes in the end.
+
+    What a killed checkpoint left there goes at once.
+
+    Raises:
+        ImageStorageError: it cannot be made.
+    """
+    folder = current.absolute().parent / _FOLDER
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise ImageStorageError(f"cannot make {folder}: {error}", hint="Check its disk and permissions.") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,237 @@
+"""What tasks do for a checkpoint: decode edits, answer what replay asks of the image, write merged parts of it."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from checkpointer.namespace.tree import ROOT_ID, encode_name
+from checkpointer.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
+from image_format.errors import ImageStorageError
+from journal.errors import JournalError
+from journal.operation import EditOp
+from journal.segment_file import map_file
+from pipeline.errors import SourceFileError
+from pipeline.host_image import HostImage
+from pipeline.merge.closure import Fetched, Walk, Wanted
+from pipeline.merge.fetched_image import Description
+from pipeline.merge.resolver import resolve
+from pipeline.merge.touched import Rename, RenameLog, TouchedPath, inode_ids, renames, touched_paths
+from pipeline.source_files import SourceFile
+from pipeline.sources.edit_plan import PlacedRange
+from pipeline.sources.edit_ranges import WantedEdits, read_range
+
+__all__ = [
+    "InodeRange",
+    "OpBlock",
+    "PartFile",
+    "answer",
+    "ask",
+    "decode",
+    "describe",
+    "directory_part",
+    "inode_part",
+    "sent",
+    "split_by_bucket",
+    "written",
+]
+
+_OPS_IN_BLOCK = 4096
+_QUESTIONS = ("chains", "deleters", "holders", "on_the_way_to", "open_file_ids")
+
+
+class OpBlock(NamedTuple):
+    """A run of operations.
+
+    Attributes:
+        ops: a pickled list of them, which only the driver opens.
+        paths, inode_ids, renames: what they touch, as `pipeline.merge.touched` tells it.
+    """
+
+    ops: bytes
+    paths: list[TouchedPath]
+    inode_ids: set[int]
+    renames: list[Rename]
+
+
+class InodeRange(NamedTuple):
+    """Slots from `first` to `behind` - 1, and what changes among them."""
+
+    first: int
+    behind: int
+    delta: InodeDelta
+
+
+class PartFile(NamedTuple):
+    """A merged part of a section in the work folder."""
+
+    path: str
+    size: int
+
+
+# ---- edits -------------------------------------------------------------------------------------------------------
+
+
+def decode(run: Iterable[PlacedRange]) -> Iterator[OpBlock]:
+    """The operations of a run of segments' ranges, in order; those before a damaged one come first.
+
+    Raises:
+        JournalError: an operation is damaged, or not the one that has to be there.
+        SourceFileError: a file cannot be read.
+    """
+    for placed in run:
+        path = placed.source.in_task()
+        try:
+            with map_file(path) as content:
+                ops = (row.op for row in read_range(content, placed.piece, WantedEdits(low=placed.from_txid)))
+                yield from _blocks(ops)
+        except OSError as error:
+            hint = "Check that the executors see the file, and its permissions."
+            raise SourceFileError(f"cannot read {path}: {error}", hint=hint) from error
+
+
+def _blocks(ops: Iterator[EditOp]) -> Iterator[OpBlock]:
+    fault: JournalError | None = None
+    while fault is None:
+        block: list[EditOp] = []
+        try:
+            for op in islice(ops, _OPS_IN_BLOCK):
+                block.append(op)
+        except JournalError as error:
+            fault = error
+        if block:
+            yield OpBlock(pickle.dumps(block, 5), touched_paths(block), inode_ids(block), list(renames(block)))
+        elif fault is None:
+            return
+    raise fault
+
+
+def split_by_bucket(blocks: Iterable[OpBlock], renamed: Iterable[Rename], buckets: int) -> Iterator[tuple[int, Wanted]]:
+    """What a partition's edits touch, by the bucket that answers it: names in one directory are in one bucket."""
+    log = RenameLog(renamed)
+    walks: dict[Walk, int] = {}
+    ids: set[int] = set()
+    for block in blocks:
+        ids |= block.inode_ids
+        for touched in block.paths:
+            for path in log.origins(touched.path, touched.txid):
+                walk = Walk(ROOT_ID, encode_name(path), touched.below)
+                walks.setdefault(walk, crc32(walk.path.rpartition(b"/")[0]) % buckets)
+    wanted = [Wanted() for _ in range(buckets)]
+    for walk, bucket in walks.items():
+        wanted[bucket].walks.append(walk)
+    for inode_id in ids:
+        wanted[inode_id % buckets].inode_ids.append(inode_id)
+    for bucket, asked in enumerate(wanted):
+        if asked.walks or asked.inode_ids:
+            yield bucket, asked
+
+
+# ---- the image ---------------------------------------------------------------------------------------------------
+
+
+def _host_image(source: SourceFile) -> HostImage:
+    from pyspark import SparkFiles
+
+    return HostImage.open(source.in_task(), Path(SparkFiles.getRootDirectory()))
+
+
+def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]:
+    """What holds of the whole image; makes the host's index of it.
+
+    Raises:
+        ImageFormatError: it is damaged.
+    """
+    host = _host_image(source)
+    index, arrays = host.index, host.arrays
+    offsets = np.sort(arrays.directory_offsets)
+    size = index.directory_buffer.size
+    edges = [size * number // directory_ranges for number in range(directory_ranges)]
+    cuts = offsets[np.minimum(np.searchsorted(offsets, edges), offsets.size - 1)].tolist() if offsets.size else [0]
+    yield Description(
+        header=index.header.SerializeToString(),
+        slot_count=host.count,
+        largest_id=int(arrays.ids[-1]) if arrays.ids.size else 0,
+        type_quota_ids=np.array(arrays.type_quota_ids),
+        inode_bytes=index.inode_buffer.size,
+        directory_bytes=size,
+        cuts=sorted({0, *cuts}),
+    )
+
+
+def answer(source: SourceFile, asked: Iterable[Wanted]) -> Iterator[Fetched]:
+    """The closure of what is wanted.
+
+    Raises:
+        ImageFormatError: the image is damaged.
+    """
+    together = Wanted()
+    for wanted in asked:
+        together.walks += wanted.walks
+        together.inode_ids += wanted.inode_ids
+        together.slots += wanted.slots
+        together.below += wanted.below
+    yield resolve(_host_image(source), together)
+
+
+def ask(source: SourceFile, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """One of the questions that take the whole image to answer."""
+    assert question in _QUESTIONS
+    index = _host_image(source).index
+    if question == "open_file_ids":
+        yield index.open_file_ids()
+        return
+    found = getattr(index.history, question)(*arguments)
+    yield np.flatnonzero(found) if question == "on_the_way_to" else found
+
+
+# ---- parts of the new image --------------------------------------------------------------------------------------
+
+
+def inode_part(source: SourceFile, wanted: InodeRange) -> Iterator[Chunk]:
+    """A range of INODE, merged."""
+    return merged_inodes(_host_image(source).index, wanted.delta, wanted.first, wanted.behind)
+
+
+def directory_part(source: SourceFile, span: tuple[int, int | None], delta: DirectoryDelta) -> Iterator[Chunk]:
+    """The bytes `span` of INODE_DIR, merged; see `merged_directories`.
+
+    Raises:
+        RecordError: an entry of the image is damaged.
+    """
+    return merged_directories(_host_image(source).index, delta, *span)
+
+
+def sent(source: SourceFile, item: Any, make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[bytes]:
+    """What `make(source, item, *arguments)` yields, as it can be pickled."""
+    return map(bytes, make(source, item, *arguments))
+
+
+def written(
+    source: SourceFile, item: Any, folder: str, make: Callable[..., Iterator[Chunk]], *arguments: Any
+) -> Iterator[PartFile]:
+    """The same in a file of `folder`.
+
+    Raises:
+        ImageStorageError: it cannot be written.
+    """
+    # A task may run twice at once; each has a file of its own.
+    path = Path(folder) / uuid.uuid4().hex
+    size = 0
+    try:
+        with path.open("xb") as out:
+            for chunk in make(source, item, *arguments):
+                out.write(chunk)
+                size += len(chunk)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        hint = "Free space there, or set checkpoint.engine.spark.shared-storage to false where disks are not shared."
+        raise ImageStorageError(f"cannot write {path}: {error}", hint=hint) from error
+    yield PartFile(str(path), size)

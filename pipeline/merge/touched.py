@@ -1,0 +1,106 @@
+"""What edits touch: the paths and inode ids in their text, and where renames before them had these paths."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from journal.operation import EditOp
+from journal.ops import ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
+
+__all__ = ["Rename", "RenameLog", "TouchedPath", "inode_ids", "paths", "renames", "touched_paths"]
+
+_PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
+_LONGEST_CHAIN = 16
+"""Renames that a path is followed back through; what lies behind more is fetched when replay asks for it."""
+
+
+class Rename(NamedTuple):
+    """A rename in the edits."""
+
+    txid: int
+    source: str
+    target: str
+
+
+class TouchedPath(NamedTuple):
+    """A path in an edit.
+
+    Attributes:
+        below: whether all below it is touched too: it is deleted.
+    """
+
+    txid: int
+    path: str
+    below: bool
+
+
+def paths(op: EditOp) -> Iterator[str]:
+    """Paths of the namespace that an operation names."""
+    for name in _PATH_FIELDS:
+        path = getattr(op, name, None)
+        # Paths of directives and pools are of no concern here, but do no harm either.
+        if isinstance(path, str) and path.startswith("/"):
+            yield path
+    if isinstance(op, ConcatDeleteOp):
+        yield from op.srcs
+
+
+def inode_ids(ops: Iterable[EditOp]) -> set[int]:
+    """Ids that operations name; those of new inodes are among them."""
+    found = {getattr(op, "inode_id", 0) for op in ops}
+    found.discard(0)
+    return found
+
+
+def renames(ops: Iterable[EditOp]) -> Iterator[Rename]:
+    """The renames among operations."""
+    for op in ops:
+        if isinstance(op, RenameOp | RenameOldOp):
+            yield Rename(op.txid, op.src, op.dst)
+
+
+def touched_paths(ops: Iterable[EditOp]) -> list[TouchedPath]:
+    """The paths in a run of operations, each once between two renames."""
+    found: list[TouchedPath] = []
+    seen: set[tuple[str, bool]] = set()
+    for op in ops:
+        below = isinstance(op, DeleteOp)
+        for path in paths(op):
+            if (path, below) not in seen:
+                seen.add((path, below))
+                found.append(TouchedPath(op.txid, path, below))
+        if isinstance(op, RenameOp | RenameOldOp):
+            seen.clear()
+    return found
+
+
+class RenameLog:
+    """Tells where the base image may have what an edit finds at a path."""
+
+    def __init__(self, renamed: Iterable[Rename]) -> None:
+        self._by_target: dict[str, list[tuple[int, str]]] = {}
+        for txid, source, target in sorted(renamed):
+            self._by_target.setdefault(target, []).append((txid, source))
+
+    def origins(self, path: str, txid: int) -> Iterator[str]:
+        """`path` itself, then what it was before each rename that put something there or above, newest first."""
+        yield path
+        for _ in range(_LONGEST_CHAIN if self._by_target else 0):
+            step = self._last_before(path, txid)
+            if step is None:
+                return
+            txid, path = step
+            yield path
+
+    def _last_before(self, path: str, txid: int) -> tuple[int, str] | None:
+        newest: tuple[int, str] | None = None
+        end = len(path)
+        while end > 0:
+            log = self._by_target.get(path[:end])
+            at = bisect_left(log, (txid, "")) - 1 if log else -1
+            if log and at >= 0 and (newest is None or log[at][0] > newest[0]):
+                newest = log[at][0], log[at][1] + path[end:]
+            end = path.rfind("/", 0, end)
+        return newest

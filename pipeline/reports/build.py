@@ -1,0 +1,98 @@
+"""Makes a report: opens what it is about and asks one section after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pipeline.reports.inputs import ImageInput, open_edits, open_image
+from pipeline.reports.model import Report, Section
+from pipeline.reports.options import Progress, ReportOptions
+from pipeline.reports.sections import SECTIONS, findings
+from pipeline.reports.work import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SECTION_IDS", "Request", "make_report"]
+
+_FINDINGS = "findings"
+SECTION_IDS = (*(maker.id for maker in SECTIONS), _FINDINGS)
+"""What `--only` may name, in the order of a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a report is about, each a path or URI.
+
+    Attributes:
+        image: an image, a storage directory or a lake.
+        before: an older one that growth is measured from; "" for none. May be the same lake.
+        edits: segments or a lake; "" for none. Those between the two images count, without `before` all.
+    """
+
+    image: str
+    before: str = ""
+    edits: str = ""
+
+
+def make_report(
+    spark: SparkSession,
+    request: Request,
+    choose: Callable[[datetime | None], ReportOptions],
+    *,
+    generated: datetime,
+    progress: Progress,
+) -> Report:
+    """Ask every section that `only` wants and that there is material for.
+
+    Args:
+        choose: the options, given the image's own time.
+        progress: told each section before it is begun.
+
+    Raises:
+        HdfsError: an image or edits cannot be read.
+        PySparkException, Py4JError: a job failed; `task_errors.unwrap` may know why.
+    """
+    progress("image")
+    after = open_image(spark, request.image)
+    before = open_image(spark, request.before, before=after.txid) if request.before else None
+    options = choose(after.time)
+    first, last = (None, None) if before is None else (before.txid + 1, after.txid)
+    edits = open_edits(spark, request.edits, first, last) if request.edits else None
+    work = Work(options, after.tables, None if before is None else before.tables, edits)
+    try:
+        sections = _sections(spark, work, after, progress)
+    finally:
+        work.close()
+    return Report(
+        title=f"Namespace at transaction {after.txid}",
+        image=after.path,
+        txid=after.txid,
+        image_time=after.time,
+        generated=generated,
+        sections=sections,
+        before="" if before is None else before.path,
+        edits=request.edits,
+    )
+
+
+def _sections(spark: SparkSession, work: Work, image: ImageInput, progress: Progress) -> tuple[Section, ...]:
+    only = work.options.only
+    there = {
+        "": True,
+        "edits": work.edits is not None,
+        "before": work.before is not None,
+        "file": image.file is not None,
+    }
+    made = []
+    for maker in SECTIONS:
+        if (not only or maker.id in only) and there[maker.needs]:
+            progress(maker.id)
+            made.append(maker.make(work))
+    if (not only or _FINDINGS in only) and image.file is not None:
+        progress(_FINDINGS)
+        made.append(findings.section(spark, image.file, limit=work.options.top))
+    return tuple(made)

@@ -1,0 +1,66 @@
+"""Values as people read them; format.js writes the same texts into charts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pipeline.reports.model import Cell, Kind, Unit
+
+__all__ = ["NUMERIC", "bytes_text", "cell_text", "count_text", "sort_value", "time_text", "unit_text"]
+
+NUMERIC: frozenset[Kind] = frozenset({"count", "bytes", "time", "percent"})
+"""Kinds that sort by number and stand at the right."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_MINUS = "\N{MINUS SIGN}"
+_SPACE = "\N{NO-BREAK SPACE}"
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+def bytes_text(value: int) -> str:
+    """Three digits and a unit; a KiB is 1024 bytes."""
+    size, unit = float(abs(value)), 0
+    while unit < len(_UNITS) - 1 and size >= 1024 * 0.9995:
+        size, unit = size / 1024, unit + 1
+    digits = 0 if unit == 0 or size >= 99.95 else 1 if size >= 9.995 else 2
+    text = f"{size:.{digits}f}"
+    text = text.rstrip("0").rstrip(".") if digits else text
+    return f"{_sign(value)}{text}{_SPACE}{_UNITS[unit]}"
+
+
+def count_text(value: int) -> str:
+    """Every digit, in groups of three."""
+    return _sign(value) + f"{abs(value):,}".replace(",", _THIN)
+
+
+def time_text(value: datetime) -> str:
+    """To the minute, in UTC."""
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def unit_text(value: int, unit: Unit) -> str:
+    return bytes_text(value) if unit == "bytes" else count_text(value)
+
+
+def cell_text(value: Cell, kind: Kind) -> str:
+    """What a cell shows; a dash where there is no value."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, datetime):
+        return time_text(value)
+    if isinstance(value, str):
+        return value
+    if kind == "percent":
+        return f"{_sign(value)}{abs(value):.1f}{_SPACE}%"
+    return bytes_text(int(value)) if kind == "bytes" else count_text(int(value))
+
+
+def sort_value(value: Cell) -> str | None:
+    """What a column is sorted by: milliseconds since 1970 for times, else the value itself; None sorts last."""
+    if isinstance(value, datetime):
+        return str(round(value.timestamp() * 1000))
+    return None if value is None else str(value)
+
+
+def _sign(value: float) -> str:
+    return _MINUS if value < 0 else ""

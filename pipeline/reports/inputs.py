@@ -1,0 +1,113 @@
+"""What a report reads: an image or a lake, and edits, wherever Spark can reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+
+from hadoop_common.names import parse_image
+from pipeline import read_edits, read_image
+from pipeline.errors import SourceFileError
+from pipeline.lake import images_in_lake, read_lake_edits, read_lake_images
+from pipeline.lake.files import HadoopFiles
+from pipeline.reports.rows import collect
+from pipeline.reports.work import EditTable, ImageTables
+from pipeline.source_files import SourceFile, SourceKind, is_local
+from pipeline.staging import Stager, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ImageInput", "open_edits", "open_image"]
+
+_COMMITS = "_commits"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInput:
+    """An image that a report is made of.
+
+    Attributes:
+        path: as it was given, with the image's name or txid.
+        time: when the file was last modified, UTC; None where that is not known.
+        file: the image itself; None for one in a lake, which has the table `inodes` alone.
+    """
+
+    path: str
+    txid: int
+    time: datetime | None
+    tables: ImageTables
+    file: SourceFile | None
+
+
+def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> ImageInput:
+    """An image file, the newest image of a storage directory or a lake, or that of txid N in a lake as `LAKE@N`.
+
+    Args:
+        before: take an image of a lake that is older than this txid.
+
+    Raises:
+        HdfsError: there is no such image, or it cannot be read.
+    """
+    root, _, number = path.rpartition("@")
+    if number.isdecimal() and _is_lake(spark, root):
+        return _from_lake(spark, root, int(number))
+    if _is_lake(spark, path):
+        txids = [txid for txid in images_in_lake(spark, path) if before is None or txid < before]
+        if not txids:
+            older = "" if before is None else f" older than {before}"
+            raise SourceFileError(f"the lake {path} has no image{older}", hint="List it: checkpointer lake list.")
+        return _from_lake(spark, path, txids[-1])
+    file = resolve(path, SourceKind.IMAGE)[0] if is_local(path) else Stager(spark).stage(path, SourceKind.IMAGE)[0]
+    uri = file.path if is_local(path) else path
+
+    def tables(table: str, columns: Sequence[str]) -> DataFrame:
+        return read_image(spark, uri, table, columns)
+
+    time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
+    return ImageInput(uri, _txid(file, tables), time, tables, file)
+
+
+def open_edits(spark: SparkSession, path: str, first: int | None = None, last: int | None = None) -> EditTable:
+    """The transactions `first` .. `last` (None for no limit) of a directory of segments, a segment or a lake."""
+    lake = _is_lake(spark, path)
+
+    def edits(columns: Sequence[str]) -> DataFrame:
+        found = read_lake_edits(spark, path).select(*columns) if lake else read_edits(spark, path, columns)
+        if first is not None:
+            found = found.where(sql.col("txid") >= first)
+        return found if last is None else found.where(sql.col("txid") <= last)
+
+    return edits
+
+
+def _txid(file: SourceFile, tables: ImageTables) -> int:
+    """As the file's name says, which spares a job; else as the image does."""
+    name = parse_image(file.on_driver().name)
+    if name is not None:
+        return name.txid
+    values = tables("summary", ("section", "name", "value"))
+    found = collect(values.where("section = 'NS_INFO' AND name = 'transactionId'"), limit=1)
+    return int(found[0]["value"]) if found else 0
+
+
+def _from_lake(spark: SparkSession, root: str, txid: int) -> ImageInput:
+    if txid not in images_in_lake(spark, root):
+        raise SourceFileError(f"the lake {root} has no image {txid}", hint="List it: checkpointer lake list.")
+
+    def tables(table: str, columns: Sequence[str]) -> DataFrame:
+        assert table == "inodes", table
+        return read_lake_images(spark, root).where(sql.col("txid") == txid).select(*columns)
+
+    return ImageInput(f"{root}@{txid}", txid, None, tables, None)
+
+
+def _is_lake(spark: SparkSession, uri: str) -> bool:
+    if is_local(uri):
+        return (Path(uri.removeprefix("file://")) / _COMMITS).is_dir()
+    return bool(HadoopFiles(spark, uri).names(_COMMITS))

@@ -1,0 +1,95 @@
+"""Classes of sizes and ages, as Spark expressions and as labels."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sql
+
+__all__ = [
+    "AGE_DAYS",
+    "AGE_LABELS",
+    "SIZE_BOUNDS",
+    "SIZE_LABELS",
+    "age_class",
+    "days_before",
+    "raw_space",
+    "size_class",
+]
+
+_KIB, _MIB, _GIB, _TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+
+SIZE_BOUNDS = (1, 64 * _KIB, _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 512 * _MIB, 4 * _GIB, 64 * _GIB, _TIB)
+"""Class k holds the sizes below bound k that are in no class before it, in bytes; the last one all others."""
+
+SIZE_LABELS = (
+    "empty",
+    "< 64 KiB",
+    "64 KiB - 1 MiB",
+    "1 - 8 MiB",
+    "8 - 32 MiB",
+    "32 - 128 MiB",
+    "128 - 512 MiB",
+    "512 MiB - 4 GiB",
+    "4 - 64 GiB",
+    "64 GiB - 1 TiB",
+    "≥ 1 TiB",
+)
+
+AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
+"""As `SIZE_BOUNDS`, in days."""
+
+AGE_LABELS = (
+    "< 1 day",
+    "1 - 7 days",
+    "7 - 30 days",
+    "30 - 90 days",
+    "90 - 180 days",
+    "180 days - 1 year",
+    "1 - 2 years",
+    "2 - 5 years",
+    "≥ 5 years",
+)
+
+_STRIPE = r"-(\d+)-(\d+)-(\d+)k$"
+
+
+def size_class(length: Column) -> Column:
+    """Position in `SIZE_LABELS`; null for null."""
+    return _class([length < bound for bound in SIZE_BOUNDS], length)
+
+
+def age_class(time: Column, as_of: datetime) -> Column:
+    """Position in `AGE_LABELS`; null for null, the first class for times that lie ahead."""
+    # compared with constants, as a row's age would be worked out anew for each class
+    return _class([time > days_before(as_of, days) for days in AGE_DAYS], time)
+
+
+def days_before(as_of: datetime, days: int) -> Column:
+    """The time so many days before `as_of`."""
+    return sql.timestamp_seconds(sql.lit(int(as_of.timestamp()) - days * 86_400))
+
+
+def raw_space(length: Column, replication: Column, ec_policy: Column) -> Column:
+    """Bytes on DataNodes: every replica, or data and parity.
+
+    Parity as StripedBlockUtil.spaceConsumedByStripedBlock counts it, for a file whose block groups but the last are
+    full; scheme and cell size are in the policy's name, as ErasureCodingPolicy.composePolicyName makes it.
+    """
+    data, parity, cell = (sql.regexp_extract(ec_policy, _STRIPE, group).cast("long") for group in (1, 2, 3))
+    cell = cell * _KIB
+    stripe = data * cell
+    rest = length % stripe
+    whole = sql.call_function("div", length - rest, data)
+    striped = length + parity * (whole + sql.least(rest, cell))
+    return sql.when(ec_policy.isNotNull() & (replication == 0), sql.coalesce(striped, length)).otherwise(
+        length * replication
+    )
+
+
+def _class(within: list[Column], value: Column) -> Column:
+    chosen = sql.when(within[0], 0)
+    for position, condition in enumerate(within[1:], 1):
+        chosen = chosen.when(condition, position)
+    return chosen.when(value.isNotNull(), len(within)).cast("int")

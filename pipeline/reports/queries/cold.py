@@ -1,0 +1,18 @@
+"""Space that nobody has used for long."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+__all__ = ["cold_by"]
+
+
+def cold_by(direct: DataFrame, key: str, *, limit: int) -> DataFrame:
+    """The `limit` directories (key `path`, what lies directly in them) or owners (key `owner`) with most cold space.
+
+    Columns: key, cold_files, cold_length, cold_raw (bytes), files, raw.
+    """
+    names = ("cold_files", "cold_length", "cold_raw", "files", "raw")
+    found = direct.groupBy(key).agg(*(sql.sum(name).alias(name) for name in names)).where(sql.col("cold_files") > 0)
+    return found.orderBy(sql.desc("cold_raw"), sql.desc("cold_files"), sql.asc_nulls_last(key)).limit(limit)

@@ -1,0 +1,40 @@
+"""What grew and shrank between two images."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+__all__ = ["CHANGES", "changes"]
+
+CHANGES = ("files", "directories", "length", "raw", "blocks")
+"""Measures that are compared."""
+
+
+def changes(before: DataFrame, after: DataFrame, key: str, *, limit: int) -> DataFrame:
+    """The `limit` largest differences by raw space, then names: key, `CHANGES` (after - before), raw_before, raw_after.
+
+    What is only in one of the two counts as 0 in the other; what did not change has no row.
+
+    Args:
+        before, after: key and `CHANGES`; rows of one key are summed.
+        key: `path` or `owner`.
+    """
+    signed = _signed(before, key, -1).unionByName(_signed(after, key, 1)).groupBy(key)
+    summed = signed.agg(
+        *(sql.sum(name).alias(name) for name in CHANGES),
+        sql.sum("raw_before").alias("raw_before"),
+        sql.sum("raw_after").alias("raw_after"),
+    )
+    changed = summed.where(" or ".join(f"{name} <> 0" for name in CHANGES))
+    names = sql.abs(sql.col("files") + sql.col("directories"))
+    return changed.orderBy(sql.desc(sql.abs("raw")), sql.desc(names), sql.asc_nulls_last(key)).limit(limit)
+
+
+def _signed(rows: DataFrame, key: str, sign: int) -> DataFrame:
+    return rows.select(
+        key,
+        *((sql.col(name) * sign).alias(name) for name in CHANGES),
+        (sql.col("raw") if sign < 0 else sql.lit(0)).alias("raw_before"),
+        (sql.col("raw") if sign > 0 else sql.lit(0)).alias("raw_after"),
+    )

@@ -1,0 +1,64 @@
+"""Small files: where they lie, whose they are, what merging them would save, and who makes them now."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+__all__ = ["HEAP_BYTES", "made_small", "savings", "small_by"]
+
+HEAP_BYTES = 150
+"""Heap of a NameNode that an inode or a block takes, by Hadoop's rule of thumb."""
+
+
+def savings(direct: DataFrame) -> DataFrame:
+    """`places` with what merging each owner's small files of one directory into full blocks would save.
+
+    Adds `saved_inodes`, `saved_blocks` and `saved_heap` (bytes): the merged files fill whole blocks of the largest
+    block size among them, one file a block, and one file is left even where all are empty.
+    """
+    merged = sql.greatest(
+        sql.lit(1), sql.ceil(sql.col("small_length") / sql.greatest(sql.lit(1), sql.col("block_size")))
+    )
+    inodes = sql.when(sql.col("small_files") > 0, sql.col("small_files") - merged).otherwise(0)
+    blocks = sql.when(sql.col("small_files") > 0, sql.greatest(sql.lit(0), sql.col("small_blocks") - merged)).otherwise(
+        0
+    )
+    return direct.withColumns(
+        {
+            "saved_inodes": sql.greatest(sql.lit(0), inodes).cast("long"),
+            "saved_blocks": blocks.cast("long"),
+            "saved_heap": ((sql.greatest(sql.lit(0), inodes) + blocks) * HEAP_BYTES).cast("long"),
+        }
+    )
+
+
+def small_by(saving: DataFrame, key: str, *, limit: int) -> DataFrame:
+    """The `limit` directories (key `path`) or owners (key `owner`) with most small files.
+
+    Columns: key, files, small_files, small_length, small_blocks, saved_inodes, saved_blocks, saved_heap.
+    """
+    names = ("files", "small_files", "small_length", "small_blocks", "saved_inodes", "saved_blocks", "saved_heap")
+    found = saving.groupBy(key).agg(*(sql.sum(name).alias(name) for name in names)).where(sql.col("small_files") > 0)
+    return found.orderBy(sql.desc("small_files"), sql.asc_nulls_last(key)).limit(limit)
+
+
+def made_small(written: DataFrame, keys: tuple[str, ...], small: int, *, limit: int) -> DataFrame:
+    """Who made small files, by `operations.written_files`: `keys`, files, small_files, small_length, length.
+
+    Files count that the edits both open and close; `small` is in bytes, as edits do not always say the block size.
+    """
+    is_small = sql.col("length") < small
+    done = written.where(sql.col("created") & sql.col("length").isNotNull()).groupBy(*keys)
+    found = done.agg(
+        sql.count(sql.lit(1)).alias("files"),
+        _count(is_small).alias("small_files"),
+        sql.sum(sql.when(is_small, sql.col("length")).otherwise(0)).alias("small_length"),
+        sql.sum("length").alias("length"),
+    )
+    order = [sql.asc_nulls_last(key) for key in keys]
+    return found.where(sql.col("small_files") > 0).orderBy(sql.desc("small_files"), *order).limit(limit)
+
+
+def _count(condition: Column) -> Column:
+    return sql.sum(sql.when(condition, 1).otherwise(0))

@@ -1,0 +1,70 @@
+"""What snapshots hold that the current tree does not."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+__all__ = ["DIFF_COLUMNS", "SNAPSHOT_COLUMNS", "held_by_directory", "held_directories", "held_files", "snapshot_roots"]
+
+SNAPSHOT_COLUMNS = ("snapshot_id", "root_id", "root_path", "creation_time")
+DIFF_COLUMNS = ("inode_id", "kind", "snapshot_id", "block_ids", "deleted_inodes")
+
+
+def snapshot_roots(snapshots: DataFrame) -> DataFrame:
+    """root_id, path, snapshots (how many there are), oldest, newest."""
+    return snapshots.groupBy("root_id").agg(
+        sql.max("root_path").alias("path"),
+        sql.count(sql.lit(1)).alias("snapshots"),
+        sql.min("creation_time").alias("oldest"),
+        sql.max("creation_time").alias("newest"),
+    )
+
+
+def held_files(blocks: DataFrame, inodes: DataFrame) -> DataFrame:
+    """Space of files that are in no current directory, a row a file with blocks: inode_id, length, raw, blocks.
+
+    Args:
+        blocks: inode_id, bytes, raw_bytes of the table `blocks`, which has the files of snapshots, too.
+        inodes: id of the table `inodes`, which has the current tree alone.
+    """
+    by_file = blocks.groupBy("inode_id").agg(
+        sql.sum("bytes").alias("length"), sql.sum("raw_bytes").alias("raw"), sql.count(sql.lit(1)).alias("blocks")
+    )
+    return by_file.join(inodes.select(sql.col("id").alias("inode_id")), "inode_id", "left_anti")
+
+
+def held_directories(directories: DataFrame) -> DataFrame:
+    """Directories that are in no current directory: id."""
+    return directories.where(sql.col("path").isNull()).select("id")
+
+
+def held_by_directory(diffs: DataFrame, snapshots: DataFrame, held: DataFrame) -> DataFrame:
+    """By snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, files, length, raw.
+
+    A diff counts for the directory that its snapshot was taken of. `changed` are inodes with a diff; `deleted_trees`
+    the inodes that such diffs list as deleted (each with all below it); files, length and raw are of those among
+    them that are files nothing but snapshots holds. Files deeper in a deleted tree, which no diff names, are in
+    the total of `held_files` alone.
+
+    Args:
+        diffs: `DIFF_COLUMNS` of `snapshot_diffs`.
+        snapshots: `SNAPSHOT_COLUMNS` of `snapshots`.
+        held: of `held_files`.
+    """
+    roots = snapshot_roots(snapshots)
+    placed = diffs.join(snapshots.select("snapshot_id", "root_id"), "snapshot_id")
+    changed = placed.groupBy("root_id").agg(sql.count_distinct("inode_id").alias("changed"))
+    deleted = placed.select("root_id", sql.explode("deleted_inodes").alias("inode_id")).distinct()
+    sizes = (
+        deleted.join(held, "inode_id", "left")
+        .groupBy("root_id")
+        .agg(
+            sql.count(sql.lit(1)).alias("deleted_trees"),
+            sql.count("blocks").alias("files"),
+            sql.sum("length").alias("length"),
+            sql.sum("raw").alias("raw"),
+        )
+    )
+    joined = roots.join(changed, "root_id", "left").join(sizes, "root_id", "left").drop("root_id")
+    return joined.fillna(0, ["changed", "deleted_trees", "files", "length", "raw"])

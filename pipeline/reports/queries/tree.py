@@ -1,0 +1,77 @@
+"""Directories with all that is below them, to any depth, and the use of their quotas."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from pipeline.reports.queries.facts import MEASURES, sums
+
+__all__ = ["depth_of", "prefix", "quota_use", "roll_up", "with_quotas"]
+
+
+def depth_of(path: Column) -> Column:
+    """Components of an absolute path; 0 for the root."""
+    return sql.when(path == "/", 0).otherwise(
+        sql.length(path) - sql.length(sql.replace(path, sql.lit("/"), sql.lit("")))
+    )
+
+
+def prefix(path: Column, depth: Column) -> Column:
+    """The first `depth` components of an absolute path: the ancestor at that depth."""
+    return sql.when(depth == 0, sql.lit("/")).otherwise(
+        sql.call_function("substring_index", path, sql.lit("/"), depth + 1)
+    )
+
+
+def roll_up(direct: DataFrame, measures: tuple[str, ...] = MEASURES, *, depth: int) -> DataFrame:
+    """Sums of everything below each directory down to `depth` (the root is 0): path, depth, `measures`.
+
+    Rows are summed a directory first, so that only a row a directory is copied to its ancestors, and each is
+    copied at most `depth` + 1 times.
+
+    Args:
+        direct: path of a directory and what lies directly in it.
+    """
+    by_path = direct.groupBy("path").agg(*sums(names=measures))
+    levels = sql.sequence(sql.lit(0), sql.least(depth_of(sql.col("path")), sql.lit(depth)))
+    copies = by_path.withColumn("depth", sql.explode(levels))
+    ancestor = prefix(sql.col("path"), sql.col("depth"))
+    copies = copies.select(ancestor.alias("path"), "depth", *measures)
+    return copies.groupBy("path", "depth").agg(*sums(names=measures))
+
+
+def with_quotas(rolled: DataFrame, tree: DataFrame) -> DataFrame:
+    """Rolled up directories beside their owner and quotas (null for none)."""
+    about = tree.select("path", "owner", _limit("ns_quota"), _limit("ds_quota"))
+    return rolled.join(about, "path", "left")
+
+
+def quota_use(direct: DataFrame, tree: DataFrame) -> DataFrame:
+    """Use of every quota at any depth: path, ns_quota, names, ds_quota, raw.
+
+    A directory counts itself as a name, as a NameNode does; what only snapshots hold and the unwritten rest of a
+    block under construction, which a NameNode counts too, are not in the table of the current tree.
+    """
+    limited = tree.select("path", _limit("ns_quota"), _limit("ds_quota")).where(
+        sql.col("ns_quota").isNotNull() | sql.col("ds_quota").isNotNull()
+    )
+    names = sql.col("files") + sql.col("directories") + sql.col("symlinks")
+    by_path = direct.groupBy("path").agg(sql.sum(names).alias("names"), sql.sum("raw").alias("raw"))
+    levels = sql.sequence(sql.lit(0), depth_of(sql.col("path")))
+    copies = by_path.withColumn("depth", sql.explode(levels))
+    copies = copies.select(prefix(sql.col("path"), sql.col("depth")).alias("path"), "names", "raw")
+    used = copies.join(limited.select("path"), "path").groupBy("path")
+    used_sums = used.agg(sql.sum("names").alias("names"), sql.sum("raw").alias("raw"))
+    return limited.join(used_sums, "path", "left").select(
+        "path",
+        "ns_quota",
+        (sql.coalesce("names", sql.lit(0)) + 1).alias("names"),
+        "ds_quota",
+        sql.coalesce("raw", sql.lit(0)).alias("raw"),
+    )
+
+
+def _limit(name: str) -> Column:
+    """A quota that limits something: a NameNode writes the largest number into the root where none is set."""
+    return sql.when((sql.col(name) >= 0) & (sql.col(name) < (1 << 63) - 1), sql.col(name)).alias(name)

@@ -1,0 +1,38 @@
+"""Sections of a report: each asks its queries and words the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.reports.model import Section
+from pipeline.reports.sections import cold, files, growth, operations, owners, small_files, snapshots, space
+from pipeline.reports.work import Work
+
+__all__ = ["SECTIONS", "SectionMaker"]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionMaker:
+    """How a section is made.
+
+    Attributes:
+        needs: what must be there: "" for nothing more, "edits", "before", or "file": an image that is not in a lake.
+    """
+
+    id: str
+    make: Callable[[Work], Section]
+    needs: str = ""
+
+
+SECTIONS = (
+    SectionMaker("space", space.section),
+    SectionMaker("owners", owners.section),
+    SectionMaker("files", files.section),
+    SectionMaker("small-files", small_files.section),
+    SectionMaker("cold", cold.section),
+    SectionMaker("growth", growth.section, needs="before"),
+    SectionMaker("operations", operations.section, needs="edits"),
+    SectionMaker("snapshots", snapshots.section, needs="file"),
+)
+"""All sections that are made of tables, in the order of a report."""

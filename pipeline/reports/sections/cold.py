@@ -1,0 +1,61 @@
+"""Section `cold`: what nobody has used for long."""
+
+from __future__ import annotations
+
+from pipeline.reports.model import Bar, Bars, Bin, Chart, Histogram, Section
+from pipeline.reports.queries.classes import AGE_LABELS
+from pipeline.reports.queries.cold import cold_by
+from pipeline.reports.rows import collect, share, table
+from pipeline.reports.sections.dimensions import classes, of_dimension
+from pipeline.reports.sections.heads import bytes_, count, path, percent, text
+from pipeline.reports.work import Work
+
+__all__ = ["section"]
+
+_COLD = (
+    bytes_("cold_raw", "Cold space with replicas"),
+    percent("share", "Of its space"),
+    bytes_("cold_length", "Size of cold files"),
+    count("cold_files", "Cold files"),
+    count("files", "All files"),
+)
+_ATIME_KEY = "dfs.namenode.accesstime.precision"
+
+
+def section(work: Work) -> Section:
+    """Directories and owners with most space that was not used for `cold_days`."""
+    days, top = work.options.cold_days, work.options.top
+    by_path = collect(cold_by(work.image.places, "path", limit=top))
+    by_owner = collect(cold_by(work.image.places, "owner", limit=top))
+    for record in [*by_path, *by_owner]:
+        record["share"] = share(record["cold_raw"], record["raw"])
+    uses = classes(work, "use_class", AGE_LABELS)
+    bars = tuple(Bar(record["path"], record["cold_raw"]) for record in by_path if record["cold_raw"])
+    charts: list[Chart] = [
+        Histogram("Space with replicas by last use", tuple(Bin(use["value"], use["raw"]) for use in uses), "bytes"),
+        *([Bars("Cold space by directory", bars, "bytes")] if bars else []),
+    ]
+    return Section(
+        "cold",
+        "Cold data",
+        f"Files that were neither read nor written in the {days} days before {work.options.as_of:%Y-%m-%d}.",
+        (
+            table("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path),
+            table("cold_by_owner", "Owners with most cold data", (text("owner", "Owner"), *_COLD), by_owner),
+        ),
+        tuple(charts),
+        (_about_access_times(work),),
+    )
+
+
+def _about_access_times(work: Work) -> str:
+    read = sum(record["read_files"] for record in of_dimension(work, "use_class"))
+    if read:
+        return (
+            "The last use is the later of access and modification time; a NameNode keeps access times only as "
+            f"precisely as {_ATIME_KEY} says (one hour unless set)."
+        )
+    return (
+        "No file was accessed after it was modified: access times are switched off "
+        f"({_ATIME_KEY} is 0), so the last use is the last modification."
+    )

@@ -1,0 +1,39 @@
+"""The breakdown that several sections show parts of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.reports.queries.breakdown import DIMENSIONS, breakdown, effective_policies
+from pipeline.reports.rows import Record, collect
+from pipeline.reports.work import Work
+
+__all__ = ["classes", "of_dimension"]
+
+_LIMIT = 500
+
+
+def of_dimension(work: Work, dimension: str) -> list[Record]:
+    """Rows of one dimension, the largest first; all dimensions are counted by the first call.
+
+    Values that only directories and symlinks have are there for owner and group alone.
+    """
+    return [dict(record) for record in work.once("breakdown", _all)[dimension]]
+
+
+def _all(work: Work) -> dict[str, list[Record]]:
+    policies = effective_policies(work.image.directories)
+    limit = max(work.options.top, _LIMIT)
+    found: dict[str, list[Record]] = {dimension: [] for dimension in DIMENSIONS}
+    for record in collect(breakdown(work.image.facts, policies, limit=limit)):
+        found[record["dimension"]].append(record)
+    for records in found.values():
+        records.sort(key=lambda record: (-record["raw"], -record["files"], record["value"] or ""))
+    return found
+
+
+def classes(work: Work, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows of a dimension of classes, one a label and in their order; classes without files have zeros."""
+    found = {int(record["value"]): record for record in of_dimension(work, dimension) if record["value"] is not None}
+    zeros = {"files": 0, "length": 0, "raw": 0, "blocks": 0}
+    return [{**found.get(position, zeros), "value": label} for position, label in enumerate(labels)]

@@ -1,0 +1,68 @@
+"""Section `files`: sizes, ages, replication and policies."""
+
+from __future__ import annotations
+
+from pipeline.reports.model import Bin, Histogram, ReportTable, Section
+from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
+from pipeline.reports.rows import Record, share, table
+from pipeline.reports.sections.dimensions import classes, of_dimension
+from pipeline.reports.sections.heads import bytes_, count, percent, text
+from pipeline.reports.work import Work
+
+__all__ = ["section"]
+
+_FILES = (
+    count("files", "Files"),
+    percent("share", "Of all files"),
+    bytes_("length", "Size of files"),
+    bytes_("raw", "Space with replicas"),
+    count("blocks", "Blocks"),
+)
+_UNSET = {"effective_policy": "(NameNode's default)", "ec_policy": "(replicated)", "replication": "(none)"}
+_PLAIN = (
+    ("replication", "by_replication", "By replication factor", "Replication"),
+    ("effective_policy", "by_storage_policy", "By storage policy", "Storage policy"),
+    ("ec_policy", "by_erasure_coding", "By erasure coding policy", "Erasure coding"),
+)
+
+
+def section(work: Work) -> Section:
+    """Files by size class, age, replication factor, storage policy and erasure coding policy."""
+    sizes = classes(work, "size_class", SIZE_LABELS)
+    ages = classes(work, "mtime_class", AGE_LABELS)
+    tables = [
+        _table(work, "by_size", "By size", "Size", sizes),
+        _table(work, "by_age", "By age", "Last modified", ages),
+    ]
+    for dimension, name, title, first in _PLAIN:
+        records = of_dimension(work, dimension)[: work.options.top]
+        for record in records:
+            record["value"] = record["value"] or _UNSET[dimension]
+        tables.append(_table(work, name, title, first, records))
+    return Section(
+        "files",
+        "Kinds of files",
+        f"Files by size, by age on {work.options.as_of:%Y-%m-%d}, and by how they are stored.",
+        tuple(tables),
+        (
+            Histogram("Files by size", _bins(sizes, "files")),
+            Histogram("Space with replicas by size of the file", _bins(sizes, "raw"), "bytes"),
+            Histogram("Space with replicas by last modification", _bins(ages, "raw"), "bytes"),
+        ),
+        (
+            (
+                "The storage policy is the file's own, else that of the nearest directory above it that has one. "
+                "Erasure coding is what the file was written with."
+            ),
+        ),
+    )
+
+
+def _table(work: Work, name: str, title: str, first: str, records: list[Record]) -> ReportTable:
+    for record in records:
+        record["share"] = share(record["files"], work.image.total["files"])
+    return table(name, title, (text("value", first), *_FILES), records)
+
+
+def _bins(records: list[Record], measure: str) -> tuple[Bin, ...]:
+    return tuple(Bin(record["value"], record[measure]) for record in records)

@@ -1,0 +1,81 @@
+"""Section `findings`: what `checkpointer image verify` finds, run where the image is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from image_format.verify.catalogue import CODES
+from image_format.verify.checker import verify_image
+from pipeline.reports.model import Section
+from pipeline.reports.rows import table
+from pipeline.reports.sections.heads import count, text
+from pipeline.source_files import SourceFile
+from pipeline.task_errors import legible
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["section"]
+
+_CODES = (
+    text("severity", "Severity"),
+    text("code", "Finding"),
+    count("count", "How often"),
+    text("meaning", "What it means"),
+    text("repair", "What a repair does"),
+)
+_LISTED = (
+    text("severity", "Severity"),
+    text("code", "Finding"),
+    text("section", "Section"),
+    count("inode", "Inode"),
+    text("message", "What is wrong"),
+)
+_SEVERITIES = ("error", "warning", "info")
+
+
+def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
+    """Every check of an image, in one task: its memory is that task's Python process, not the JVM's heap.
+
+    Args:
+        limit: findings that are listed of each kind.
+    """
+
+    def check(number: int) -> dict[str, Any]:
+        with legible():
+            return verify_image(file.in_task(), limit=number).as_dict()
+
+    found = spark.sparkContext.parallelize([limit], 1).map(check).collect()[0]
+    return describe(found)
+
+
+def describe(found: dict[str, Any]) -> Section:
+    """The section that shows a `Verification.as_dict`."""
+    counts: dict[str, int] = found["counts"]
+    codes = [
+        {
+            "severity": CODES[code].severity.value,
+            "code": code,
+            "count": number,
+            "meaning": CODES[code].meaning,
+            "repair": CODES[code].repair or None,
+        }
+        for code, number in counts.items()
+    ]
+    codes.sort(key=lambda row: (_SEVERITIES.index(str(row["severity"])), -counts[str(row["code"])], str(row["code"])))
+    listed = [{"inode": None, **finding} for finding in found["findings"]]
+    for row in listed:
+        row.setdefault("section", None)
+    listed.sort(key=lambda row: _SEVERITIES.index(row["severity"]))
+    verdict = "The image is valid" if found["valid"] else "The image is damaged"
+    tables = (
+        table("findings", "Findings by kind", _CODES, codes),
+        table("findings_listed", "The first of each kind", _LISTED, listed),
+    )
+    return Section(
+        "findings",
+        "Corruption",
+        f"{verdict}: {found['errors']} errors, {found['warnings']} warnings, {found['infos']} infos.",
+        tables if codes else (),
+        notes=("checkpointer image verify --repair writes a repaired copy.",) if not found["valid"] else (),
+    )

@@ -1,0 +1,88 @@
+"""Section `small-files`: where they lie, and who makes them."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as sql
+
+from pipeline.reports.model import Bar, Bars, Column, ReportTable, Section
+from pipeline.reports.queries.facts import SMALL_PART
+from pipeline.reports.queries.small_files import HEAP_BYTES, made_small, small_by
+from pipeline.reports.rows import collect, share, table
+from pipeline.reports.sections.heads import bytes_, count, path, percent, text
+from pipeline.reports.units import cell_text
+from pipeline.reports.work import Work
+
+__all__ = ["section"]
+
+_DEFAULT_BLOCK = 128 << 20
+_SMALL = (
+    count("small_files", "Small files"),
+    count("files", "All files"),
+    bytes_("small_length", "Size of small files"),
+    count("saved_inodes", "Files saved by merging"),
+    count("saved_blocks", "Blocks saved"),
+    bytes_("saved_heap", "Heap saved, about"),
+)
+_MADE = (
+    count("small_files", "Small files"),
+    count("files", "Files written"),
+    percent("share", "Small"),
+    bytes_("small_length", "Size of small files"),
+)
+_SUMS = ("files", "small_files", "small_length", "saved_inodes", "saved_blocks", "saved_heap")
+
+
+def section(work: Work) -> Section:
+    """Directories and owners with most small files, what merging saves, and who makes them by the edits."""
+    top = work.options.top
+    places = work.image.places
+    totals = collect(places.agg(*(sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in _SUMS)), limit=1)
+    by_path = collect(small_by(places, "path", limit=top))
+    by_owner = collect(small_by(places, "owner", limit=top))
+    tables = [
+        table("small_files", "All small files", _SMALL, totals),
+        table("small_files_by_directory", "Directories with most small files", (path(), *_SMALL), by_path),
+        table("small_files_by_owner", "Owners with most small files", (text("owner", "Owner"), *_SMALL), by_owner),
+    ]
+    if work.edits is not None:
+        tables += _makers(work)
+    bars = tuple(Bar(record["path"], record["small_files"]) for record in by_path)
+    return Section(
+        "small-files",
+        "Small files",
+        f"Files of less than {_limit_text(work)}, where they lie and where they come from.",
+        tuple(tables),
+        (Bars("Small files by directory", bars),) if bars else (),
+        (
+            (
+                "Merging is counted within a directory and owner, into files of one full block. "
+                f"Heap by the rule of thumb of {HEAP_BYTES} bytes a file or block."
+            ),
+        ),
+    )
+
+
+def _makers(work: Work) -> list[ReportTable]:
+    small = work.options.small or _DEFAULT_BLOCK // SMALL_PART
+    heads: dict[str, Column] = {
+        "directory": path("directory"),
+        "owner": text("owner", "Owner"),
+        "machine": text("machine", "Client machine"),
+    }
+    tables = []
+    for name, title, keys in (
+        ("small_files_made_by_directory", "Where the edits make small files", ("directory",)),
+        ("small_files_made_by_client", "Who makes small files in the edits", ("owner", "machine")),
+    ):
+        records = collect(made_small(work.written, keys, small, limit=work.options.top))
+        for record in records:
+            record["share"] = share(record["small_files"], record["files"])
+        columns = (*(heads[key] for key in keys), *_MADE)
+        text_ = f"Files of less than {cell_text(small, 'bytes')} that were opened and closed in these edits."
+        tables.append(table(name, title, columns, records, text_))
+    return tables
+
+
+def _limit_text(work: Work) -> str:
+    small = work.options.small
+    return f"1/{SMALL_PART} of their block size" if small is None else cell_text(small, "bytes")

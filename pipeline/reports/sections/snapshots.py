@@ -1,0 +1,73 @@
+"""Section `snapshots`: what only they hold."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as sql
+
+from pipeline.reports.model import Bar, Bars, Section
+from pipeline.reports.queries.snapshots import (
+    DIFF_COLUMNS,
+    SNAPSHOT_COLUMNS,
+    held_by_directory,
+    held_directories,
+    held_files,
+)
+from pipeline.reports.rows import collect, table
+from pipeline.reports.sections.heads import bytes_, count, path, time
+from pipeline.reports.work import Work
+
+__all__ = ["section"]
+
+_TOTAL = (
+    count("snapshots", "Snapshots"),
+    bytes_("raw", "Space only snapshots hold"),
+    bytes_("length", "Size of those files"),
+    count("files", "Files only snapshots hold"),
+    count("directories", "Directories only snapshots hold"),
+)
+_BY_DIRECTORY = (
+    path(),
+    count("snapshots", "Snapshots"),
+    time("oldest", "Oldest"),
+    time("newest", "Newest"),
+    bytes_("raw", "Space of files deleted since"),
+    count("files", "Files deleted since"),
+    count("deleted_trees", "Names deleted since"),
+    count("changed", "Inodes changed since"),
+)
+
+
+def section(work: Work) -> Section:
+    """The cost of snapshots, in all and by snapshottable directory; tables are read only where there are any."""
+    snapshots = work.image.keep(work.tables("snapshots", SNAPSHOT_COLUMNS))
+    number = snapshots.count()
+    title, words = "Snapshots", "What snapshots hold that the current tree does not."
+    if number == 0:
+        return Section("snapshots", title, words, notes=("There are no snapshots.",))
+    blocks = work.tables("blocks", ("inode_id", "bytes", "raw_bytes"))
+    held = work.image.keep(held_files(blocks, work.tables("inodes", ("id",))))
+    sums = (sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
+    total = collect(held.agg(sql.count(sql.lit(1)).alias("files"), *sums), limit=1)[0]
+    total["directories"] = held_directories(work.tables("directories", ("id", "path"))).count()
+    total["snapshots"] = number
+    diffs = work.tables("snapshot_diffs", DIFF_COLUMNS)
+    costs = held_by_directory(diffs, snapshots, held).orderBy(sql.desc("raw"), sql.desc("deleted_trees"), "path")
+    records = collect(costs, limit=work.options.top)
+    bars = tuple(Bar(record["path"] or "", record["raw"]) for record in records if record["raw"])
+    return Section(
+        "snapshots",
+        title,
+        words,
+        (
+            table("snapshots", "All snapshots together", _TOTAL, [total]),
+            table("snapshots_by_directory", "By snapshottable directory", _BY_DIRECTORY, records),
+        ),
+        (Bars("Space that only snapshots hold", bars, "bytes"),) if bars else (),
+        (
+            (
+                "Counted are files that are in no current directory, empty ones left out. By directory: those deleted "
+                "one by one; files that went with a whole directory are in the total. Blocks that a snapshot "
+                "holds of a file which was truncated or overwritten since are not counted."
+            ),
+        ),
+    )

@@ -1,0 +1,104 @@
+"""Section `space`: directories with all below them, and their quotas."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from pyspark.sql import functions as sql
+
+from pipeline.reports.model import Node, Section, Treemap
+from pipeline.reports.queries.small_files import HEAP_BYTES
+from pipeline.reports.queries.tree import quota_use, with_quotas
+from pipeline.reports.rows import Record, collect, share, table
+from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percent, text
+from pipeline.reports.work import Work
+
+__all__ = ["section"]
+
+_NODES = 300
+_TREE = (path(), *CONTENT, percent("share", "Of all space"), text("owner", "Owner"))
+_TOTALS = (*CONTENT, count("symlinks", "Symlinks"), bytes_("heap", "NameNode heap, about"))
+_QUOTAS = (
+    path(),
+    count("ns_quota", "Name quota"),
+    count("names", "Names"),
+    percent("names_used", "Used"),
+    bytes_("ds_quota", "Space quota"),
+    bytes_("raw", "Space with replicas"),
+    percent("space_used", "Used"),
+)
+
+
+def section(work: Work) -> Section:
+    """Totals, the tree of the largest directories, those with most names, and every quota's use."""
+    options = work.options
+    rolled = with_quotas(work.image.rolled, work.image.directories)
+    names = (sql.col("files") + sql.col("directories") + sql.col("symlinks")).alias("names")
+    rows = rolled.select("*", names)
+    largest = collect(rows.orderBy(sql.desc("raw"), sql.desc("names"), "depth", "path"), limit=max(_NODES, options.top))
+    fullest = collect(rows.orderBy(sql.desc("names"), sql.desc("raw"), "depth", "path"), limit=options.top)
+    total = work.image.total
+    for record in [*largest, *fullest]:
+        record["share"] = share(record["raw"], total["raw"])
+    heap = HEAP_BYTES * (1 + total["files"] + total["directories"] + total["symlinks"] + total["blocks"])
+    tables = [
+        table("totals", "The whole namespace", _TOTALS, [{**total, "heap": heap}]),
+        table("directories", "Largest directories, as a tree", _TREE, _as_tree(largest[: options.top])),
+        table("names", "Directories with most names below them", _TREE, fullest),
+    ]
+    quotas = _quotas(work)
+    if quotas:
+        tables.append(table("quotas", "Quotas and their use, the fullest first", _QUOTAS, quotas))
+    return Section(
+        "space",
+        "Space by directory",
+        f"What lies in and below each directory, down to {options.depth} levels below the root.",
+        tuple(tables),
+        (Treemap("Space with replicas", _treemap(largest)),) if total["raw"] else (),
+        (
+            (
+                "Space with replicas counts every replica of the bytes written, and parity of erasure coded files; "
+                "what only snapshots hold is in the section on snapshots."
+            ),
+        ),
+    )
+
+
+def _quotas(work: Work) -> list[Record]:
+    """The directories that have used most of a quota."""
+    used = quota_use(work.image.places, work.image.directories)
+    names = sql.try_divide(sql.col("names") * 100, sql.col("ns_quota"))
+    space = sql.try_divide(sql.col("raw") * 100, sql.col("ds_quota"))
+    shown = used.select("*", sql.round(names, 2).alias("names_used"), sql.round(space, 2).alias("space_used"))
+    return collect(shown.orderBy(sql.desc(sql.greatest("names_used", "space_used")), "path"), limit=work.options.top)
+
+
+def _as_tree(records: list[Record]) -> list[Record]:
+    """Each directory behind the one it is in, siblings in the order they came in."""
+    children = _children(records)
+    ordered: list[Record] = []
+    waiting = [record for record in records if record["depth"] == 0]
+    while waiting:
+        record = waiting.pop()
+        ordered.append(record)
+        waiting.extend(reversed(children[record["path"]]))
+    return ordered
+
+
+def _children(records: list[Record]) -> dict[str, list[Record]]:
+    """Largest first, so a directory is among the records whenever one below it is."""
+    children: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record["depth"]:
+            children[record["path"].rpartition("/")[0] or "/"].append(record)
+    return children
+
+
+def _treemap(records: list[Record]) -> Node:
+    children = _children(records)
+
+    def node(record: Record) -> Node:
+        name = record["path"].rpartition("/")[2] or "/"
+        return Node(name, record["raw"], tuple(node(child) for child in children[record["path"]] if child["raw"]))
+
+    return node(next(record for record in records if record["depth"] == 0))

@@ -1,0 +1,119 @@
+"""What the sections of a report share: tables are read once, and what is counted from them is kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeVar, cast
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from pipeline.reports.options import ReportOptions
+from pipeline.reports.queries.facts import DIRECTORY_COLUMNS, FACT_COLUMNS, MEASURES, directories, facts, places
+from pipeline.reports.queries.operations import ACTIVITY_COLUMNS, WRITTEN_COLUMNS, activity, written_files
+from pipeline.reports.queries.small_files import savings
+from pipeline.reports.queries.tree import roll_up
+from pipeline.reports.rows import Record, collect
+
+__all__ = ["EditTable", "ImageTables", "Work"]
+
+
+T = TypeVar("T")
+
+
+class ImageTables(Protocol):
+    """Tables of one image."""
+
+    def __call__(self, table: str, columns: Sequence[str]) -> DataFrame: ...
+
+
+class EditTable(Protocol):
+    """The table of edits."""
+
+    def __call__(self, columns: Sequence[str]) -> DataFrame: ...
+
+
+@dataclass
+class _Counted:
+    """What is counted of one image."""
+
+    tables: ImageTables
+    options: ReportOptions
+    kept: list[DataFrame]
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed once; on disk, so that they take no room in the heap."""
+        self.kept.append(frame.persist(StorageLevel.DISK_ONLY))
+        return frame
+
+    @cached_property
+    def facts(self) -> DataFrame:
+        return self.keep(facts(self.tables("inodes", FACT_COLUMNS), self.options.rules()))
+
+    @cached_property
+    def directories(self) -> DataFrame:
+        return self.keep(directories(self.tables("inodes", DIRECTORY_COLUMNS)))
+
+    @cached_property
+    def places(self) -> DataFrame:
+        return self.keep(savings(places(self.facts, self.directories)))
+
+    @cached_property
+    def rolled(self) -> DataFrame:
+        return self.keep(roll_up(self.places, depth=self.options.depth))
+
+    @cached_property
+    def total(self) -> Record:
+        """`MEASURES` of everything below the root."""
+        sums = self.rolled.where(sql.col("depth") == 0)
+        found = collect(sums.select(*MEASURES), limit=1)
+        return found[0] if found else dict.fromkeys(MEASURES, 0)
+
+
+class Work:
+    """Shared frames of one report.
+
+    Args:
+        after: tables of the image that the report is about.
+        before: those of an older one, None where growth is not asked for.
+        edits: the edits between them, or since; None for none.
+    """
+
+    def __init__(
+        self,
+        options: ReportOptions,
+        after: ImageTables,
+        before: ImageTables | None = None,
+        edits: EditTable | None = None,
+    ) -> None:
+        self.options = options
+        self.tables = after
+        self._kept: list[DataFrame] = []
+        self._made: dict[str, Any] = {}
+        self.image = _Counted(after, options, self._kept)
+        self.before = None if before is None else _Counted(before, options, self._kept)
+        self.edits = edits
+
+    @cached_property
+    def activity(self) -> DataFrame:
+        assert self.edits is not None
+        return self.image.keep(activity(self.edits(ACTIVITY_COLUMNS)))
+
+    @cached_property
+    def written(self) -> DataFrame:
+        assert self.edits is not None
+        return self.image.keep(written_files(self.edits(WRITTEN_COLUMNS)))
+
+    def once(self, name: str, make: Callable[[Work], T]) -> T:
+        """What `make` gives, made by the first section that asks for it."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        return cast("T", self._made[name])
+
+    def close(self) -> None:
+        """Forget what was kept."""
+        for frame in self._kept:
+            frame.unpersist()

@@ -1,0 +1,95 @@
+"""A report as a folder with a CSV or Parquet file for each table; the folder appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably
+from pipeline.reports.model import Kind, Report, ReportTable, as_json
+
+__all__ = ["FOLDER_FORMATS", "write_folder"]
+
+_TYPES: dict[Kind, pa.DataType] = {
+    "text": pa.string(),
+    "path": pa.string(),
+    "count": pa.int64(),
+    "bytes": pa.int64(),
+    "percent": pa.float64(),
+    "time": pa.timestamp("us", tz="UTC"),
+}
+
+
+def _csv(table: ReportTable) -> bytes:
+    """RFC 4180, UTF-8, with a head; times in ISO 8601, bytes as plain numbers, nothing for no value."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([column.name for column in table.columns])
+    for row in table.rows:
+        writer.writerow([as_json(value) if isinstance(value, datetime) else value for value in row])
+    return out.getvalue().encode()
+
+
+def _parquet(table: ReportTable) -> bytes:
+    fields = [pa.field(column.name, _TYPES[column.kind]) for column in table.columns]
+    values = [[row[position] for row in table.rows] for position in range(len(fields))]
+    arrays = [pa.array(cells, field.type) for cells, field in zip(values, fields, strict=True)]
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), out)
+    return out.getvalue()
+
+
+FOLDER_FORMATS: dict[str, Callable[[ReportTable], bytes]] = {"csv": _csv, "parquet": _parquet}
+"""How a table becomes a file, by the file's extension."""
+
+
+def write_folder(report: Report, folder: Path, extension: str) -> list[Path]:
+    """Write `TABLE.extension` for each table; a folder that is there already is replaced.
+
+    Raises:
+        OSError: it cannot be written; what was there before is as it was.
+    """
+    fresh = folder.with_name(folder.name + TEMPORARY_SUFFIX)
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir()
+        tables = [table for section in report.sections for table in section.tables]
+        for table in tables:
+            _write(fresh / f"{table.name}.{extension}", FOLDER_FORMATS[extension](table))
+        fsync_directory(fresh)
+        _put(fresh, folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return [folder / f"{table.name}.{extension}" for table in tables]
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _put(fresh: Path, folder: Path) -> None:
+    """Give the new folder its name; the old one is set aside first, as a rename replaces empty folders alone."""
+    if not folder.exists():
+        rename_durably(fresh, folder)
+        return
+    old = folder.with_name(f"{folder.name}.old{TEMPORARY_SUFFIX}")
+    shutil.rmtree(old, ignore_errors=True)
+    folder.rename(old)
+    try:
+        rename_durably(fresh, folder)
+    except OSError:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old)

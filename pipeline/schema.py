@@ -1,0 +1,87 @@
+"""Declarations of tables: each column once, with its Arrow type, unit and source field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+__all__ = ["TIMESTAMP", "Column", "Table"]
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""Every time of a table; Hadoop counts milliseconds since 1970."""
+
+_SIMPLE: dict[pa.DataType, DataType] = {
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.bool_(): BooleanType(),
+    TIMESTAMP: TimestampType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        unit: "" where the value has none.
+        source: message and field it comes from, e.g. `fsimage.proto INodeFile.replication`.
+        text: one sentence for the manual.
+    """
+
+    name: str
+    type: pa.DataType
+    text: str
+    source: str
+    unit: str = ""
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that a data source offers; the order of the columns is part of the format."""
+
+    name: str
+    text: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def select(self, names: Sequence[str]) -> Table:
+        """The same table with these columns alone, in the order asked for.
+
+        Raises:
+            KeyError: the table has no column of that name.
+        """
+        by_name = {column.name: column for column in self.columns}
+        return Table(self.name, self.text, tuple(by_name[name] for name in names))
+
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])
+
+    def spark_schema(self) -> StructType:
+        fields = [StructField(column.name, _spark_type(column.type), column.nullable) for column in self.columns]
+        return StructType(fields)
+
+
+def _spark_type(arrow: pa.DataType) -> DataType:
+    if pa.types.is_list(arrow):
+        return ArrayType(_spark_type(arrow.value_type))
+    return _SIMPLE[arrow]

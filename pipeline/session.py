@@ -1,0 +1,79 @@
+"""Spark sessions as the pipeline wants them: quiet, on a Java that is found, with its data sources."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineSetupError
+from pipeline.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["build_session", "settings"]
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_APPLICATION = "hdfs-checkpointer"
+
+
+def build_session(
+    *, master: str | None = None, driver_memory: str = "1g", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or take the session that this process has, and register the data sources.
+
+    Args:
+        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; without one all cores of this machine, or what
+            `spark-submit` was told.
+        driver_memory: heap of the driver's JVM; in local mode executors share it.
+        conf: further settings, which win over ours.
+
+    Raises:
+        PipelineSetupError: there is no PySpark or no Java that runs it, or the master is not to be reached.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise PipelineSetupError(
+            "PySpark is not installed", hint="Install it: pip install 'hdfs-checkpointer[spark]'."
+        ) from None
+    from pipeline import register
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = master or (None if submitted else "local[*]")
+    if chosen is not None and chosen.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(_APPLICATION)
+    for key, value in {**settings(chosen, driver_memory), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise PipelineSetupError(f"Spark did not start: {reason}", hint="Check Java, memory and --master.") from error
+    register(spark)
+    return spark
+
+
+def settings(master: str | None, driver_memory: str) -> dict[str, str]:
+    """Spark's settings for a master; None leaves it to `spark-submit`."""
+    chosen = {
+        "spark.driver.memory": driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
+    }
+    if master is not None:
+        chosen["spark.master"] = master
+        if master.startswith("local"):
+            chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
+            chosen["spark.sql.shuffle.partitions"] = "32"
+    return chosen

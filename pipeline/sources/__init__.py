@@ -1,0 +1,1 @@
+"""The data sources `fsimage` and `hdfs_edits`."""

@@ -1,0 +1,63 @@
+"""Reads the `inodes` table: the current tree of an image, from runs of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from image_format.reader import ImageFile
+from pipeline.host_image import HostImage
+from pipeline.schema import Table
+from pipeline.sources.filters import Filters, column_of
+from pipeline.sources.inode_batch import InodeBatch, InodeLookups
+from pipeline.sources.table_reader import Part, parts_of_inodes
+from pipeline.tables.inodes import INODES
+
+__all__ = ["InodesReader"]
+
+_BATCH_ROWS = 1 << 16
+_PATH_BYTES = 1 << 28
+_TEXT_COST = {"type": 1, "owner": 1, "group": 1, "storage_policy": 2, "ec_policy": 2, "name": 3, "path": 4}
+
+
+class InodesReader:
+    """`TableReader` of `inodes`."""
+
+    @property
+    def table(self) -> Table:
+        return INODES
+
+    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+        return parts_of_inodes(image, wanted)
+
+    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
+        """Filters on numbers are evaluated first, so that text is made of the rows that are left alone."""
+        lookups = InodeLookups(image)
+        ordered = sorted(filters, key=lambda item: _TEXT_COST.get(column_of(item), 0))
+        for slots in _runs(image, part.cut(image.count)):
+            batch = InodeBatch(lookups, slots)
+            for item in ordered:
+                if batch.count:
+                    batch.keep(Filters.passes(item, batch.array(column_of(item))))
+            if batch.count:
+                yield batch.to_arrow(columns)
+
+
+def _runs(image: HostImage, slots: range) -> Iterator[range]:
+    """Cut slots into batches; shorter ones where directories have very long paths."""
+    for start in range(slots.start, slots.stop, _BATCH_ROWS):
+        yield from _bounded(image, range(start, min(start + _BATCH_ROWS, slots.stop)))
+
+
+def _bounded(image: HostImage, slots: range) -> Iterator[range]:
+    rows = image.parent_rows[slots.start : slots.stop]
+    bounds = image.directories.bounds
+    size = int(np.sum(np.diff(bounds)[rows[rows >= 0]])) if bounds.size > 1 else 0
+    if size <= _PATH_BYTES or len(slots) == 1:
+        yield slots
+    else:
+        middle = slots.start + len(slots) // 2
+        yield from _bounded(image, range(slots.start, middle))
+        yield from _bounded(image, range(middle, slots.stop))

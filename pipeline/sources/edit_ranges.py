@@ -1,0 +1,213 @@
+"""A stretch of a segment's bytes: its transactions, with times that do not depend on how the segment was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from journal.binary_codec import decode_op
+from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.primitives import Buffer
+from journal.segment import HEADER_SIZE, check_padding, decode_header, iter_ops
+from journal.segment_frames import Frame, check_frame, has_frames, hop
+from pipeline.sources.edit_rows import TIMED, EditRow, op_time
+
+__all__ = ["EditsRange", "WantedEdits", "cut_range", "read_range"]
+
+_MAX_PENDING = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class WantedEdits:
+    """Which transactions a reader asks for: txids `low` .. `high`, of these opcodes, or of any where that is None."""
+
+    low: int = 0
+    high: int = (1 << 63) - 1
+    opcodes: frozenset[int] | None = None
+
+    def takes(self, txid: int, opcode: int) -> bool:
+        return self.low <= txid <= self.high and (self.opcodes is None or opcode in self.opcodes)
+
+
+@dataclass(frozen=True, slots=True)
+class EditsRange:
+    """Bytes `start` .. `end` of a segment; an operation belongs to the range in which its opcode lies.
+
+    Attributes:
+        file: name of the segment's file, for errors and rows.
+        first_txid: of the first operation; None where neither name nor hop told it.
+        last_txid: of the last one that has to be there; what follows it is not looked at. None: up to the end.
+        segment_end: where in the file the segment ends at the latest.
+        time: ms of the nearest operation before the range that says when it happened; None where there is none.
+    """
+
+    file: str
+    start: int
+    end: int
+    first_txid: int | None
+    last_txid: int | None
+    segment_end: int
+    time: int | None = None
+
+    def meets(self, wanted: WantedEdits) -> bool:
+        """Whether it may hold a transaction that is asked for."""
+        too_late = self.first_txid is not None and self.first_txid > wanted.high
+        return not too_late and (self.last_txid is None or self.last_txid >= wanted.low)
+
+
+def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterator[EditRow]:
+    """The transactions of a range that are wanted, in order; `buffer` is the segment's whole file.
+
+    Those that are not wanted are checked by length, checksum and txid, but not decoded.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptOpError: an operation is damaged, or more than padding follows the last one.
+        TransactionGapError: a txid is not the one after its predecessor.
+        SegmentError: the range ends before `last_txid`.
+    """
+    layout_version = decode_header(buffer, file=piece.file)
+    clock = _Clock(buffer, layout_version, piece)
+    if not has_frames(layout_version):
+        for op in iter_ops(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
+            time = clock.at(op)
+            if wanted.takes(op.txid, op.opcode):
+                yield EditRow(op, time)
+        return
+    for frame in _checked(buffer, piece):
+        if frame.txid > wanted.high:
+            return
+        if wanted.takes(frame.txid, frame.opcode):
+            op, _ = decode_op(buffer, frame.start, layout_version, file=piece.file)
+            yield EditRow(op, clock.at(op))
+        else:
+            clock.passes(frame)
+
+
+def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[Frame]:
+    """The operations of the range, each whole and in its place."""
+    expected, position = piece.first_txid, piece.start
+    try:
+        for frame in hop(buffer, piece.start, piece.end, file=piece.file):
+            check_frame(buffer, frame, file=piece.file)
+            if expected is not None and frame.txid != expected:
+                raise TransactionGapError(expected, frame.txid, file=piece.file, offset=frame.start)
+            yield frame
+            expected, position = frame.txid + 1, frame.end
+            if frame.txid == piece.last_txid:
+                return
+        if piece.last_txid is None:
+            check_padding(buffer, position, piece.file)
+    except CorruptOpError as error:
+        if expected is not None:
+            error.locate(txid=expected)
+        raise
+    if piece.last_txid is not None and (expected is None or expected <= piece.last_txid):
+        reached = "holds no operation" if expected is None else f"ends before txid {expected}"
+        problem = f"the segment {reached}, its name promises txid {piece.last_txid}"
+        raise SegmentError(problem, file=piece.file, offset=position)
+
+
+class _Clock:
+    """Finds the approximate time of operations; those that were passed are decoded only where one of them tells it."""
+
+    def __init__(self, buffer: Buffer, layout_version: int, piece: EditsRange) -> None:
+        self._buffer = buffer
+        self._layout = layout_version
+        self._piece = piece
+        self._known = piece.time
+        self._pending: list[int] = []
+        self._ahead: int | None = None
+        self._looked_ahead = False
+
+    def passes(self, frame: Frame) -> None:
+        """An operation is not decoded."""
+        if frame.opcode in TIMED:
+            self._pending.append(frame.start)
+            if len(self._pending) > _MAX_PENDING:
+                self._settle()
+
+    def at(self, op: EditOp) -> int | None:
+        """Time of `op`, else of the nearest one before it, else of the nearest one behind it."""
+        time = op_time(op)
+        if time is not None:
+            self._known = time
+            self._pending.clear()
+            return time
+        known = self.before()
+        return self._first_behind(op) if known is None else known
+
+    def before(self) -> int | None:
+        """Time of the nearest operation so far that says one."""
+        self._settle()
+        return self._known
+
+    def _settle(self) -> None:
+        while self._pending:
+            op, _ = decode_op(self._buffer, self._pending.pop(), self._layout, file=self._piece.file)
+            time = op_time(op)
+            if time is not None:
+                self._known = time
+                self._pending.clear()
+
+    def _first_behind(self, op: EditOp) -> int | None:
+        # The same for all operations that ask, because no time lies before them.
+        if not self._looked_ahead:
+            self._looked_ahead = True
+            self._ahead = next(_times_from(self._buffer, op.offset, self._layout, self._piece), None)
+        return self._ahead
+
+
+def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRange) -> Iterator[int]:
+    """Times that operations from `start` to the segment's end say, or to the first damage."""
+    if has_frames(layout_version):
+        try:
+            for frame in hop(buffer, start, piece.segment_end, file=piece.file):
+                if frame.opcode in TIMED:
+                    time = op_time(decode_op(buffer, frame.start, layout_version, file=piece.file)[0])
+                    if time is not None:
+                        yield time
+        except CorruptOpError:
+            return  # the half-written end of a segment in progress, or else reported by who reads that place
+    else:
+        for op in iter_ops(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
+            time = op_time(op)
+            if time is not None:
+                yield time
+
+
+def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[EditsRange]:
+    """A whole segment cut at the first operation at or behind each of `places`, ascending offsets in bytes.
+
+    Operations of layouts without lengths, and what lies behind a damaged one, stay together: who reads them says
+    what is wrong.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+    """
+    layout_version = decode_header(buffer, file=whole.file)
+    if not has_frames(layout_version):
+        return [whole]
+    pieces, rest = [], whole
+    clock = _Clock(buffer, layout_version, whole)
+    remaining = [place for place in places if place > HEADER_SIZE]
+    expected = whole.first_txid
+    try:
+        for frame in hop(buffer, whole.start, whole.end, file=whole.file) if remaining else ():
+            if expected is not None and frame.txid != expected:
+                break
+            if frame.start >= remaining[0]:
+                if whole.last_txid is not None and frame.txid > whole.last_txid:
+                    break
+                following = replace(rest, start=frame.start, first_txid=frame.txid, time=clock.before())
+                pieces.append(replace(rest, end=frame.start, last_txid=frame.txid - 1))
+                rest = following
+                remaining = [place for place in remaining if place > frame.start]
+                if not remaining:
+                    break
+            clock.passes(frame)
+            expected = frame.txid + 1
+    except CorruptOpError:
+        pass  # reported by who reads the rest, with the txid
+    return [*pieces, rest]

@@ -1,0 +1,174 @@
+"""Operations as rows of the `edits` table: which field of which operation fills which column."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from journal.json_codec import op_to_json
+from journal.operation import EditOp
+from journal.ops import NO_CALL_ID, OPERATIONS, AddOp, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
+from pipeline.schema import Table
+
+__all__ = ["TIMED", "EditRow", "op_time", "opcode_of", "record_batch"]
+
+_NEWEST_MS = 253402300799999  # the last millisecond of the year 9999, where SQL's timestamps end
+
+# the moment at which the NameNode logged the operation; OP_TIMES holds what a client chose, renewals what is to come
+_CLOCKS = {
+    "OP_ADD": "mtime",
+    "OP_CLOSE": "mtime",
+    "OP_TRUNCATE": "timestamp",
+    "OP_CONCAT_DELETE": "timestamp",
+    "OP_RENAME_OLD": "timestamp",
+    "OP_RENAME": "timestamp",
+    "OP_DELETE": "timestamp",
+    "OP_MKDIR": "timestamp",
+    "OP_SYMLINK": "mtime",
+    "OP_CREATE_SNAPSHOT": "mtime",
+    "OP_DELETE_SNAPSHOT": "mtime",
+    "OP_RENAME_SNAPSHOT": "mtime",
+    "OP_GET_DELEGATION_TOKEN": "token.issue_date",
+    "OP_ROLLING_UPGRADE_START": "time",
+    "OP_ROLLING_UPGRADE_FINALIZE": "time",
+}
+_TIMES = {by_name(name).opcode: attrgetter(path) for name, path in _CLOCKS.items()}
+TIMED = frozenset(_TIMES)
+"""Opcodes of the operations that may say when they happened."""
+
+_Getter = Callable[[EditOp], Any]
+
+
+class EditRow(NamedTuple):
+    """A transaction and its `approximate_time` in ms since 1970, None where its segment knows no time at all."""
+
+    op: EditOp
+    approximate: int | None
+
+
+def op_time(op: EditOp) -> int | None:
+    """When `op` was logged, in ms since 1970, as far as it says so.
+
+    An OP_ADD with blocks is an append as releases before 2.7 logged it: its times are the file's old ones.
+    """
+    getter = _TIMES.get(op.opcode)
+    if getter is None or (isinstance(op, AddOp) and op.blocks):
+        return None
+    milliseconds: int = getter(op)
+    return milliseconds if 0 < milliseconds <= _NEWEST_MS else None
+
+
+def opcode_of(name: str) -> int | None:
+    """Opcode of the operation `name`, e.g. `OP_MKDIR`; None where there is no such operation."""
+    try:
+        return by_name(name).opcode
+    except KeyError:
+        return None
+
+
+def record_batch(rows: Sequence[EditRow], table: Table, segment: str) -> pa.RecordBatch:
+    """`rows` of one segment as a batch with the columns of `table`."""
+    arrays = []
+    for column in table.columns:
+        if column.name == "segment":
+            values: list[Any] = [segment] * len(rows)
+        elif column.name == "approximate_time":
+            values = [_micros(row.approximate) for row in rows]
+        else:
+            getters = _getters(column.name)
+            values = [getters[row.op.opcode](row.op) for row in rows]
+        arrays.append(_strings(values) if column.type == pa.string() else pa.array(values, column.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema())
+
+
+def _strings(values: list[str | None]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([None if value is None else _unicode(value) for value in values], pa.string())
+
+
+def _unicode(value: str) -> str:
+    """`value` with U+FFFD for surrogates that stand alone, which Java's encoding has and UTF-8 has not."""
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _micros(milliseconds: int | None) -> int | None:
+    return None if milliseconds is None else milliseconds * 1000
+
+
+@functools.cache
+def _getters(column: str) -> dict[int, _Getter]:
+    """For each opcode how to get the value of a column."""
+    if column in _COMMON:
+        return dict.fromkeys(OPERATIONS, _COMMON[column])
+    return {opcode: _getter(column, operation) for opcode, operation in OPERATIONS.items()}
+
+
+def _fields(op: EditOp) -> str:
+    if isinstance(op, UpdateMasterKeyOp):
+        op = replace(op, key=op.key._replace(key=None))
+    return op_to_json(op)
+
+
+_COMMON: dict[str, _Getter] = {
+    "txid": attrgetter("txid"),
+    "op": attrgetter("name"),
+    "opcode": attrgetter("opcode"),
+    "time": lambda op: _micros(op_time(op)),
+    "fields": _fields,
+}
+
+# for each column the fields that fill it; the first that an operation has counts
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "path": ("path", "src", "trg", "snapshot_root", "directive.path"),
+    "target": ("dst", "target"),
+    "inode_id": ("inode_id",),
+    "owner": ("permissions.user", "username"),
+    "group": ("permissions.group", "groupname"),
+    "permission": ("permissions.mode", "mode"),
+    "client_name": ("client_name", "new_holder"),
+    "client_machine": ("client_machine",),
+    "length": ("blocks",),
+    "block_count": ("blocks",),
+    "replication": ("replication",),
+    "rpc_client_id": ("rpc_client_id",),
+    "rpc_call_id": ("rpc_call_id",),
+}
+
+
+def _getter(column: str, operation: type[EditOp]) -> _Getter:
+    if operation is ConcatDeleteOp and column == "target":
+        return attrgetter("trg")
+    if operation is CloseOp and column == "inode_id":  # Hadoop writes 0, and the inode was there before
+        return _nothing
+    present = {item.name for item in operation.fields}
+    source = next((each for each in _SOURCES[column] if each.split(".")[0] in present), None)
+    if source is None:
+        return _nothing
+    get = attrgetter(source)
+    if column == "length":
+        return lambda op: _int64(sum(block.num_bytes for block in get(op)))
+    if column == "block_count":
+        return lambda op: len(get(op))
+    if column == "rpc_call_id":
+        return lambda op: None if get(op) == NO_CALL_ID else get(op)
+    if column in _EMPTY_IS_NULL:
+        return lambda op: get(op) or None
+    return get
+
+
+_EMPTY_IS_NULL = {"inode_id", "client_name", "client_machine", "rpc_client_id"}
+
+
+def _int64(value: int) -> int | None:
+    return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+def _nothing(op: EditOp) -> None:
+    return None

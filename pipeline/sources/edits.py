@@ -1,0 +1,182 @@
+"""`spark.read.format("hdfs_edits")`: the transactions of edit log segments as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from journal.segment_file import map_file
+from pipeline.errors import SourceFileError
+from pipeline.schema import Table
+from pipeline.source_files import SourceKind
+from pipeline.sources.edit_filters import narrow
+from pipeline.sources.edit_plan import PlacedRange, choose_segments, examine_files, share
+from pipeline.sources.edit_ranges import EditsRange, WantedEdits, read_range
+from pipeline.sources.edit_rows import EditRow, record_batch
+from pipeline.sources.filters import Filters
+from pipeline.sources.options import SourceOptions
+from pipeline.staging import resolve
+from pipeline.tables.edits import EDITS
+from pipeline.task_errors import legible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OPTIONS", "EditsDataSource", "EditsReader"]
+
+OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions", "pushdown")
+"""What the data source takes:
+
+- `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's;
+- `columns`: names, comma separated; those alone are made;
+- `from_txid`, `to_txid`: transactions that have to be there, and no others;
+- `in_progress`: true reads segments in progress too, up to their last whole operation;
+- `gaps`: `allow` takes segments that are not contiguous, `error` (the default) names the gap;
+- `partitions`: how many at most; without it one for each 8 MiB;
+- `pushdown`: true takes the filters of the query, for a DataFrame that one query is made of: Spark 4.3 keeps what was
+  pushed down for all later queries on the same DataFrame, which then miss rows. `from_txid` and `to_txid` do the same
+  for as many queries as one likes.
+"""
+_BATCH_ROWS = 16384
+_BATCH_BYTES = 32 << 20
+
+
+class EditsDataSource(DataSource):
+    """Registered by `pipeline.register`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "hdfs_edits"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        with legible():
+            self._options = _Options.read(options)
+
+    def schema(self) -> StructType:
+        return self._options.table.spark_schema()
+
+    def reader(self, schema: StructType) -> EditsReader:
+        return PushdownReader(self._options) if self._options.pushdown else EditsReader(self._options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    path: str
+    table: Table
+    from_txid: int | None
+    to_txid: int | None
+    in_progress: bool
+    allow_gaps: bool
+    partitions: int | None
+    pushdown: bool
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> _Options:
+        given = SourceOptions("hdfs_edits", OPTIONS, options)
+        return cls(
+            path=given.path,
+            table=given.columns(EDITS),
+            from_txid=given.integer("from_txid", least=0),
+            to_txid=given.integer("to_txid", least=0),
+            in_progress=given.switch("in_progress"),
+            allow_gaps=given.choice("gaps", ("error", "allow"), "error") == "allow",
+            partitions=given.integer("partitions", least=1),
+            pushdown=given.switch("pushdown"),
+        )
+
+
+class _Ranges(InputPartition):
+    def __init__(self, ranges: Sequence[PlacedRange]) -> None:
+        super().__init__(tuple(ranges))
+
+
+class EditsReader(DataSourceReader):
+    """Plans in a process on the driver's host, where it hops over the segments that are cut; reads in tasks."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+        self._filters = Filters()
+        self._wanted = WantedEdits()
+        if options.from_txid is not None:
+            self._wanted = replace(self._wanted, low=options.from_txid)
+        if options.to_txid is not None:
+            self._wanted = replace(self._wanted, high=options.to_txid)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The segments' bytes in runs of whole operations.
+
+        Raises:
+            SourceFileError: there are no segments, or they cannot be read.
+            JournalError: there is a gap between them, or one is damaged where it has to be read to be cut.
+        """
+        with legible(), _as_source_error():
+            return [_Ranges(run) for run in self._runs() if run]
+
+    def _runs(self) -> list[list[PlacedRange]]:
+        options = self._options
+        kind = SourceKind.OPEN_EDITS if options.in_progress else SourceKind.EDITS
+        segments = choose_segments(
+            examine_files(resolve(options.path, kind), in_progress=options.in_progress),
+            self._wanted,
+            allow_gaps=options.allow_gaps,
+            start=options.from_txid,
+            end=options.to_txid,
+        )
+        runs = share(segments, options.partitions)
+        return [[item for item in run if item.piece.meets(self._wanted)] for run in runs]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition.
+
+        Raises:
+            SourceFileError: a segment cannot be read.
+            JournalError: it is damaged; names file, offset and txid.
+        """
+        with legible(), _as_source_error():
+            for item in partition.value:
+                wanted = replace(self._wanted, low=max(self._wanted.low, item.from_txid))
+                with map_file(item.source.in_task()) as content:
+                    rows = read_range(content, item.piece, wanted)
+                    for batch in _batches(rows, item.piece, self._options.table):
+                        yield self._filters.apply(batch)
+
+
+class PushdownReader(EditsReader):
+    """Takes filters; Spark lets only those readers define `pushFilters` whose session allows it."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the API's name
+        """Take comparisons of `txid` and `op`, which spare decoding, and those that can be made on the rows."""
+        others = []
+        for each in filters:
+            narrowed = narrow(self._wanted, each)
+            if narrowed is None:
+                others.append(each)
+            else:
+                self._wanted = narrowed
+        self._filters, left = Filters.split(others, self._options.table)
+        return left
+
+
+def _batches(rows: Iterator[EditRow], piece: EditsRange, table: Table) -> Iterator[pa.RecordBatch]:
+    batch: list[EditRow] = []
+    for row in rows:
+        if len(batch) == _BATCH_ROWS or (batch and row.op.offset - batch[0].op.offset > _BATCH_BYTES):
+            yield record_batch(batch, table, piece.file)
+            batch = []
+        batch.append(row)
+    if batch:
+        yield record_batch(batch, table, piece.file)
+
+
+@contextmanager
+def _as_source_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceFileError(f"a segment cannot be read: {error}", hint="Check its disk and permissions.") from None

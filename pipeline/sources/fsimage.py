@@ -1,0 +1,122 @@
+"""`spark.read.format("fsimage")`: the tables of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from image_format.reader import ImageFile
+from pipeline.host_image import HostImage
+from pipeline.schema import Table
+from pipeline.source_files import SourceFile, SourceKind
+from pipeline.sources.filters import Filters
+from pipeline.sources.options import SourceOptions
+from pipeline.sources.readers import DEFAULT_TABLE, READERS
+from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
+from pipeline.staging import resolve
+from pipeline.task_errors import legible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OPTIONS", "FsImageDataSource", "FsImageReader"]
+
+OPTIONS = ("path", "table", "columns", "partitions", "pushdown")
+"""What the data source takes:
+
+- `path`: an image, or a storage directory, of which the newest image is taken, on any file system of Spark's;
+- `table`: `inodes` without one;
+- `columns`: names, comma separated; those alone are made;
+- `partitions`: how many, where the table can be divided; without it one for each 16 MB of inodes;
+- `pushdown`: true evaluates filters before rows are sent to the JVM. Only for a DataFrame that serves one query:
+  Spark 4.3 keeps what was pushed for one query of a DataFrame for its next ones, which then miss rows.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    path: str
+    table: Table
+    partitions: int | None
+    pushdown: bool
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> _Options:
+        given = SourceOptions("fsimage", OPTIONS, options)
+        table = READERS[given.choice("table", tuple(READERS), DEFAULT_TABLE)].table
+        return cls(
+            path=given.path,
+            table=given.columns(table),
+            partitions=given.integer("partitions", least=1),
+            pushdown=given.choice("pushdown", ("true", "false"), "false") == "true",
+        )
+
+
+class FsImageDataSource(DataSource):
+    """Registered by `pipeline.register`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "fsimage"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        with legible():
+            self._options = _Options.read(options)
+
+    def schema(self) -> StructType:
+        return self._options.table.spark_schema()
+
+    def reader(self, schema: StructType) -> FsImageReader:
+        return PushdownReader(self._options) if self._options.pushdown else FsImageReader(self._options)
+
+
+class ImagePart(InputPartition):
+    """A part of an image and where it lies."""
+
+    def __init__(self, file: SourceFile, part: Part) -> None:
+        self.file = file
+        self.part = part
+
+
+class FsImageReader(DataSourceReader):
+    """Reads one table; nothing of it is looked at on the driver but the FileSummary."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+        self._filters = Filters()
+
+    def partitions(self) -> list[InputPartition]:
+        with legible():
+            (file,) = resolve(self._options.path, SourceKind.IMAGE)
+            wanted = self._options.partitions
+            with ImageFile.open(file.on_driver(), verify_md5=False) as image:
+                parts = READERS[self._options.table.name].parts(image, wanted and min(wanted, MAXIMUM_PARTS))
+            return [ImagePart(file, part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ImagePart)
+        with legible():
+            image = HostImage.open(partition.file.in_task(), _scratch())
+            table = self._options.table
+            yield from READERS[table.name].read(image, partition.part, table.names, self._filters)
+
+
+class PushdownReader(FsImageReader):
+    """Takes filters; Spark lets only those readers define `pushFilters` whose session allows it."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        self._filters, left = Filters.split(filters, self._options.table)
+        return left
+
+
+def _scratch() -> Path:
+    """A folder that the tasks of this job share on their host, removed with Spark's own files."""
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory()) / "fsimage"

@@ -1,0 +1,1 @@
+"""Readers of the `fsimage` data source's tables besides `inodes`."""

@@ -1,0 +1,111 @@
+"""The `directories` table: columns of a range of slots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from image_format.dump.records import ImageRecords
+from image_format.dump.values import signed64
+from image_format.errors import Place, RecordError
+from image_format.index import Bytes, Ids
+from pipeline.kernels import features as kernel
+from pipeline.sources.image_tables.batches import numbers
+from pipeline.tables.directories import STORAGE_TYPES
+
+__all__ = ["Snapshotting", "children_columns", "directory_slots", "quota_columns", "snapshotting_columns"]
+
+Arrays = dict[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshotting:
+    """What SNAPSHOT and SNAPSHOT_DIFF say of directories.
+
+    Attributes:
+        snapshottable: ids of the directories of which snapshots are allowed, ascending.
+        snapshots: how many there are, as `snapshottable`.
+        with_diffs: ids of the inodes with an entry in SNAPSHOT_DIFF, ascending.
+    """
+
+    snapshottable: Ids
+    snapshots: Ids
+    with_diffs: Ids
+
+    @classmethod
+    def of(cls, records: ImageRecords, with_diffs: Ids) -> Snapshotting:
+        """Raises RecordError where SNAPSHOT is damaged."""
+        counts = Counter(signed64(snapshot.root.id) for snapshot in records.snapshots())
+        allowed = np.unique(np.array([signed64(i) for i in records.snapshot_header().snapshottableDir], np.int64))
+        return cls(allowed, np.array([counts[i] for i in allowed.tolist()], np.int64), with_diffs)
+
+
+def directory_slots(buf: Bytes, offsets: Ids, slots: range, place: Place) -> Ids:
+    """Those of `slots` that hold directories.
+
+    Raises:
+        RecordError: a record is damaged.
+    """
+    marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
+    damaged = np.flatnonzero(marks & kernel.DAMAGED)
+    if damaged.size:
+        raise place.error(RecordError, "damaged inode record", int(offsets[slots.start + int(damaged[0])]))
+    return np.flatnonzero(marks & kernel.DIRECTORY) + slots.start
+
+
+def quota_columns(buf: Bytes, offsets: Ids, slots: Ids, place: Place) -> tuple[Ids, Arrays]:
+    """(ids, columns `id` and the quotas) of the directories in `slots`.
+
+    Raises:
+        RecordError: a record is damaged.
+    """
+    ids, limits = np.zeros(slots.size, np.int64), np.empty((kernel.QUOTA_ROWS, slots.size), np.int64)
+    whole = kernel.directory_quotas(buf, offsets, slots, ids, limits)
+    if whole != slots.size:
+        raise place.error(RecordError, "damaged inode record", int(offsets[slots[whole]]))
+    arrays = {
+        "id": numbers(ids, pa.int64()),
+        "ns_quota": numbers(limits[kernel.NS_QUOTA], pa.int64()),
+        "ds_quota": numbers(limits[kernel.DS_QUOTA], pa.int64()),
+    }
+    for row, storage_type in enumerate(STORAGE_TYPES, kernel.FIRST_TYPE_QUOTA):
+        arrays[f"{storage_type.lower()}_quota"] = numbers(limits[row], pa.int64(), limits[row] < 0)
+    return ids, arrays
+
+
+def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place: Place) -> Arrays:
+    """Columns `children` and `reference_children`.
+
+    Args:
+        buf: INODE_DIR; place: where it lies, for errors.
+        spans_of: (start, end) in it of the entries of directories, (-1, -1) for one without.
+
+    Raises:
+        RecordError: an entry is damaged.
+    """
+    starts = np.ascontiguousarray(spans_of(ids)[:, 0])
+    counts = kernel.children_counts(buf, starts)
+    damaged = np.flatnonzero(counts[:, 0] < 0)
+    if damaged.size:
+        at = int(damaged[0])
+        raise place.error(RecordError, f"damaged entry of directory {ids[at]}", int(starts[at]))
+    return {
+        "children": pa.array(np.ascontiguousarray(counts[:, 0])),
+        "reference_children": pa.array(np.ascontiguousarray(counts[:, 1])),
+    }
+
+
+def snapshotting_columns(ids: Ids, found: Snapshotting) -> Arrays:
+    """Columns `snapshottable`, `snapshots` and `with_snapshot`."""
+    allowed = np.isin(ids, found.snapshottable)
+    counts = np.zeros(ids.size, np.int32)
+    counts[allowed] = found.snapshots[np.searchsorted(found.snapshottable, ids[allowed])]
+    return {
+        "snapshottable": pa.array(allowed),
+        "snapshots": pa.array(counts),
+        "with_snapshot": pa.array(np.isin(ids, found.with_diffs)),
+    }

@@ -1,0 +1,128 @@
+"""Rows made of the few inodes that have a feature: `acls`, `xattrs`, `under_construction`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from image_format.dump.values import rwx, signed64
+from image_format.errors import Place, RecordError
+from image_format.index import Bytes, Ids
+from image_format.permission import AclType, unpack_acl_entry, unpack_xattr_name
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from image_format.varint import parse_message, read_record
+from pipeline.kernels import features as kernel
+from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
+
+__all__ = ["FoundInode", "acl_rows", "inodes_with", "open_file_rows", "xattr_rows"]
+
+_T = TypeVar("_T")
+_Row = dict[str, Any]
+FoundInode = tuple[int, pb.INode]
+"""An inode's slot and its record."""
+PathOf = Callable[[int, bytes], str | None]
+"""Current path of the inode in a slot with a name."""
+_SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
+
+
+def inodes_with(
+    mark: int, buf: Bytes, offsets: Ids, slots: range, place: Place, also: Iterable[int] = ()
+) -> Iterator[FoundInode]:
+    """The inodes in `slots` with a feature, in the order of the file.
+
+    Args:
+        mark: bits of `kernels.features`, any of which is wanted.
+        buf: INODE; offsets: of each slot's record; place: of INODE, for errors.
+        also: slots that are wanted whatever they have.
+
+    Raises:
+        RecordError: a record is damaged.
+    """
+    marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
+    damaged = np.flatnonzero(marks & kernel.DAMAGED)
+    if damaged.size:
+        raise place.error(RecordError, "damaged inode record", int(offsets[slots.start + int(damaged[0])]))
+    wanted = (marks & mark) != 0
+    wanted[[slot - slots.start for slot in also if slot in slots]] = True
+    for slot in (np.flatnonzero(wanted) + slots.start).tolist():
+        yield slot, parse_message(pb.INode, read_record(buf.data, int(offsets[slot]), place), place)
+
+
+def _body(inode: pb.INode) -> pb.INodeFile | pb.INodeDirectory:
+    return inode.file if inode.HasField("file") else inode.directory
+
+
+def _unpacked(unpack: Callable[[int], _T], packed: int, inode: pb.INode, place: Place) -> _T:
+    try:
+        return unpack(packed)
+    except RecordError as error:
+        what = f"inode {signed64(inode.id)}: {error.detail}"
+        raise RecordError(what, file=place.file, section=place.section) from error
+
+
+def acl_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
+    """A row an ACL entry; `place` is that of INODE, for errors.
+
+    Raises:
+        RecordError: an entry has bits that no release uses, or a name that the string table does not have.
+    """
+    for slot, inode in inodes:
+        head = {"inode_id": signed64(inode.id), "path": path_of(slot, inode.name)}
+        for index, packed in enumerate(_body(inode).acl.entries):
+            entry = _unpacked(unpack_acl_entry, packed, inode, place)
+            kind = _SERIALS.get(entry.type)
+            yield {
+                **head,
+                "index": index,
+                "scope": entry.scope.name,
+                "type": entry.type.name,
+                "name": None if kind is None else text(strings.lookup(entry.name, kind)),
+                "permission": rwx(entry.permission),
+            }
+
+
+def xattr_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
+    """A row an extended attribute; `place` is that of INODE, for errors.
+
+    Raises:
+        RecordError: an attribute has an unknown namespace, or a name that the string table does not have.
+    """
+    for slot, inode in inodes:
+        head = {"inode_id": signed64(inode.id), "path": path_of(slot, inode.name)}
+        for index, attribute in enumerate(_body(inode).xAttrs.xAttrs):
+            packed = _unpacked(unpack_xattr_name, attribute.name, inode, place)
+            yield {
+                **head,
+                "index": index,
+                "namespace": packed.namespace.name,
+                "name": text(strings.lookup(packed.name, StringKind.XATTR)),
+                "value": attribute.value if attribute.HasField("value") else None,
+            }
+
+
+def open_file_rows(inodes: Iterable[FoundInode], leases: Mapping[int, str | bytes]) -> Iterator[_Row]:
+    """A row a file.
+
+    Args:
+        inodes: those with a lease entry or FileUnderConstructionFeature.
+        leases: path by inode id, of FILES_UNDERCONSTRUCTION.
+    """
+    for _, inode in inodes:
+        file, inode_id = inode.file, signed64(inode.id)
+        row: _Row = {
+            "inode_id": inode_id,
+            "path": text(leases.get(inode_id)),
+            "mtime": to_micros(file.modificationTime),
+            "length": total_bytes(file.blocks),
+            "block_count": len(file.blocks),
+            "block_ids": [signed64(block.blockId) for block in file.blocks],
+        }
+        if file.HasField("fileUC"):
+            row["client_name"], row["client_machine"] = text(file.fileUC.clientName), text(file.fileUC.clientMachine)
+        if file.blocks:
+            last = file.blocks[-1]
+            row["last_block_genstamp"], row["last_block_bytes"] = signed64(last.genStamp), signed64(last.numBytes)
+        yield row

@@ -1,0 +1,81 @@
+"""The readers of all tables but `inodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from image_format.reader import ImageFile
+from pipeline.schema import Table
+from pipeline.sources.image_tables import sections
+from pipeline.sources.image_tables.batches import rows_to_batches
+from pipeline.sources.table_reader import Part, TableReader, parts_of_inodes, whole
+from pipeline.tables.blocks import BLOCKS
+from pipeline.tables.directories import DIRECTORIES
+from pipeline.tables.features import ACLS, XATTRS
+from pipeline.tables.managers import CACHE, TOKENS
+from pipeline.tables.snapshots import REFERENCES, SNAPSHOT_DIFFS, SNAPSHOTS
+from pipeline.tables.summary import SUMMARY
+from pipeline.tables.under_construction import UNDER_CONSTRUCTION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.host_image import HostImage
+    from pipeline.sources.filters import Filters
+
+__all__ = ["OTHER_TABLES", "BatchReader", "RowReader"]
+
+_PartsOf = Callable[[ImageFile, int | None], list[Part]]
+
+
+def _one_part(_image: ImageFile, _wanted: int | None) -> list[Part]:
+    return whole()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReader:
+    """A `TableReader` whose batches come from a function of (image, part, columns)."""
+
+    table: Table
+    batches: Callable[[HostImage, Part, Sequence[str]], Iterator[pa.RecordBatch]]
+    parts_of: _PartsOf
+
+    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+        return self.parts_of(image, wanted)
+
+    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches(image, part, columns):
+            yield filters.apply(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """A `TableReader` whose rows come from a function of (image, part), each a value by column name."""
+
+    table: Table
+    rows: Callable[[HostImage, Part], Iterator[Mapping[str, Any]]]
+    parts_of: _PartsOf = _one_part
+
+    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+        return self.parts_of(image, wanted)
+
+    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
+        for batch in rows_to_batches(self.table, columns, self.rows(image, part)):
+            yield filters.apply(batch)
+
+
+OTHER_TABLES: tuple[TableReader, ...] = (
+    BatchReader(BLOCKS, sections.blocks, parts_of_inodes),
+    BatchReader(DIRECTORIES, sections.directories, parts_of_inodes),
+    RowReader(SNAPSHOTS, sections.snapshots),
+    RowReader(SNAPSHOT_DIFFS, sections.snapshot_diffs, sections.parts_of_diffs),
+    RowReader(REFERENCES, sections.references),
+    RowReader(ACLS, sections.acls, parts_of_inodes),
+    RowReader(XATTRS, sections.xattrs, parts_of_inodes),
+    RowReader(UNDER_CONSTRUCTION, sections.under_construction, parts_of_inodes),
+    RowReader(CACHE, sections.cache),
+    RowReader(TOKENS, sections.tokens),
+    RowReader(SUMMARY, sections.summary),
+)

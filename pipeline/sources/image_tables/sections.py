@@ -1,0 +1,186 @@
+"""What each table reads of an opened image: sections, records and paths are handed to the functions that make rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from image_format.dump.records import ImageRecords
+from image_format.dump.values import Names, signed64
+from image_format.errors import RecordError
+from image_format.index import Ids
+from image_format.inode_columns import read_inode_columns
+from image_format.reader import ImageFile
+from pipeline.kernels import features as kernel
+from pipeline.sources.image_tables.batches import BATCH_ROWS, numbers, to_batch
+from pipeline.sources.image_tables.blocks import block_batches
+from pipeline.sources.image_tables.directories import (
+    Snapshotting,
+    children_columns,
+    directory_slots,
+    quota_columns,
+    snapshotting_columns,
+)
+from pipeline.sources.image_tables.erasure import policies_of
+from pipeline.sources.image_tables.inodes import FoundInode, acl_rows, inodes_with, open_file_rows, xattr_rows
+from pipeline.sources.image_tables.managers import cache_rows, token_rows
+from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows
+from pipeline.sources.image_tables.summary import summary_rows
+from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
+from pipeline.tables.directories import DIRECTORIES
+
+if TYPE_CHECKING:
+    from pipeline.host_image import HostImage
+
+__all__ = [
+    "acls",
+    "blocks",
+    "cache",
+    "directories",
+    "parts_of_diffs",
+    "references",
+    "snapshot_diffs",
+    "snapshots",
+    "summary",
+    "tokens",
+    "under_construction",
+    "xattrs",
+]
+
+_Rows = Iterator[dict[str, Any]]
+_DIFF_BYTES = 8 * 1024 * 1024
+_SECTION_DIFFS = "SNAPSHOT_DIFF"
+
+
+def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[Part]:
+    """Parts of about 8 MB of SNAPSHOT_DIFF as stored, or as many as `wanted`."""
+    size = next((entry.length for entry in image.sections if entry.name == _SECTION_DIFFS), 0)
+    count = wanted or max(1, min(MAXIMUM_PARTS, -(-size // _DIFF_BYTES)))
+    return [Part(number, count) for number in range(count)]
+
+
+def blocks(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """`blocks`: columns by a kernel."""
+    image, buffer = host.image, host.index.inode_buffer
+    policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
+    slots = part.cut(host.count)
+    yield from block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
+
+
+def _needs_policies(columns: Sequence[str]) -> bool:
+    return "ec_policy" in columns or "raw_bytes" in columns
+
+
+def directories(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """`directories`: columns by kernels, paths one by one."""
+    index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
+    found = Snapshotting.of(ImageRecords(host.image), index.history.owners)
+    every = directory_slots(index.inode_buffer, offsets, part.cut(host.count), place)
+    for start in range(0, every.size, BATCH_ROWS):
+        slots = every[start : start + BATCH_ROWS]
+        ids, arrays = quota_columns(index.inode_buffer, offsets, slots, place)
+        arrays |= children_columns(index.directory_buffer, ids, index.directory_spans, index.place("INODE_DIR"))
+        arrays |= snapshotting_columns(ids, found)
+        if "parent" in columns:
+            arrays["parent"] = _parents(host, slots)
+        if "path" in columns:
+            arrays["path"] = pa.array(_paths(host, slots), pa.string())
+        yield to_batch(DIRECTORIES, columns, arrays)
+
+
+def _parents(host: HostImage, slots: Ids) -> pa.Array:
+    """Ids of the directories that inodes are in, null for what is not in the tree."""
+    rows = host.parent_rows[slots]
+    known = rows >= 0
+    known[known] = host.directories.in_tree[rows[known]]
+    ids = np.zeros(slots.size, np.int64)
+    ids[known] = host.directories.ids[rows[known]]
+    return numbers(ids, pa.int64(), ~known)
+
+
+def _paths(host: HostImage, slots: Ids) -> list[str | None]:
+    buffer = host.index.inode_buffer
+    read = read_inode_columns(buffer, host.arrays.offsets[slots], host.image.place("INODE"))
+    spans = zip(slots.tolist(), read.name_start.tolist(), read.name_size.tolist(), strict=True)
+    return [host.path(slot, buffer[start : start + size].tobytes()) for slot, start, size in spans]
+
+
+def snapshots(host: HostImage, _part: Part) -> _Rows:
+    """`snapshots`."""
+    records = ImageRecords(host.image)
+
+    def path(directory_id: int) -> str | None:
+        slot = host.slot(directory_id)
+        return None if slot < 0 else host.path(slot, host.index.name(directory_id))
+
+    return snapshot_rows(records, Names(host.image.string_table()), path)
+
+
+def snapshot_diffs(host: HostImage, part: Part) -> _Rows:
+    """`snapshot_diffs`: the lists of diffs that a part begins with to those that it ends with."""
+    section = host.image.section(_SECTION_DIFFS)
+    lists = host.index.history.owners.size
+    if section is None or not lists:
+        return iter(())
+    cuts = diff_cuts(section, part.of, lists)
+    start, end = cuts[part.number] if part.number < len(cuts) else (0, 0)
+    return diff_rows(ImageRecords(host.image), Names(host.image.string_table()), start, end)
+
+
+def references(host: HostImage, _part: Part) -> _Rows:
+    """`references`."""
+    return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
+
+
+def _inodes(host: HostImage, part: Part, mark: int, also: Sequence[int] = ()) -> Iterator[FoundInode]:
+    place = host.image.place("INODE")
+    return inodes_with(mark, host.index.inode_buffer, host.arrays.offsets, part.cut(host.count), place, also)
+
+
+def acls(host: HostImage, part: Part) -> _Rows:
+    """`acls`."""
+    found = _inodes(host, part, kernel.ACL)
+    return acl_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
+
+
+def xattrs(host: HostImage, part: Part) -> _Rows:
+    """`xattrs`."""
+    found = _inodes(host, part, kernel.XATTRS)
+    return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
+
+
+def under_construction(host: HostImage, part: Part) -> _Rows:
+    """`under_construction`; raises RecordError for a lease of an inode that the image does not have."""
+    entries = ImageRecords(host.image).files_under_construction()
+    leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
+    slots = host.index.slots_of(np.fromiter(leases, np.int64, len(leases)))
+    if (slots < 0).any():
+        missing = list(leases)[int(np.flatnonzero(slots < 0)[0])]
+        place = host.image.place("FILES_UNDERCONSTRUCTION")
+        raise place.error(RecordError, f"a lease of inode {missing}, which the image does not have", 0)
+    return open_file_rows(_inodes(host, part, kernel.OPEN, slots.tolist()), leases)
+
+
+def cache(host: HostImage, _part: Part) -> _Rows:
+    """`cache`."""
+    return cache_rows(ImageRecords(host.image).caches())
+
+
+def tokens(host: HostImage, _part: Part) -> _Rows:
+    """`tokens`."""
+    return token_rows(ImageRecords(host.image).secrets())
+
+
+def summary(host: HostImage, _part: Part) -> _Rows:
+    """`summary`."""
+    records = ImageRecords(host.image)
+    scanned = {
+        "INODE_DIR": host.arrays.directory_ids.size,
+        "INODE_REFERENCE": host.index.history.reference_count,
+        _SECTION_DIFFS: host.index.history.owners.size,
+        "FILES_UNDERCONSTRUCTION": sum(1 for _ in records.files_under_construction()),
+    }
+    return summary_rows(records, scanned)

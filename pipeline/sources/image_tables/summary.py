@@ -1,0 +1,107 @@
+"""Rows of `summary`: the FileSummary's entries, and the fields of the sections' headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from image_format.dump.records import ImageRecords
+from image_format.dump.values import signed32, signed64
+from image_format.proto import fsimage_pb2 as pb
+from image_format.summary import is_sub_section
+from image_format.varint import parse_message, read_record
+from pipeline.sources.image_tables.batches import text
+from pipeline.sources.image_tables.erasure import policies_of
+
+__all__ = ["section_headers", "summary_rows"]
+
+_Row = dict[str, Any]
+_SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}
+_KINDS: dict[str, type[Message]] = {
+    "NS_INFO": pb.NameSystemSection,
+    "STRING_TABLE": pb.StringTableSection,
+    "ERASURE_CODING": pb.ErasureCodingSection,
+    "INODE": pb.INodeSection,
+    "SNAPSHOT": pb.SnapshotSection,
+    "SECRET_MANAGER": pb.SecretManagerSection,
+    "CACHE_MANAGER": pb.CacheManagerSection,
+}
+_COUNTED = {
+    "STRING_TABLE": ("numEntry",),
+    "INODE": ("numInodes",),
+    "SNAPSHOT": ("numSnapshots",),
+    "SECRET_MANAGER": ("numKeys", "numTokens"),
+    "CACHE_MANAGER": ("numPools", "numDirectives"),
+}
+
+
+def section_headers(records: ImageRecords) -> dict[str, Message]:
+    """The header of each section that has one and is not empty.
+
+    Raises:
+        RecordError: a header is damaged.
+    """
+    found = {}
+    for name, kind in _KINDS.items():
+        section = records.image.section(name)
+        if section is not None and section.size:
+            place = records.image.place(name)
+            found[name] = parse_message(kind, read_record(section.data, 0, place), place)
+    return found
+
+
+def summary_rows(records: ImageRecords, scanned: Mapping[str, int]) -> Iterator[_Row]:
+    """A row an entry of the FileSummary, then a row a field of a header and a row an erasure coding policy.
+
+    Args:
+        scanned: records of the sections whose header does not count them, by section.
+
+    Raises:
+        RecordError: a header is damaged.
+    """
+    image = records.image
+    everywhere = {
+        "codec": image.codec,
+        "layout_version": image.layout_version,
+        "on_disk_version": image.summary.ondiskVersion,
+    }
+    headers = section_headers(records)
+    counts = {**scanned, **{name: _count(name, header) for name, header in headers.items()}}
+    for entry in image.sections:
+        part = is_sub_section(entry.name)
+        yield {
+            "kind": "SUB_SECTION" if part else "SECTION",
+            "section": entry.name,
+            "offset": entry.offset,
+            "length": entry.length,
+            "records": None if part else counts.get(entry.name),
+            **everywhere,
+        }
+    for section, header in headers.items():
+        for row in _values(header):
+            yield {"kind": "VALUE", "section": section, **row, **everywhere}
+
+
+def _count(section: str, header: Message) -> int:
+    if section == "NS_INFO":
+        return 1
+    if isinstance(header, pb.ErasureCodingSection):
+        return len(header.policies)
+    return sum(int(getattr(header, field)) for field in _COUNTED[section])
+
+
+def _values(header: Message) -> Iterator[_Row]:
+    """Single numbers; the ids of snapshottable directories are in the table `directories`."""
+    if isinstance(header, pb.ErasureCodingSection):
+        names = policies_of(header)
+        for policy in header.policies:
+            known = names.get(policy.id)
+            state = pb.ErasureCodingPolicyState.Name(policy.state)
+            yield {"name": text(policy.name if known is None else known.name), "value": policy.id, "text": state}
+        return
+    for field, value in header.ListFields():
+        if not field.is_repeated:
+            yield {"name": field.name, "value": _SIGNED[field.type](value)}

@@ -1,0 +1,162 @@
+"""Brings images and segments from any file system that Spark knows to the hosts that read them.
+
+A Python data source is planned in a process that has no connection to the JVM, and its tasks have none either. So the
+driver listens on a socket file: the planning process names a URI, the driver lets Spark fetch the files (`SparkContext
+.addFile`, which streams to disk on every executor), and answers with the names under which they are found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import socketserver
+import tempfile
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hadoop_common.errors import HdfsError
+from pipeline.errors import PipelineError, SourceFileError
+from pipeline.source_files import SourceFile, SourceKind, choose, companions, is_local, local_files, nothing_there
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ADDRESS", "Stager", "resolve", "serve_staging"]
+
+ADDRESS = "HDFS_CHECKPOINTER_STAGING"
+"""Environment variable of Spark's Python processes: the socket file of the driver's stager."""
+
+_TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
+
+
+def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
+    """The files that `uri` stands for, brought to the executors where they are not local; on the driver's host only.
+
+    Raises:
+        SourceFileError: there is nothing of this kind, or it cannot be fetched.
+    """
+    if is_local(uri):
+        return local_files(uri, kind)
+    address = os.environ.get(ADDRESS)
+    if not address:
+        raise PipelineError(f"nothing brings {uri} to Spark's tasks", hint="Call pipeline.register(spark) first.")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_TIMEOUT_SECONDS)
+        connection.connect(address)
+        connection.sendall(json.dumps({"uri": uri, "kind": kind.name}).encode() + b"\n")
+        with connection.makefile("rb") as answers:
+            line = answers.readline()
+    if not line:
+        raise PipelineError(f"the driver ended while {uri} was fetched", hint="Look at the driver's own error.")
+    answer = json.loads(line)
+    if "error" in answer:
+        raise SourceFileError(answer["error"], hint=answer["hint"])
+    return [SourceFile(**item) for item in answer["files"]]
+
+
+class Stager:
+    """The driver's side: finds files through Hadoop's FileSystem and hands them to Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._origins: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def stage(self, uri: str, kind: SourceKind) -> list[SourceFile]:
+        """Fetch what `uri` stands for.
+
+        Raises:
+            SourceFileError: there is nothing of this kind, it cannot be read, or another file of the same name
+                was read before.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            with self._lock:
+                return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.toString()).splitlines()[0]
+            raise SourceFileError(
+                f"{uri} cannot be read: {reason}", hint="Check the URI and Spark's settings."
+            ) from None
+
+    def _find(self, uri: str, kind: SourceKind) -> list[str]:
+        path, files = self._path(uri)
+        if not files.exists(path):
+            raise SourceFileError(f"{uri} does not exist", hint="Give the URI of a file or of a storage directory.")
+        if not files.getFileStatus(path).isDirectory():
+            return [uri]
+        for folder in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
+            path, files = self._path(folder)
+            names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+            if chosen := choose(names, kind):
+                return [f"{folder}/{name}" for name in chosen]
+        raise nothing_there(uri, kind)
+
+    def _fetch(self, origin: str, kind: SourceKind) -> SourceFile:
+        from pyspark import SparkFiles
+
+        name = origin.rsplit("/", 1)[-1]
+        if self._origins.setdefault(name, origin) != origin:
+            raise SourceFileError(
+                f"{origin} has the name of {self._origins[name]}, which was read before",
+                hint="Spark keeps one file of a name in a session; read this one in another session.",
+            )
+        for beside in companions(name, kind):
+            path, files = self._path(origin[: -len(name)] + beside)
+            if files.exists(path):
+                self._context.addFile(path.toString())
+        self._context.addFile(origin)
+        return SourceFile(SparkFiles.get(name), name)
+
+    def _path(self, uri: str) -> tuple[Any, Any]:
+        jvm, java_context = self._context._jvm, self._context._jsc
+        assert jvm is not None
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        return path, path.getFileSystem(java_context.hadoopConfiguration())
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    stager: Stager
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        line = self.rfile.readline()
+        if not line:
+            return
+        request = json.loads(line)
+        answer: dict[str, Any]
+        try:
+            files = self.server.stager.stage(request["uri"], SourceKind[request["kind"]])
+            answer = {"files": [asdict(file) for file in files]}
+        except HdfsError as error:
+            answer = {"error": error.message, "hint": error.hint}
+        self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+def serve_staging(spark: SparkSession) -> None:
+    """Listen for the planning processes of this session's context, once for each context; ends with the process."""
+    context = spark.sparkContext
+    if ADDRESS in context.environment:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="checkpointer-staging-"))  # readable by this user alone
+    address = folder / "socket"
+    server = _Server(str(address), _Handler)
+    server.stager = Stager(spark)
+    threading.Thread(target=server.serve_forever, name="staging", daemon=True).start()
+    context.environment[ADDRESS] = str(address)
+    _remove_at_exit(folder)
+
+
+def _remove_at_exit(folder: Path) -> None:
+    import atexit
+    import shutil
+
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The tables that images and edits are read as."""

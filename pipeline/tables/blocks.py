@@ -1,0 +1,66 @@
+"""Columns of the `blocks` table: a row a block or block group of a file."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pipeline.schema import Column, Table
+
+__all__ = ["BLOCKS"]
+
+_FILE = "fsimage.proto INodeSection.INodeFile"
+_BLOCK = "hdfs.proto BlockProto"
+
+BLOCKS = Table(
+    "blocks",
+    "The blocks of every file record, a row a block or erasure coded block group; files that only snapshots hold "
+    "have theirs too, blocks that only a snapshot's diff holds are in `snapshot_diffs`.",
+    (
+        Column("inode_id", pa.int64(), "Id of the file.", "fsimage.proto INodeSection.INode.id", nullable=False),
+        Column("index", pa.int32(), "Position in the file, the first block has 0.", f"{_FILE}.blocks", nullable=False),
+        Column(
+            "block_id",
+            pa.int64(),
+            "Block id; negative for a block group and for the random ids of old releases.",
+            f"{_BLOCK}.blockId",
+            nullable=False,
+        ),
+        Column("genstamp", pa.int64(), "Generation stamp.", f"{_BLOCK}.genStamp", nullable=False),
+        Column(
+            "bytes",
+            pa.int64(),
+            "Size of the block, of all data in a block group; what was last committed for one that is being "
+            "written, 2^63-1 for one that was deleted (BlockCommand.NO_ACK).",
+            f"{_BLOCK}.numBytes",
+            "bytes",
+            nullable=False,
+        ),
+        Column(
+            "striped", pa.bool_(), "Whether it is an erasure coded block group.", f"{_FILE}.blockType", nullable=False
+        ),
+        Column(
+            "replication",
+            pa.int32(),
+            "Replication factor of the file; 0 for an erasure coded one.",
+            f"{_FILE}.replication",
+            nullable=False,
+        ),
+        Column(
+            "ec_policy",
+            pa.string(),
+            "Erasure coding policy of the file, e.g. RS-6-3-1024k; null for a replicated one.",
+            f"{_FILE}.erasureCodingPolicyID, ErasureCodingSection",
+        ),
+        Column(
+            "raw_bytes",
+            pa.int64(),
+            "Space the block takes when it is fully replicated, or with its parity; null for a policy the image "
+            "does not describe and for a deleted block.",
+            f"{_FILE}.replication, {_BLOCK}.numBytes, StripedBlockUtil.spaceConsumedByStripedBlock",
+            "bytes",
+        ),
+        Column(
+            "under_construction", pa.bool_(), "Whether the file is open for write.", f"{_FILE}.fileUC", nullable=False
+        ),
+    ),
+)

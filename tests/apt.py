@@ -1,0 +1,32 @@
+"""Debian packages that tests need, installed where that is allowed without a question."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+__all__ = ["apt_command", "apt_install"]
+
+
+def apt_command() -> list[str] | None:
+    """apt-get with the rights to install, None where there are none."""
+    apt = shutil.which("apt-get")
+    if apt is None:
+        return None
+    if os.geteuid() == 0:
+        return [apt]
+    sudo = shutil.which("sudo")
+    if sudo is None or subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
+        return None
+    return [sudo, "-n", apt]
+
+
+def apt_install(apt: list[str], *packages: str) -> None:
+    """Install the first of these packages that can be; the caller looks whether it has what it wanted."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run([*apt, "-q", "update"], env=environment, stdout=subprocess.DEVNULL, check=False)
+    for package in packages:
+        install = [*apt, "-qq", "-y", "--no-install-recommends", "install", package]
+        if subprocess.run(install, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0:
+            break

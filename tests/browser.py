@@ -1,0 +1,85 @@
+"""`python -m tests.browser`: set up what the tests of the report page need, a headless Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.apt import apt_command, apt_install
+from tests.interop.hadoop_home import required
+
+__all__ = ["MissingBrowserError", "browser", "chromium"]
+
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+_PACKAGE = "chromium"
+
+
+class MissingBrowserError(Exception):
+    """No browser can be run here; the message is one sentence that says why."""
+
+
+def chromium() -> Path:
+    """Chromium, or Chrome, of the search path.
+
+    Raises:
+        MissingBrowserError: there is none.
+    """
+    for name in _PROGRAMS:
+        found = shutil.which(name)
+        if found is not None:
+            return Path(found)
+    raise MissingBrowserError("Chromium is not installed; run `make interop-setup`")
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A running headless Chromium; as root it goes without its sandbox, which refuses that user.
+
+    Raises:
+        MissingBrowserError: there is none.
+    """
+    program = chromium()
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=arguments)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def main() -> int:
+    """Exit 1 where there is no browser, none can be had and the tests are required, else 0."""
+    try:
+        print(f"browser: ready, {_ensure()}")
+    except MissingBrowserError as error:
+        print(f"browser: {error}", file=sys.stderr)
+        if required():
+            return 1
+        print("browser: the tests of the report page in a browser will be skipped", file=sys.stderr)
+    return 0
+
+
+def _ensure() -> Path:
+    """Install Chromium with apt where there is none, this is allowed without a question and apt exists."""
+    try:
+        return chromium()
+    except MissingBrowserError:
+        apt = apt_command()
+        if apt is None:
+            raise MissingBrowserError(
+                f"Chromium is not installed and apt may not be used here; install Debian's package {_PACKAGE}"
+            ) from None
+    print(f"browser: no Chromium here, installing {_PACKAGE} with apt", flush=True)
+    apt_install(apt, _PACKAGE)
+    return chromium()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

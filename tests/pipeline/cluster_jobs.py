@@ -1,0 +1,62 @@
+"""Drivers for tests: `python -m tests.pipeline.cluster_jobs JOB MASTER …`, a process each, as Spark wants it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pipeline import read_image
+from pipeline.session import build_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def table_to_parquet(spark: SparkSession, image: str, target: str, partitions: str) -> dict[str, Any]:
+    """The `inodes` table through a shuffle into Parquet; the row count is the answer."""
+    frame = spark.read.format("fsimage").option("partitions", partitions).load(image)
+    frame.repartition(4, "id").write.parquet(target)
+    return {"rows": spark.read.parquet(target).count()}
+
+
+def count(spark: SparkSession, image: str) -> dict[str, Any]:
+    """Rows of an image and the Java that counted them."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    home = jvm.java.lang.System.getProperty("java.home")
+    return {"rows": read_image(spark, image, columns=["id"]).count(), "java": home}
+
+
+def aggregate(spark: SparkSession, image: str) -> dict[str, Any]:
+    """Sums over the whole `inodes` table, paths included."""
+    from pyspark.sql import functions as sql
+
+    frame = read_image(spark, image, columns=["id", "path", "type", "length", "block_count"])
+    row = frame.agg(
+        sql.count("*").alias("rows"),
+        sql.sum("id").alias("ids"),
+        sql.count_if(sql.col("type") == "FILE").alias("files"),
+        sql.sum("length").alias("length"),
+        sql.sum("block_count").alias("blocks"),
+        sql.sum(sql.crc32("path")).alias("paths"),
+    ).first()
+    assert row is not None
+    return row.asDict()
+
+
+JOBS = {job.__name__: job for job in (aggregate, count, table_to_parquet)}
+
+
+def main() -> None:
+    name, master, *words = sys.argv[1:]
+    spark = build_session(master=master)
+    try:
+        answer = JOBS[name](spark, *words)
+    finally:
+        spark.stop()
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

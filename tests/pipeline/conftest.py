@@ -1,0 +1,29 @@
+"""One Spark session for all tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.session import build_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores; the mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`."""
+    scratch: Path = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.hadoop.fs.viewfs.mounttable.files.link./tmp": "file:///tmp",
+    }
+    session = build_session(master="local[2]", conf=conf)
+    yield session
+    session.stop()

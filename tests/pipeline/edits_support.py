@@ -1,0 +1,38 @@
+"""Reading edits in the test's own process, and segments made for a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import Filter
+
+from hadoop_common.names import segment_name
+from journal.binary_codec import encode_op
+from journal.operation import EditOp
+from journal.segment import encode_header
+from pipeline.sources.edits import EditsDataSource, EditsReader
+
+LAYOUT = -67
+
+
+def reader(path: Path | str, **options: str) -> EditsReader:
+    source = EditsDataSource({"path": str(path), **options})
+    return source.reader(source.schema())
+
+
+def rows(path: Path | str, filters: Sequence[Filter] = (), **options: str) -> list[dict[str, Any]]:
+    """All rows; filters that are handed back fail the test."""
+    made = reader(path, **options)
+    if filters:
+        assert list(made.pushFilters(list(filters))) == []
+    return [row for part in made.partitions() for batch in made.read(part) for row in batch.to_pylist()]
+
+
+def write_segment(folder: Path, ops: Sequence[EditOp], *, layout: int = LAYOUT, name: str = "") -> Path:
+    """`ops` as a segment, named by their txids unless `name` is given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (name or segment_name(ops[0].txid, ops[-1].txid))
+    path.write_bytes(encode_header(layout) + b"".join(encode_op(op, layout) for op in ops))
+    return path

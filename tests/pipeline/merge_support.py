@@ -1,0 +1,20 @@
+"""Merges of a storage directory by both engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from checkpointer.engine_settings import EngineChoice, EngineSettings, SparkSettings
+from checkpointer.merge import MergeResult
+from checkpointer.offline import merge_directory, plan_directory
+
+__all__ = ["AUTO", "ON_SPARK", "merge_on_spark"]
+
+ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings(partitions=3))
+AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)
+
+
+def merge_on_spark(folder: Path, settings: EngineSettings = ON_SPARK, **options: Any) -> MergeResult:
+    """The merge of a storage directory in the session that the tests share."""
+    return merge_directory(plan_directory(folder), engine=settings, **options)

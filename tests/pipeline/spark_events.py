@@ -1,0 +1,61 @@
+"""What Spark's scheduler told of an application, from its event log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["bytes_to_driver", "event_log_conf", "read_events", "tasks_by_executor", "write_defaults"]
+
+
+def event_log_conf(folder: Path) -> dict[str, str]:
+    """Settings that have an application's events written below `folder`."""
+    (folder / "events").mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+
+
+def write_defaults(folder: Path, conf: dict[str, str]) -> None:
+    """A folder for SPARK_CONF_DIR."""
+    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+
+
+def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+    """Events of all applications that were told to write them below `folder`."""
+    for log in sorted((folder / "events").iterdir()):
+        with log.open() as lines:
+            for line in lines:
+                yield json.loads(line)
+
+
+def _ended_well(folder: Path) -> Iterator[dict[str, Any]]:
+    for event in read_events(folder):
+        if event["Event"] == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success":
+            yield event
+
+
+def tasks_by_executor(folder: Path) -> dict[str, int]:
+    """Tasks that ended well on each executor."""
+    counts: dict[str, int] = {}
+    for event in _ended_well(folder):
+        executor = event["Task Info"]["Executor ID"]
+        counts[executor] = counts.get(executor, 0) + 1
+    return counts
+
+
+def bytes_to_driver(folder: Path) -> dict[int, int]:
+    """By stage, the serialized results of its tasks: all that reaches a driver of rows, collected or broadcast.
+
+    A task that returns nothing has a few kilobytes of metrics.
+    """
+    sizes: dict[int, int] = {}
+    for event in _ended_well(folder):
+        stage = event["Stage ID"]
+        sizes[stage] = sizes.get(stage, 0) + event["Task Metrics"]["Result Size"]
+    return sizes

@@ -1,0 +1,206 @@
+"""The pipeline on a standalone cluster of two workers, one executor of which may be killed on the way."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from bench.generate import generate_edits, generate_image
+from checkpointer.offline import merge_directory, plan_directory
+from pipeline import read_image
+from pipeline.tables.inodes import INODES
+from tests.checkpointer.recorded_cases import ALL_CASES, Case
+from tests.pipeline.gated_daemon import GATE
+from tests.pipeline.spark_cluster import ClusterError, SparkCluster, wait_until
+from tests.pipeline.spark_events import read_events, tasks_by_executor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_SECONDS = 240.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+class Driver:
+    """A program that uses the cluster, in a process of its own."""
+
+    def __init__(self, cluster: SparkCluster, command: list[str], environment: dict[str, str]) -> None:
+        self._cluster = cluster
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def answer(self) -> dict[str, Any]:
+        """What it printed, once it ended well."""
+        try:
+            out, said = self._process.communicate(timeout=DRIVER_SECONDS)
+        finally:
+            self.stop()
+        if self._process.returncode:
+            raise ClusterError(f"exit code {self._process.returncode}\n{said}\n{self._cluster.logs()}")
+        answer: dict[str, Any] = json.loads(out)
+        return answer
+
+    def check_running(self) -> None:
+        if self._process.poll() is not None:
+            self.answer()
+            raise ClusterError("the driver ended before a task waited")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Gate:
+    """Holds the Python tasks of a driver's application back after the first `free` ones."""
+
+    def __init__(self, folder: Path, free: int) -> None:
+        self.folder = folder
+        folder.mkdir()
+        (folder / "free").write_text(str(free))
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return {
+            "spark.python.daemon.module": "tests.pipeline.gated_daemon",
+            f"spark.executorEnv.{GATE}": str(self.folder),
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parent.parent.parent),
+        }
+
+    def kill_an_executor(self, driver: Driver) -> int:
+        """Wait until an executor has a task that waits, kill it with SIGKILL and open the gate."""
+
+        def one_waits() -> bool:
+            driver.check_running()
+            return bool(self._waiting())
+
+        wait_until(one_waits, "a task runs", DRIVER_SECONDS)
+        victim = psutil.Process(self._waiting()[0])
+        victim.send_signal(signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(victim.pid), "the executor is gone")
+        (self.folder / "open").touch()
+        return victim.pid
+
+    def _waiting(self) -> list[int]:
+        return sorted(int(path.name.removeprefix("waiting-")) for path in self.folder.glob("waiting-*"))
+
+
+def job(cluster: SparkCluster, name: str, *words: str, conf: dict[str, str] | None = None, driver: str) -> Driver:
+    return Driver(
+        cluster, ["tests.pipeline.cluster_jobs", name, cluster.url, *words], cluster.environment(conf, driver)
+    )
+
+
+def merge_job(cluster: SparkCluster, storage: Path, shared: bool, conf: dict[str, str], driver: str) -> Driver:
+    """`checkpointer merge` in parts that are small enough for several tasks."""
+    site = storage.with_name(f"{storage.name}-conf")
+    site.mkdir()
+    values = {"shared-storage": str(shared).lower(), "partitions": "4"}
+    properties = "".join(
+        f"<property><name>checkpoint.engine.spark.{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
+    (site / "core-site.xml").write_text("<configuration/>")
+    (site / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    words = ["merge", str(storage), "--engine", "spark", "--master", cluster.url, "--conf", str(site), "--json"]
+    return Driver(cluster, ["checkpointer", *words], cluster.environment(conf, driver))
+
+
+def storage_directory(folder: Path, files: int = 20_000, transactions: int = 4_000) -> Path:
+    (folder / "current").mkdir(parents=True)
+    generate_image(folder / "current", files)
+    generate_edits(folder / "current", files, transactions)
+    return folder
+
+
+def merged_image(storage: Path) -> bytes:
+    return max((storage / "current").glob("fsimage_" + "[0-9]" * 19)).read_bytes()
+
+
+def local_image(folder: Path) -> bytes:
+    """What the local engine makes of the same storage directory."""
+    storage = storage_directory(folder)
+    merge_directory(plan_directory(storage))
+    return merged_image(storage)
+
+
+def lost_executors(cluster: SparkCluster, driver: str) -> int:
+    return sum(event["Event"] == "SparkListenerExecutorRemoved" for event in read_events(cluster.folder / driver))
+
+
+def parquet_rows(target: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(target).sort_by("id").to_pylist()
+    return rows
+
+
+def largest_case() -> Case:
+    return max(ALL_CASES, key=lambda case: case.image("after").stat().st_size)
+
+
+def test_both_workers_make_the_table_that_one_machine_makes(
+    cluster: SparkCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    image = largest_case().image("after")
+    target, local = tmp_path / "inodes.parquet", tmp_path / "local.parquet"
+    answer = job(cluster, "table_to_parquet", str(image), str(target), "4", driver="table").answer()
+    read_image(spark, str(image)).write.parquet(str(local))
+    rows = parquet_rows(target)
+    assert rows == parquet_rows(local)
+    assert list(rows[0]) == [column.name for column in INODES.columns]
+    assert answer["rows"] == len(rows)
+    assert len(tasks_by_executor(cluster.folder / "table")) == 2
+
+
+def test_an_executor_killed_amid_a_job_costs_no_row(cluster: SparkCluster, tmp_path: Path) -> None:
+    image = generate_image(tmp_path, 20_000)
+    target = tmp_path / "inodes.parquet"
+    gate = Gate(tmp_path / "gate", free=3)
+    words = [str(image), str(target), "8"]
+    driver = job(cluster, "table_to_parquet", *words, conf=gate.conf, driver="killed")
+    gate.kill_an_executor(driver)
+    assert driver.answer()["rows"] == 20_000 + 400 + 1
+    rows = parquet_rows(target)
+    assert [row["id"] for row in rows] == list(range(16385, 16385 + 20_401))
+    assert len({row["path"] for row in rows}) == len(rows)
+    assert lost_executors(cluster, "killed") >= 1
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared-storage", "files-sent"])
+def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path: Path, shared: bool) -> None:
+    storage = storage_directory(tmp_path / "name")
+    driver = f"merge-{shared}"
+    answer = merge_job(cluster, storage, shared, {}, driver).answer()
+    assert answer["engine"] == "spark"
+    assert merged_image(storage) == local_image(tmp_path / "local")
+    assert len(tasks_by_executor(cluster.folder / driver)) == 2
+
+
+@pytest.mark.parametrize("free", [0, 6], ids=["at-the-start", "later"])
+def test_an_executor_killed_amid_a_merge_changes_no_byte(cluster: SparkCluster, tmp_path: Path, free: int) -> None:
+    storage = storage_directory(tmp_path / "name")
+    gate = Gate(tmp_path / "gate", free=free)
+    name = f"merge-killed-{free}"
+    driver = merge_job(cluster, storage, False, gate.conf, name)
+    gate.kill_an_executor(driver)
+    assert driver.answer()["engine"] == "spark"
+    assert merged_image(storage) == local_image(tmp_path / "local")
+    assert lost_executors(cluster, name) >= 1

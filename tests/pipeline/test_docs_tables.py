@@ -1,0 +1,35 @@
+"""docs/pipeline-tables.md says what the declarations of the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.schema import Table
+from pipeline.tables.catalogue import EDITS_TABLES, IMAGE_TABLES
+from pipeline.tables.manual import main, page
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "pipeline-tables.md"
+
+
+def test_the_page_is_in_step() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "run: python -m pipeline.tables.manual --write docs/pipeline-tables.md"
+    )
+
+
+def test_the_page_is_written_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--write", str(tmp_path / "page.md")])
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page()
+    main([])
+    assert capsys.readouterr().out == page()
+
+
+@pytest.mark.parametrize("table", [*IMAGE_TABLES.values(), *EDITS_TABLES.values()], ids=lambda table: table.name)
+def test_every_column_says_what_it_is(table: Table) -> None:
+    assert len(set(table.names)) == len(table.names)
+    assert table.spark_schema().names == list(table.names)
+    for column in table.columns:
+        assert column.text.endswith((".", ";")), column.name
+        assert "\n" not in column.text

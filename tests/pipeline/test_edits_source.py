@@ -1,0 +1,293 @@
+"""The rows of `hdfs_edits`: what recorded segments say, however they are cut; without Spark."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, StringStartsWith
+
+from hadoop_common.names import inprogress_name
+from journal import ops
+from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.segment import HEADER_SIZE
+from pipeline.errors import SourceFileError, SourceOptionError
+from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
+from pipeline.sources.edit_rows import op_time
+from pipeline.tables.edits import EDITS
+from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, times
+from tests.checkpointer.recorded_cases import ALL_CASES, Case
+from tests.journal.journal_support import numbered, operations, segment_bytes
+from tests.pipeline.edits_support import reader, rows, write_segment
+
+CASES = [case for case in ALL_CASES if Path(case.edits_xml).is_file() and any((case.path / "before").glob("edits_*-*"))]
+NOON = 1_700_000_000_000
+
+
+def moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def in_xml(case: Case) -> list[dict[str, Any]]:
+    """What Hadoop's own viewer prints of the transactions, for columns that stand for one element."""
+    found = []
+    for record in ET.fromstring(gzip.decompress(Path(case.edits_xml).read_bytes())).iter("RECORD"):
+        data = record.find("DATA")
+        assert data is not None
+        text = data.findtext
+        status = data.find("PERMISSION_STATUS")
+        path = text("PATH") or text("SRC") or text("TRG") or text("SNAPSHOTROOT")
+        found.append(
+            {
+                "txid": int(text("TXID") or 0),
+                "op": record.findtext("OPCODE"),
+                "path": path,
+                "target": text("DST") or text("TRG") or (text("VALUE") if text("MTIME") else None),
+                "owner": text("USERNAME") if status is None else status.findtext("USERNAME"),
+                "group": text("GROUPNAME") if status is None else status.findtext("GROUPNAME"),
+                "blocks": [int(block.findtext("NUM_BYTES") or 0) for block in data.iter("BLOCK")],
+                "call": text("RPC_CALLID"),
+            }
+        )
+    return found
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_recorded_edits_equal_what_hadoop_prints_however_they_are_cut(case: Case) -> None:
+    whole = rows(case.path / "before", partitions="1")
+    for count in (2, 7):
+        assert rows(case.path / "before", partitions=str(count)) == whole
+    by_txid = {row["txid"]: row for row in whole}
+    printed = [item for item in in_xml(case) if item["txid"] in by_txid]
+    assert len(printed) == len(whole)
+    for expected in printed:
+        if "\\" in str(expected):  # XML has escapes of its own
+            continue
+        row = by_txid[expected["txid"]]
+        assert row["op"] == expected["op"]
+        if "\N{REPLACEMENT CHARACTER}" not in (row["path"] or ""):
+            assert (row["path"] or None) == expected["path"]
+            assert row["target"] == expected["target"]
+        if not row["op"].endswith("CACHE_POOL"):
+            assert (row["owner"], row["group"]) == (expected["owner"] or None, expected["group"] or None)
+        if row["block_count"] is not None:
+            assert (row["block_count"], row["length"]) == (len(expected["blocks"]), sum(expected["blocks"]))
+        if row["rpc_call_id"] is not None:
+            assert row["rpc_call_id"] == int(expected["call"])
+        assert json.loads(row["fields"])["txid"] == row["txid"]
+
+
+def _timeline() -> list[EditOp]:
+    """Times at 3, 5 and 8; what a client chose (4) and the old times of an append (7) are none."""
+    made: list[EditOp] = [
+        ops.StartLogSegmentOp(),
+        ops.SetGenstampV2Op(genstamp=1),
+        mkdir("/a", 17, NOON),
+        times("/a", 5, 5),
+        add("/a/f", 18, NOON + 1000),
+        ops.AllocateBlockIdOp(block_id=1),
+        add("/a/f", 18, NOON - 9000, blocks=(ops.Block(1, 2, 3),)),
+        close("/a/f", NOON + 2000),
+        ops.EndLogSegmentOp(),
+    ]
+    return numbered(made, 1)
+
+
+@pytest.mark.parametrize("partitions", ["1", "2", "4", "50"])
+def test_approximate_time(tmp_path: Path, partitions: str) -> None:
+    write_segment(tmp_path, _timeline())
+    found = rows(tmp_path, partitions=partitions)
+    none = None
+    assert [row["time"] and row["time"].timestamp() * 1000 - NOON for row in found] == [
+        none, none, 0, none, 1000, none, none, 2000, none,
+    ]  # fmt: skip
+    offsets = [row["approximate_time"].timestamp() * 1000 - NOON for row in found]
+    assert offsets == [0, 0, 0, 0, 1000, 1000, 1000, 2000, 2000]
+
+
+@given(st.lists(operations(), min_size=1, max_size=12), st.lists(st.integers(8, 3000), max_size=5), st.data())
+@settings(max_examples=60)
+def test_ranges_together_are_the_segment(made: list[EditOp], places: list[int], data: st.DataObject) -> None:
+    buffer = segment_bytes(numbered(made, 1))
+    whole = EditsRange("edits", HEADER_SIZE, len(buffer), 1, len(made), len(buffer))
+    known = [op_time(op) for op in made]
+    first = next((time for time in known if time is not None), None)
+    expected = []
+    for op, time in zip(made, known, strict=True):
+        first = time if time is not None else first
+        expected.append((op, first))
+    wanted = WantedEdits(
+        data.draw(st.integers(0, 6)),
+        data.draw(st.integers(3, 14)),
+        data.draw(st.none() | st.frozensets(st.sampled_from([op.opcode for op in made]))),
+    )
+    pieces = cut_range(buffer, whole, sorted(places))
+    assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
+    found = [row for piece in pieces for row in read_range(buffer, piece, wanted)]
+    assert found == [(op, time) for op, time in expected if wanted.takes(op.txid, op.opcode)]
+
+
+def test_filters_decide_what_is_decoded(tmp_path: Path) -> None:
+    write_segment(tmp_path, _timeline())
+    late = rows(
+        tmp_path, [GreaterThan(("txid",), 2), LessThanOrEqual(("txid",), 6), IsNotNull(("op",))], pushdown="true"
+    )
+    assert [row["txid"] for row in late] == [3, 4, 5, 6]
+    few = rows(tmp_path, [In(("op",), ("OP_CLOSE", "OP_TIMES", "OP_NONE"))], partitions="3", pushdown="true")
+    assert [(row["txid"], row["approximate_time"]) for row in few] == [(4, moment(NOON)), (8, moment(NOON + 2000))]
+    assert rows(tmp_path, [EqualTo(("op",), "OP_NONE")], pushdown="true") == []
+    assert [row["txid"] for row in rows(tmp_path, [StringStartsWith(("path",), "/a/")], pushdown="true")] == [5, 7, 8]
+
+
+def test_columns_and_txids(tmp_path: Path) -> None:
+    write_segment(tmp_path, _timeline())
+    assert rows(tmp_path, columns="op, txid", from_txid="2", to_txid="3") == [
+        {"op": "OP_SET_GENSTAMP_V2", "txid": 2},
+        {"op": "OP_MKDIR", "txid": 3},
+    ]
+
+
+def test_layouts_without_lengths(tmp_path: Path) -> None:
+    made = numbered([ops.StartLogSegmentOp(), mkdir("/a", 17, NOON), delete("/a", timestamp=NOON + 1)], 5)
+    write_segment(tmp_path, made, layout=-55)
+    found = rows(tmp_path, partitions="4", from_txid="5", to_txid="6")
+    assert [(row["op"], row["approximate_time"]) for row in found] == [
+        ("OP_START_LOG_SEGMENT", moment(NOON)),
+        ("OP_MKDIR", moment(NOON)),
+    ]
+
+
+def test_secrets_stay_out(tmp_path: Path) -> None:
+    key = ops.DelegationKey(1, 2, b"\xab\xcd\xef\x01secret")
+    write_segment(tmp_path, numbered([ops.UpdateMasterKeyOp(key=key)], 1))
+    (row,) = rows(tmp_path)
+    assert json.loads(row["fields"])["key"] == {"key_id": 1, "expiry_date": 2}
+    assert b"secret".hex() not in str(row)
+
+
+def test_names_that_are_no_unicode(tmp_path: Path) -> None:
+    write_segment(tmp_path, numbered([rename("/a\ud800", "/b\U0001f600")], 1))
+    (row,) = rows(tmp_path)
+    assert (row["path"], row["target"]) == ("/a\N{REPLACEMENT CHARACTER}", "/b\U0001f600")
+
+
+def test_segments_follow_each_other(tmp_path: Path) -> None:
+    made = _timeline()
+    write_segment(tmp_path / "current", made[:3])
+    write_segment(tmp_path / "current", made[3:5])
+    write_segment(tmp_path / "current", made[:2])  # is part of the first
+    write_segment(tmp_path / "current", made[4:])  # begins within the second
+    for partitions in ("1", "3"):
+        assert [row["txid"] for row in rows(tmp_path, partitions=partitions)] == list(range(1, 10))
+
+
+def test_a_gap_is_an_error_unless_it_is_allowed(tmp_path: Path) -> None:
+    made = _timeline()
+    write_segment(tmp_path, made[:3])
+    write_segment(tmp_path, made[5:])
+    with pytest.raises(TransactionGapError, match=r"no segment holds txid 4 \.\. 5") as caught:
+        rows(tmp_path)
+    assert "gaps=allow" in caught.value.hint
+    assert [row["txid"] for row in rows(tmp_path, gaps="allow")] == [1, 2, 3, 6, 7, 8, 9]
+    assert [row["txid"] for row in rows(tmp_path, to_txid="3")] == [1, 2, 3]
+    with pytest.raises(TransactionGapError, match="txid 10 and later"):
+        rows(tmp_path, from_txid="6", to_txid="10")
+    with pytest.raises(TransactionGapError, match=r"txid 4 \.\. 5"):
+        rows(tmp_path, from_txid="4")
+
+
+def test_segments_in_progress(tmp_path: Path) -> None:
+    made = _timeline()
+    write_segment(tmp_path, made[:4])
+    open_one = write_segment(tmp_path, made[4:], name=inprogress_name(5))
+    open_one.write_bytes(open_one.read_bytes()[:-5])
+    (tmp_path / inprogress_name(10)).touch()
+    assert [row["txid"] for row in rows(tmp_path)] == [1, 2, 3, 4]
+    assert [row["txid"] for row in rows(tmp_path, in_progress="true", partitions="4")] == list(range(1, 9))
+    assert [row["txid"] for row in rows(open_one, in_progress="true")] == [5, 6, 7, 8]
+    with pytest.raises(SourceOptionError, match="in progress"):
+        rows(open_one)
+
+
+@pytest.mark.parametrize("partitions", ["1", "4"])
+def test_damage_is_named(tmp_path: Path, partitions: str) -> None:
+    path = write_segment(tmp_path, _timeline())
+    content = bytearray(path.read_bytes())
+    offset = next(row.op.offset for row in read_range(bytes(content), _whole(path), WantedEdits()) if row.op.txid == 6)
+    content[offset + 14] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptOpError, match=f"{path.name}, offset {offset}, txid 6: checksum"):
+        rows(path, partitions=partitions)
+    with pytest.raises(CorruptOpError, match=f"offset {offset}, txid 6"):
+        rows(path, [EqualTo(("op",), "OP_CLOSE")], partitions=partitions, pushdown="true")
+    content[offset + 1] = 0x7F  # the length
+    path.write_bytes(content)
+    with pytest.raises(CorruptOpError, match=f"offset {offset}, txid 6"):
+        rows(path, partitions=partitions)
+
+
+def _whole(path: Path) -> EditsRange:
+    size = path.stat().st_size
+    return EditsRange(path.name, HEADER_SIZE, size, 1, 9, size)
+
+
+@pytest.mark.parametrize("partitions", ["1", "3"])
+def test_a_segment_that_ends_early(tmp_path: Path, partitions: str) -> None:
+    made = _timeline()
+    path = write_segment(tmp_path, made)
+    short = write_segment(tmp_path, made[:6], name=path.name)
+    with pytest.raises(SegmentError, match="ends before txid 7, its name promises txid 9"):
+        rows(short, partitions=partitions)
+    path.write_bytes(segment_bytes(made[:3] + made[4:]))
+    with pytest.raises(TransactionGapError, match="expected txid 4, found 5"):
+        rows(path, partitions=partitions)
+
+
+def test_a_file_of_any_name_is_read_to_its_end(tmp_path: Path) -> None:
+    path = write_segment(tmp_path, _timeline(), name="copy.bin")
+    path.write_bytes(path.read_bytes() + b"\xff\x00\x00")
+    assert len(rows(path, partitions="3")) == 9
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(CorruptOpError, match="after the terminator"):
+        rows(path, partitions="3")
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"colour": "red"}, "from_txid"),
+        ({"columns": "txid,nope"}, "approximate_time"),
+        ({"columns": "txid,txid"}, "approximate_time"),
+        ({"from_txid": "-1"}, "at least 0"),
+        ({"partitions": "0"}, "at least 1"),
+        ({"in_progress": "maybe"}, "true, false"),
+        ({"gaps": "fill"}, "error, allow"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, str], hint: str) -> None:
+    with pytest.raises(SourceOptionError) as caught:
+        reader(tmp_path, **options)
+    assert hint in caught.value.hint
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceFileError):
+        rows(tmp_path)
+    with pytest.raises(SourceFileError):
+        rows(tmp_path / "none")
+
+
+def test_the_schema_is_the_tables(tmp_path: Path) -> None:
+    write_segment(tmp_path, _timeline())
+    made = reader(tmp_path)
+    (part,) = made.partitions()
+    assert [batch.schema for batch in made.read(part)] == [EDITS.arrow_schema()]

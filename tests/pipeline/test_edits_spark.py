@@ -1,0 +1,46 @@
+"""`hdfs_edits` within Spark: schema, queries on one DataFrame, and errors that stay what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from journal.errors import TransactionGapError
+from pipeline import read_edits
+from pipeline.tables.edits import EDITS
+from pipeline.task_errors import unwrap
+from tests.checkpointer.recorded_cases import RECORDED
+from tests.pipeline.edits_support import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BASIC = RECORDED / "hadoop-3.4.1" / "basic-files" / "before"
+
+
+def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
+    """With filters pushed down Spark 4.3 answers the second query with the rows of the first."""
+    expected = rows(BASIC)
+    edits = read_edits(spark, str(BASIC), partitions="3")
+    assert edits.schema == EDITS.spark_schema()
+    adds = edits.where("op = 'OP_ADD'")
+    mkdirs = edits.where("op = 'OP_MKDIR'")
+    of = {name: sum(row["op"] == name for row in expected) for name in ("OP_ADD", "OP_MKDIR")}
+    assert adds.count() == of["OP_ADD"]
+    assert edits.count() == len(expected)
+    assert {row["op"]: row["count"] for row in adds.unionAll(mkdirs).groupBy("op").count().collect()} == of
+
+
+def test_filters_are_pushed_down_where_they_are_asked_for(spark: SparkSession) -> None:
+    expected = [row["txid"] for row in rows(BASIC) if row["txid"] > 100 and row["op"] == "OP_MKDIR"]
+    found = read_edits(spark, str(BASIC), columns=["txid", "op"], pushdown="true", partitions="3")
+    query = found.where("txid > 100 AND op = 'OP_MKDIR'")
+    assert "Filter (" not in query._jdf.queryExecution().executedPlan().toString()
+    assert sorted(row.txid for row in query.collect()) == expected
+
+
+def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="no segment holds txid") as caught:
+        read_edits(spark, str(BASIC), from_txid="1").count()
+    assert isinstance(unwrap(caught.value), TransactionGapError)

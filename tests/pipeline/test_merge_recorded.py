@@ -1,0 +1,57 @@
+"""The merge on Spark of the recorded storage directories, against Hadoop's images and the local engine's."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from checkpointer.config import replay_rules
+from checkpointer.engines import EngineError
+from checkpointer.offline import merge_directory, plan_directory
+from hadoop_common.configuration import Configuration
+from image_format.md5_file import md5_of_file, read_md5_file
+from tests.checkpointer.recorded_cases import ALL_CASES, Case, same_layout
+from tests.pipeline.merge_support import AUTO, merge_on_spark
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
+
+SAME_LAYOUT = [case for case in ALL_CASES if same_layout(case)]
+UPGRADES = [case for case in ALL_CASES if not same_layout(case)]
+
+
+@pytest.mark.parametrize("case", SAME_LAYOUT, ids=lambda case: case.id)
+def test_the_image_is_hadoop_s_and_the_local_engine_s(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Hadoop 2.7 gives snapshots the time of their replay: both engines are to have the same one.
+    now = time.time_ns() // 1_000_000
+    monkeypatch.setattr("checkpointer.replay.snapshots._now", lambda: now)
+    rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
+    for engine in ("spark", "local"):
+        case.copy_to(tmp_path / engine)
+    made = merge_on_spark(tmp_path / "spark", rules=rules)
+    expected = merge_directory(plan_directory(tmp_path / "local"), rules=rules)
+    assert (made.engine, made.txid) == ("spark", case.info["txid_after"])
+    image = made.saved.paths[0]
+    assert image.read_bytes() == expected.saved.paths[0].read_bytes()
+    assert md5_of_file(image) == read_md5_file(image)
+    assert case.differences(image) == []
+    assert (made.inodes, made.warnings) == (expected.inodes, expected.warnings)
+    assert sorted(path.name for path in (tmp_path / "spark").iterdir()) == ["current"]
+
+
+@pytest.mark.parametrize("case", UPGRADES[:1], ids=lambda case: case.id)
+def test_a_layout_is_converted_by_the_local_engine(case: Case, tmp_path: Path) -> None:
+    folder = case.copy_to(tmp_path)
+    before = sorted(folder.iterdir())
+    with pytest.raises(EngineError, match="does not convert an image of layout"):
+        merge_on_spark(tmp_path, layout_version=case.new_layout)
+    assert sorted(folder.iterdir()) == before
+    made = merge_on_spark(tmp_path, AUTO, layout_version=case.new_layout)
+    assert (made.engine, case.differences(made.saved.paths[0])) == ("local", [])

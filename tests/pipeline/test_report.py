@@ -1,0 +1,250 @@
+"""Whole reports of recorded images, and what reaches the driver for them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+
+from bench.generate import generate_edits, generate_image
+from pipeline.cli import report_command
+from pipeline.reports.build import SECTION_IDS, Request, make_report
+from pipeline.reports.model import Report, ReportTable, as_json
+from pipeline.reports.options import ReportOptions
+from pipeline.reports.rows import MOST_ROWS
+from pipeline.reports.writers import folder
+from tests.checkpointer.cli_runner import Outcome, run_cli
+from tests.checkpointer.recorded_cases import RECORDED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)  # a whole report is some ninety jobs, on a Java that has just started
+
+CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
+AS_OF = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def _report(spark: SparkSession, request: Request, **options: Any) -> Report:
+    chosen = ReportOptions(AS_OF, **options)
+    return make_report(spark, request, lambda _: chosen, generated=AS_OF, progress=lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession) -> Report:
+    return _report(spark, Request(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
+
+
+@pytest.fixture
+def in_session(spark: SparkSession) -> Iterator[None]:
+    """The command with the tests' session, which it must not stop."""
+    with mock.patch("pipeline.session.build_session", return_value=spark), mock.patch.object(spark, "stop"):
+        yield
+
+
+def _tables(report: Report) -> dict[str, ReportTable]:
+    return {table.name: table for section in report.sections for table in section.tables}
+
+
+def _records(table: ReportTable) -> list[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+@pytest.mark.recorded
+def test_every_section_of_a_recorded_case(report: Report) -> None:
+    assert report.txid == 292
+    assert [section.id for section in report.sections] == list(SECTION_IDS)
+    tables = _tables(report)
+    totals = _records(tables["totals"])[0]
+    assert (totals["files"], totals["directories"], totals["blocks"]) == (19, 12, 30)
+    tree = {row["path"]: row for row in _records(tables["directories"])}
+    assert tree["/"]["raw"] == totals["raw"] == sum(row["raw"] for row in _records(tables["by_owner"]))
+    for by in ("by_size", "by_age", "by_replication", "by_storage_policy", "by_erasure_coding"):
+        assert sum(row["files"] for row in _records(tables[by])) == totals["files"], by
+    operations = _records(tables["operations_by_type"])
+    assert sum(row["count"] for row in operations) == 200
+    snapshots = _records(tables["snapshots"])[0]
+    assert (snapshots["snapshots"], snapshots["files"], snapshots["length"]) == (10, 1, 2048)
+    growth = {row["path"]: row for row in _records(tables["growth_by_directory"])}
+    assert growth["/"]["raw_after"] == totals["raw"]
+    assert growth["/"]["raw"] == growth["/"]["raw_after"] - growth["/"]["raw_before"]
+
+
+@pytest.mark.recorded
+def test_a_tree_names_a_directory_before_those_in_it(report: Report) -> None:
+    paths = [row["path"] for row in _records(_tables(report)["directories"])]
+    assert paths[0] == "/"
+    for position, path in enumerate(paths[1:], 1):
+        assert (path.rpartition("/")[0] or "/") in paths[:position]
+
+
+@pytest.mark.recorded
+def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
+    found = _report(spark, Request(str(CASE / "after")), only=("growth", "operations", "owners"))
+    assert [section.id for section in found.sections] == ["owners"]
+
+
+def test_only_bounded_results_reach_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    """Every way to bring rows to the driver is watched while all sections of 50,000 files are made."""
+    most = 400
+    before, after = tmp_path / "before", tmp_path / "after"
+    for directory, files in ((before, 49_000), (after, 50_000)):
+        directory.mkdir()
+        generate_image(directory, files, txid=1000 if files == 49_000 else 3000)
+    generate_edits(before, 49_000, 2000)
+    sizes: list[int] = []
+    collected = type(spark.range(1)).collect
+
+    def counting(frame: DataFrame) -> Any:
+        rows = collected(frame)
+        sizes.append(len(rows))
+        return rows
+
+    forbidden = ("toLocalIterator", "toPandas", "toArrow", "foreach", "head", "take", "tail")
+    kind = type(spark.range(1))
+    with mock.patch.object(kind, "collect", counting):
+        patches = [mock.patch.object(kind, name, side_effect=AssertionError(name)) for name in forbidden]
+        for patch in patches:
+            patch.start()
+        try:
+            found = _report(spark, Request(str(after), str(before), str(before)))
+        finally:
+            for patch in patches:
+                patch.stop()
+    assert {section.id for section in found.sections} == set(SECTION_IDS)
+    assert len(sizes) > 10
+    assert max(sizes) <= most < MOST_ROWS
+    assert _records(_tables(found)["totals"])[0]["files"] == 50_000
+
+
+def test_the_command_names_the_sections_there_are() -> None:
+    assert set(report_command.SECTIONS) == set(SECTION_IDS)
+
+
+def _run(*arguments: str | Path) -> Outcome:
+    return run_cli("report", CASE / "after", "--only", "owners", "--only", "small-files", *arguments)
+
+
+@pytest.mark.recorded
+@pytest.mark.usefixtures("in_session")
+class TestCommand:
+    def test_terminal(self) -> None:
+        outcome = _run()
+        assert outcome.code == 0, outcome.err
+        assert "Owners and groups" in outcome.out
+        assert "MiB" in outcome.out
+        assert "sybil" in outcome.out
+
+    def test_json(self, tmp_path: Path) -> None:
+        target = tmp_path / "report.json"
+        assert _run("--format", "json", "--out", target).code == 0
+        content = json.loads(target.read_text())
+        assert [section["id"] for section in content["sections"]] == ["owners", "small-files"]
+        outcome = _run("--json")
+        assert json.loads(outcome.out)["sections"] == content["sections"]
+
+    def test_a_csv_and_a_parquet_file_a_table(self, tmp_path: Path) -> None:
+        for kind in ("csv", "parquet"):
+            assert _run("--format", kind, "--out", tmp_path / kind).code == 0
+        rows = list(csv.DictReader((tmp_path / "csv" / "by_owner.csv").open(encoding="utf-8", newline="")))
+        parquet = pq.read_table(tmp_path / "parquet" / "by_owner.parquet").to_pylist()
+        assert [row["value"] for row in rows] == [row["value"] for row in parquet] == ["hdfs", "sybil"]
+        assert [int(row["raw"]) for row in rows] == [row["raw"] for row in parquet]
+        assert sorted(path.stem for path in (tmp_path / "csv").iterdir()) == sorted(
+            path.stem for path in (tmp_path / "parquet").iterdir()
+        )
+
+    def test_html(self, tmp_path: Path) -> None:
+        assert _run("--format", "html", "--out", tmp_path / "report.html").code == 0
+        assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    def test_what_is_there_is_replaced_by_force_alone(self, tmp_path: Path) -> None:
+        old = tmp_path / "csv"
+        old.mkdir()
+        (old / "mine").touch()
+        assert _run("--format", "csv", "--out", old).code == 2
+        assert (old / "mine").exists()
+        assert _run("--format", "csv", "--out", old, "--force").code == 0
+        assert not (old / "mine").exists()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["csv"]
+
+    def test_a_damaged_image_is_one_line(self, tmp_path: Path) -> None:
+        damaged = tmp_path / "fsimage_0000000000000000292"
+        damaged.write_bytes((CASE / "after" / damaged.name).read_bytes()[:-40])
+        outcome = run_cli("report", damaged)
+        assert outcome.code == 3, outcome.err
+        lines = outcome.err.strip().splitlines()
+        assert lines[0].startswith("checkpointer: ")
+        assert len(lines) == 2
+        assert lines[1].startswith("  next: ")
+
+    def test_an_image_that_is_not_there(self, tmp_path: Path) -> None:
+        outcome = run_cli("report", tmp_path / "nothing")
+        assert outcome.code == 6
+        assert "does not exist" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "csv"], "needs --out"),
+        (["--out", "x.html"], "needs a --format"),
+        (["--only", "growth"], "needs --before"),
+        (["--only", "operations"], "needs --edits"),
+        (["--small-files", "much"], "is no size"),
+        (["--small-files", "0"], "is not positive"),
+        (["--format", "html", "--out", "nowhere/x.html"], "is no directory"),
+    ],
+)
+def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:
+    with mock.patch("pipeline.session.build_session", side_effect=AssertionError):
+        outcome = run_cli("report", CASE / "after", *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_no_pyspark_is_one_sentence(tmp_path: Path) -> None:
+    with mock.patch.dict("sys.modules", {"pyspark.sql": None}):
+        outcome = run_cli("report", CASE / "after")
+    assert outcome.code == 2
+    assert "pip install 'hdfs-checkpointer[spark]'" in outcome.err
+
+
+@pytest.mark.recorded
+def test_a_failed_write_leaves_the_old_folder(report: Report, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    folder.write_folder(report, target, "csv")
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    written = iter(range(100))
+
+    def failing(table: ReportTable) -> bytes:
+        if next(written) == 3:
+            raise OSError("no space left")
+        return b""
+
+    with mock.patch.dict(folder.FOLDER_FORMATS, {"csv": failing}), pytest.raises(OSError, match="no space"):
+        folder.write_folder(report, target, "csv")
+    with (
+        mock.patch("pipeline.reports.writers.folder.rename_durably", side_effect=OSError("no rename")),
+        pytest.raises(OSError, match="no rename"),
+    ):
+        folder.write_folder(report, target, "csv")
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.recorded
+def test_a_report_is_json(report: Report) -> None:
+    content = json.loads(json.dumps(as_json(report)))
+    assert content["generated"] == "2027-01-01T00:00:00Z"
+    kinds = {chart["kind"] for section in content["sections"] for chart in section["charts"]}
+    assert kinds == {"treemap", "histogram", "bars", "timeline"}

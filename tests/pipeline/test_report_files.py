@@ -1,0 +1,148 @@
+"""Breakdowns by owner, class and policy; small files; cold data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.reports.queries.breakdown import breakdown, effective_policies
+from pipeline.reports.queries.classes import AGE_DAYS, AGE_LABELS, SIZE_BOUNDS, SIZE_LABELS, raw_space
+from pipeline.reports.queries.cold import cold_by
+from pipeline.reports.queries.facts import Rules, directories, facts, places
+from pipeline.reports.queries.small_files import savings, small_by
+from pipeline.reports.rows import collect
+from tests.pipeline.report_frames import AS_OF, MIB, ROOT, directory, file, inodes, keyed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = [
+    directory(ROOT, None, "/"),
+    directory(2, ROOT, "/warm"),
+    directory(3, ROOT, "/archive", storage_policy="COLD"),
+    directory(4, 3, "/archive/old"),
+    directory(5, 3, "/archive/fast", storage_policy="ALL_SSD"),
+    file(10, 2, "/warm/empty", 0),
+    file(11, 2, "/warm/tiny", MIB, days=400),
+    file(12, 2, "/warm/tiny2", 2 * MIB, days=400, read=10),
+    file(13, 2, "/warm/other", MIB, owner="bob"),
+    file(14, 2, "/warm/big", 300 * MIB),
+    file(15, 4, "/archive/old/x", 200 * MIB, days=2000),
+    file(16, 5, "/archive/fast/y", 100 * MIB, days=40, storage_policy="ONE_SSD"),
+    file(17, 5, "/archive/fast/z", 100 * MIB, days=40),
+    file(18, 2, "/warm/striped", 9 * MIB, replication=0, ec_policy="RS-6-3-1024k"),
+    {**directory(19, 2, "/warm/link"), "type": "SYMLINK", "ns_quota": None, "ds_quota": None},
+]
+
+
+def _by(spark: SparkSession, **rules: Any) -> dict[str, dict[Any, dict[str, Any]]]:
+    table = inodes(spark, ROWS)
+    rows = collect(breakdown(facts(table, Rules(AS_OF, **rules)), effective_policies(directories(table)), limit=50))
+    dimensions = {row["dimension"] for row in rows}
+    return {name: keyed([row for row in rows if row["dimension"] == name], "value") for name in dimensions}
+
+
+def test_one_pass_counts_every_dimension(spark: SparkSession) -> None:
+    found = _by(spark)
+    owners = {owner: (row["files"], row["directories"], row["symlinks"]) for owner, row in found["owner"].items()}
+    assert owners == {"alice": (8, 0, 0), "bob": (1, 0, 0), "hdfs": (0, 4, 1)}
+    assert found["owner"]["bob"]["raw"] == 3 * MIB
+    assert {group: row["files"] for group, row in found["group"].items()} == {"users": 9, "supergroup": 0}
+    sizes = {SIZE_LABELS[int(key)]: row["files"] for key, row in found["size_class"].items()}
+    assert sizes == {"empty": 1, "1 - 8 MiB": 3, "8 - 32 MiB": 1, "32 - 128 MiB": 2, "128 - 512 MiB": 2}
+    ages = {AGE_LABELS[int(key)]: row["files"] for key, row in found["mtime_class"].items()}
+    assert ages == {"< 1 day": 4, "1 - 2 years": 2, "≥ 5 years": 1, "30 - 90 days": 2}
+    uses = {AGE_LABELS[int(key)]: row["files"] for key, row in found["use_class"].items()}
+    assert uses == {"< 1 day": 4, "1 - 2 years": 1, "7 - 30 days": 1, "≥ 5 years": 1, "30 - 90 days": 2}
+    assert {key: row["files"] for key, row in found["replication"].items()} == {"3": 8, "0": 1}
+    assert {key: row["files"] for key, row in found["ec_policy"].items()} == {None: 8, "RS-6-3-1024k": 1}
+    assert sum(row["read_files"] for row in found["use_class"].values()) == 1
+
+
+def test_a_file_inherits_the_nearest_policy(spark: SparkSession) -> None:
+    policies = {key: row["files"] for key, row in _by(spark)["effective_policy"].items()}
+    assert policies == {None: 6, "COLD": 1, "ONE_SSD": 1, "ALL_SSD": 1}
+
+
+@pytest.mark.parametrize(
+    ("length", "replication", "policy", "raw"),
+    [
+        (10, 3, None, 30),
+        (0, 0, "RS-6-3-1024k", 0),
+        (1, 0, "RS-6-3-1024k", 4),
+        (MIB + 1, 0, "RS-6-3-1024k", MIB + 1 + 3 * MIB),
+        (6 * MIB, 0, "RS-LEGACY-6-3-1024k", 9 * MIB),
+        (9 * MIB, 0, "RS-6-3-1024k", 15 * MIB),
+        (5 * MIB, 0, "XOR-2-1-1024k", 8 * MIB),
+        (7, 2, "RS-6-3-1024k", 14),
+    ],
+)
+def test_raw_space(spark: SparkSession, length: int, replication: int, policy: str | None, raw: int) -> None:
+    row = spark.createDataFrame([(length, replication, policy)], "length long, replication int, policy string")
+    found = row.select(raw_space(row.length, row.replication, row.policy).cast("long").alias("raw")).collect()
+    assert found[0].raw == raw
+
+
+def test_labels_fit_bounds() -> None:
+    assert len(SIZE_LABELS) == len(SIZE_BOUNDS) + 1
+    assert len(AGE_LABELS) == len(AGE_DAYS) + 1
+
+
+def test_small_files_and_what_merging_saves(spark: SparkSession) -> None:
+    table = inodes(spark, ROWS)
+    saving = savings(places(facts(table, Rules(AS_OF)), directories(table)))
+    assert collect(small_by(saving, "path", limit=5)) == [
+        {
+            "path": "/warm",
+            "files": 6,
+            "small_files": 5,
+            "small_length": 13 * MIB,
+            "small_blocks": 4,
+            # alice's four become one of a block, bob's one stays
+            "saved_inodes": 3,
+            "saved_blocks": 2,
+            "saved_heap": 750,
+        }
+    ]
+    owners = keyed(collect(small_by(saving, "owner", limit=5)), "owner")
+    assert {owner: (row["small_files"], row["saved_inodes"]) for owner, row in owners.items()} == {
+        "alice": (4, 3),
+        "bob": (1, 0),
+    }
+
+
+def test_a_given_size_decides_what_is_small(spark: SparkSession) -> None:
+    table = inodes(spark, ROWS)
+    saving = savings(places(facts(table, Rules(AS_OF, small=101 * MIB)), directories(table)))
+    found = keyed(collect(small_by(saving, "path", limit=5)), "path")
+    assert {path: (row["small_files"], row["saved_inodes"]) for path, row in found.items()} == {
+        "/warm": (5, 3),
+        "/archive/fast": (2, 0),
+    }
+
+
+def test_cold_is_neither_read_nor_written(spark: SparkSession) -> None:
+    table = inodes(spark, ROWS)
+    direct = places(facts(table, Rules(AS_OF, cold_days=365)), directories(table))
+    by_path = collect(cold_by(direct, "path", limit=5))
+    assert [(row["path"], row["cold_files"], row["cold_raw"]) for row in by_path] == [
+        ("/archive/old", 1, 600 * MIB),
+        ("/warm", 1, 3 * MIB),
+    ]
+    assert collect(cold_by(direct, "owner", limit=5)) == [
+        {
+            "owner": "alice",
+            "cold_files": 2,
+            "cold_length": 201 * MIB,
+            "cold_raw": 603 * MIB,
+            "files": 8,
+            "raw": sum(
+                row["length"]
+                for row in ROWS
+                if row["type"] == "FILE" and row["owner"] == "alice" and row["replication"]
+            )
+            * 3
+            + 15 * MIB,
+        }
+    ]

@@ -1,0 +1,63 @@
+"""The section on corruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from image_format.verify.catalogue import CODES
+from pipeline.reports.sections.findings import describe, section
+from pipeline.source_files import SourceFile
+from tests.checkpointer.recorded_cases import RECORDED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IMAGE = RECORDED / "hadoop-3.4.1" / "snapshots-basic" / "after" / "fsimage_0000000000000000292"
+
+
+@pytest.mark.recorded
+def test_a_sound_image_has_no_tables(spark: SparkSession) -> None:
+    found = section(spark, SourceFile(str(IMAGE)), limit=5)
+    assert found.text.startswith("The image is valid")
+    assert found.tables == ()
+
+
+@pytest.mark.recorded
+def test_damage_is_listed_with_what_a_repair_does(spark: SparkSession, tmp_path: Path) -> None:
+    data = bytearray(IMAGE.read_bytes())
+    data[-40] ^= 0xFF
+    damaged = tmp_path / IMAGE.name
+    damaged.write_bytes(data)
+    (tmp_path / f"{IMAGE.name}.md5").write_bytes(IMAGE.with_name(f"{IMAGE.name}.md5").read_bytes())
+    found = section(spark, SourceFile(str(damaged)), limit=5)
+    assert found.text.startswith("The image is damaged")
+    codes = {row[1] for row in found.tables[0].rows}
+    assert codes
+    assert codes <= set(CODES)
+
+
+def test_errors_come_first() -> None:
+    warning = next(code for code in CODES.values() if code.severity == "warning")
+    error = next(code for code in CODES.values() if code.severity == "error")
+    finding = {"section": "INODE", "message": "text"}
+    found = describe(
+        {
+            "valid": False,
+            "errors": 1,
+            "warnings": 7,
+            "infos": 0,
+            "counts": {warning.name: 7, error.name: 1},
+            "findings": [
+                {"code": warning.name, "severity": "warning", "message": "text"},
+                {"code": error.name, "severity": "error", "inode": 5, **finding},
+            ],
+        }
+    )
+    assert [row[:3] for row in found.tables[0].rows] == [("error", error.name, 1), ("warning", warning.name, 7)]
+    assert found.tables[1].rows == (
+        ("error", error.name, "INODE", 5, "text"),
+        ("warning", warning.name, None, None, "text"),
+    )

@@ -1,0 +1,93 @@
+"""Files that Spark brings from another file system: found, fetched, and refused with one sentence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hadoop_common.names import image_name, md5_name
+from pipeline import read_image
+from pipeline.errors import SourceFileError
+from pipeline.source_files import SourceKind, choose, local_files
+from pipeline.staging import Stager
+from tests.checkpointer.recorded_cases import RECORDED, Case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_newest_image_of_a_directory_is_chosen_and_no_other_file() -> None:
+    names = ["fsimage_0000000000000000009", "fsimage_0000000000000000010", "fsimage_rollback_0000000000000000011"]
+    others = ["fsimage_0000000000000000010.md5", "fsimage.ckpt_0000000000000000012", "VERSION", "seen_txid"]
+    assert choose(names + others, SourceKind.IMAGE) == ["fsimage_0000000000000000010"]
+    assert choose(others, SourceKind.IMAGE) == []
+
+
+def test_segments_come_in_the_order_of_their_txids() -> None:
+    names = ["edits_inprogress_0000000000000000021", "edits_0000000000000000011-0000000000000000020", "edits_1-10"]
+    assert choose(names, SourceKind.EDITS) == ["edits_1-10", "edits_0000000000000000011-0000000000000000020"]
+    assert choose(names, SourceKind.OPEN_EDITS)[-1] == "edits_inprogress_0000000000000000021"
+
+
+def test_a_storage_directory_is_looked_at_as_its_current_folder(tmp_path: Path) -> None:
+    image = tmp_path / "current" / image_name(7)
+    image.parent.mkdir()
+    image.write_bytes(b"")
+    assert [file.on_driver() for file in local_files(str(tmp_path), SourceKind.IMAGE)] == [image]
+    assert [file.in_task() for file in local_files(f"file://{tmp_path}", SourceKind.IMAGE)] == [image]
+
+
+@pytest.mark.parametrize("uri", ["{}/absent", "{}"])
+def test_nothing_there_is_one_error_that_names_the_path(tmp_path: Path, uri: str) -> None:
+    where = uri.format(tmp_path)
+    with pytest.raises(SourceFileError, match=str(tmp_path)) as caught:
+        local_files(where, SourceKind.IMAGE)
+    assert caught.value.hint
+
+
+def storage(case: str, folder: Path) -> tuple[str, Path]:
+    """A storage directory, as a URI of Hadoop's FileSystem, and its image on this disk; a case is read by one test."""
+    original = Case(RECORDED / "hadoop-2.7.3" / case).image("before")
+    (folder / "current").mkdir(parents=True)
+    image = folder / "current" / original.name
+    shutil.copyfile(original, image)
+    shutil.copyfile(original.with_name(md5_name(original.name)), image.with_name(md5_name(image.name)))
+    return f"viewfs://files{folder}", image
+
+
+def test_an_image_of_another_file_system_has_the_rows_of_the_local_one(spark: SparkSession, tmp_path: Path) -> None:
+    uri, image = storage("basic-files", tmp_path / "nn")
+    local = read_image(spark, str(image)).orderBy("id").collect()
+    assert read_image(spark, uri).orderBy("id").collect() == local
+    assert len(local) > 1
+
+
+def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: Path) -> None:
+    uri, image = storage("renames", tmp_path / "nn")
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copyfile(image, other / image.name)
+    stager = Stager(spark)
+    stager.stage(uri, SourceKind.IMAGE)
+    with pytest.raises(SourceFileError, match="read before"):
+        stager.stage(f"viewfs://files{other}", SourceKind.IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("viewfs://files{}/absent", "does not exist"),
+        ("viewfs://files{}", "no fsimage in"),
+        ("nosuch://host/x", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_fetched_is_told_in_one_sentence(
+    spark: SparkSession, tmp_path: Path, uri: str, text: str
+) -> None:
+    with pytest.raises(SourceFileError, match=text) as caught:
+        Stager(spark).stage(uri.format(tmp_path), SourceKind.IMAGE)
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
