@@ -11,7 +11,7 @@ FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench load screenshots format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -78,6 +78,9 @@ load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 
 bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5sum
 	$(BIN)/python -m bench
+
+bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark
+	$(BIN)/python -m bench.pipeline
 
 lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/runtime.in -o requirements/runtime.txt

@@ -8,12 +8,13 @@ from enum import Enum
 
 from checkpointer.config_keys import DEFAULTS
 from hadoop_common.configuration import Configuration
-from hadoop_common.configuration_errors import ConfigurationError
+from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 
 __all__ = ["EngineChoice", "EngineSettings", "SparkSettings", "engine_settings"]
 
 _KEY = "checkpoint.engine"
 _CONF = f"{_KEY}.spark.conf."
+_LEAST_MEMORY = 512 << 20
 
 
 class EngineChoice(Enum):
@@ -57,24 +58,36 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
     """What the `checkpoint.engine` keys say.
 
     Raises:
-        ConfigurationError: a key holds no value that makes sense.
+        ConfigurationError: keys hold no value that makes sense; it names all of them.
     """
     settings = configuration.with_defaults(DEFAULTS)
-    return EngineSettings(
-        _choice(settings),
-        settings.get_size(f"{_KEY}.spark.min-size"),
+    faults = FaultCollector()
+    found = EngineSettings(
+        faults.take(lambda: _choice(settings), EngineChoice.LOCAL),
+        faults.take(lambda: settings.get_size(f"{_KEY}.spark.min-size"), 0),
         SparkSettings(
-            master=settings.get(f"{_KEY}.spark.master", ""),
-            driver_memory=settings.get(f"{_KEY}.spark.driver-memory", ""),
-            shared_storage=_switch(settings, f"{_KEY}.spark.shared-storage"),
-            partitions=_partitions(settings, f"{_KEY}.spark.partitions"),
-            conf={key.removeprefix(_CONF): settings.get(key, "") for key in _keys(settings)},
+            master=faults.take(lambda: settings.get(f"{_KEY}.spark.master", ""), ""),
+            driver_memory=faults.take(lambda: _memory(settings, f"{_KEY}.spark.driver-memory"), ""),
+            shared_storage=faults.take(lambda: _switch(settings, f"{_KEY}.spark.shared-storage"), None),
+            partitions=faults.take(lambda: _partitions(settings, f"{_KEY}.spark.partitions"), 0),
+            conf=faults.take(lambda: _conf(settings), {}),
         ),
     )
+    faults.raise_if_any()
+    return found
 
 
-def _keys(settings: Configuration) -> list[str]:
-    return [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+def _conf(settings: Configuration) -> dict[str, str]:
+    keys = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+    if _CONF in keys:
+        raise ConfigurationError([settings.fault(_CONF, "names no setting of Spark's")])
+    return {key.removeprefix(_CONF): settings.get(key, "") for key in keys}
+
+
+def _memory(settings: Configuration, key: str) -> str:
+    if settings.get_size(key) < _LEAST_MEMORY:
+        raise ConfigurationError([settings.fault(key, "must be at least 512m, less does not start Spark")])
+    return settings.get(key, "")
 
 
 def _choice(settings: Configuration) -> EngineChoice:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hadoop_common.durable import fsync_directory, rename_durably
 from pipeline.errors import PipelineError
@@ -20,11 +20,15 @@ from pipeline.sources.fsimage import FsImageDataSource, ImagePart
 from pipeline.task_errors import legible
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 __all__ = ["write_parquet"]
 
 _SUCCESS = "_SUCCESS"
+_UNFINISHED = "_part-"
+_DISTINCT = frozenset({"id", "parent", "path", "name", "length", "mtime", "atime"})
+"""Columns whose values seldom repeat: a dictionary of them costs time and room."""
 
 
 def write_parquet(
@@ -41,6 +45,7 @@ def write_parquet(
     The folder appears whole or not at all: files are written beside it, flushed, and the folder renamed.
 
     Args:
+        image: a local path.
         options: of the `fsimage` data source.
 
     Raises:
@@ -54,6 +59,8 @@ def write_parquet(
     try:
         write = partial(_write_parts, source, str(folder), compression)
         rows = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(write).sum()
+        for left in folder.glob(f"{_UNFINISHED}*"):  # by attempts that were killed
+            left.unlink()
         (folder / _SUCCESS).touch()
         fsync_directory(folder)
         folder.chmod(0o755)
@@ -71,24 +78,26 @@ def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts
             yield _write(reader.read(part), Path(folder), part.part.number, compression)
 
 
-def _write(batches: Iterator[Any], folder: Path, number: int, compression: str) -> int:
+def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compression: str) -> int:
     """One file, or none for no rows; an attempt that repeats another replaces its file by the same rows."""
-    import pyarrow as pa
+    import pyarrow as arrow
     import pyarrow.parquet as pq
 
-    pa.set_cpu_count(1)
+    arrow.set_cpu_count(1)  # the task has one core
     first = next(batches, None)
     if first is None:
         return 0
     rows = 0
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="_part-", delete=False) as out:
-        with pq.ParquetWriter(out, first.schema, compression=compression) as writer:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=_UNFINISHED, delete=False) as out:
+        repeating = [name for name in first.schema.names if name not in _DISTINCT]
+        with pq.ParquetWriter(out, first.schema, compression=compression, use_dictionary=repeating) as writer:
             batch = first
             while batch is not None:
                 writer.write_batch(batch)
                 rows += batch.num_rows
                 batch = next(batches, None)
         out.flush()
+        os.fchmod(out.fileno(), 0o644)
         os.fsync(out.fileno())
     Path(out.name).rename(folder / f"part-{number:05d}.{compression}.parquet")
     return rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
+from pipeline.task_errors import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,8 +56,9 @@ def build_session(
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise PipelineSetupError(f"Spark did not start: {reason}", hint="Check Java, memory and --master.") from error
+        where = "" if chosen is None else f" with master {chosen}"
+        hint = "Check the master's address and that it runs, Java, and memory."
+        raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
     register(spark)
     return spark
 

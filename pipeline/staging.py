@@ -63,14 +63,15 @@ class Stager:
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
         self._origins: dict[str, str] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
 
     def stage(self, uri: str, kind: SourceKind) -> list[SourceFile]:
         """Fetch what `uri` stands for.
 
         Raises:
-            SourceFileError: there is nothing of this kind, it cannot be read, or another file of the same name
-                was read before.
+            SourceFileError: there is nothing of this kind, it cannot be read, or another file of the same name, or
+                another version of this one, was read before.
         """
         from py4j.protocol import Py4JJavaError
 
@@ -104,6 +105,14 @@ class Stager:
             raise SourceFileError(
                 f"{origin} has the name of {self._origins[name]}, which was read before",
                 hint="Spark keeps one file of a name in a session; read this one in another session.",
+            )
+        path, files = self._path(origin)
+        status = files.getFileStatus(path)
+        version = (status.getLen(), status.getModificationTime())
+        if self._versions.setdefault(origin, version) != version:
+            raise SourceFileError(
+                f"{origin} has changed since it was read before",
+                hint="Spark keeps the first version of a file in a session; read this one in another session.",
             )
         for beside in companions(name, kind):
             path, files = self._path(origin[: -len(name)] + beside)

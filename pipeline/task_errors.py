@@ -10,9 +10,10 @@ from types import ModuleType
 
 from hadoop_common.errors import HdfsError
 
-__all__ = ["legible", "unwrap"]
+__all__ = ["legible", "reason", "unwrap"]
 
 _MARK = "hdfs-checkpointer error: "
+_CALL = "An error occurred while calling "
 _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "journal", "pipeline"}
 
 
@@ -58,6 +59,12 @@ def unwrap(error: BaseException) -> HdfsError | None:
                 return _rebuild(text)
         current = current.__cause__ or current.__context__
     return None
+
+
+def reason(error: BaseException) -> str:
+    """What Spark or its Java says, in one line: the first that says more than which call failed."""
+    lines = (line.strip().removeprefix(": ") for line in str(error).splitlines())
+    return next((line for line in lines if line and not line.startswith(_CALL)), type(error).__name__)
 
 
 def _rebuild(text: str) -> HdfsError | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from checkpointer.config import CheckpointConfig
     from pipeline.lake import LakeContents
 
@@ -115,7 +113,7 @@ def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
 
 
 def _append(job: _Job, *, as_json: bool) -> None:
-    with _session(job.master, job.memory) as spark:
+    with spark_for(job.master, job.memory) as spark:
         from pipeline.lake import append_edits, append_image, retain_images
 
         image = append_image(spark, job.image, job.lake) if job.image is not None else None
@@ -150,7 +148,7 @@ def list_(master: str, as_json: bool, lake: str) -> None:
     Example: checkpointer lake list hdfs://nn/warehouse/hdfs --json
     Exit codes: 0 done, 2 wrong usage or no Spark, 6 lake unusable
     """
-    with _session(master, _MEMORY) as spark:
+    with spark_for(master, _MEMORY) as spark:
         from pipeline.lake import lake_contents
 
         contents = lake_contents(spark, lake)
@@ -175,21 +173,3 @@ def _print(contents: LakeContents) -> None:
     console.print(edits)
     for each in contents.missing:
         console.print(f"missing: {each.first} .. {each.last}")
-
-
-@contextmanager
-def _session(master: str, memory: str) -> Iterator[SparkSession]:
-    """A session for one command; an error of a task leaves it as the typed error that it was."""
-    from pipeline.session import build_session
-    from pipeline.task_errors import unwrap
-
-    spark = build_session(master=master, driver_memory=memory)
-    try:
-        yield spark
-    except Exception as error:
-        typed = unwrap(error)
-        if typed is None or typed is error:
-            raise
-        raise typed from None
-    finally:
-        spark.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +18,11 @@ from rich.console import Console
 from checkpointer.cli.output import json_option
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
-from pipeline.errors import PipelineError, ReportOutputError
+from pipeline.cli.spark_command import spark_for
+from pipeline.errors import ReportOutputError
 
 if TYPE_CHECKING:
     from pipeline.reports.model import Report
-    from pipeline.reports.options import ReportOptions
 
 __all__ = ["command"]
 
@@ -71,7 +72,12 @@ class _Choices:
     help="Small is below this, e.g. 16m (default: 1/8 of a block).",
 )
 @click.option(
-    "--cold", "cold_days", type=click.IntRange(min=1), default=365, show_default=True, help="Cold is unused for DAYS."
+    "--cold",
+    "cold_days",
+    type=click.IntRange(1, 36_500),
+    default=365,
+    show_default=True,
+    help="Cold is unused for DAYS.",
 )
 @click.option(
     "--as-of", type=click.DateTime(), help="Measure ages at this time, UTC (default: the image's modification time)."
@@ -139,6 +145,8 @@ def _check(kind: str, out: Path | None, only: tuple[str, ...], given: dict[str, 
         raise click.UsageError("--out needs a --format: csv, parquet, json or html")
     if not out.absolute().parent.is_dir():
         raise click.UsageError(f"--out: {out.absolute().parent} is no directory")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise click.UsageError(f"--out: nothing can be written to {out.absolute().parent}")
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists already; --force replaces it")
     if out.exists() and out.is_dir() != (kind in _FOLDERS):
@@ -155,36 +163,18 @@ def _make(
     master: str | None,
     driver_memory: str,
 ) -> Report:
-    from pipeline.session import build_session
-    from pipeline.task_errors import unwrap
-
     progress("Spark")
-    spark = build_session(master=master, driver_memory=driver_memory)
-    from pipeline.reports.build import Request, make_report
-    from pipeline.reports.options import ReportOptions
+    with spark_for(master, driver_memory) as spark:
+        from pipeline.reports.build import Request, make_report
+        from pipeline.reports.options import ReportOptions
 
-    generated = datetime.now(UTC)
+        generated = datetime.now(UTC)
 
-    def options(image_time: datetime | None) -> ReportOptions:
-        as_of = chosen.as_of or image_time or generated
-        return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
+        def options(image_time: datetime | None) -> ReportOptions:
+            as_of = chosen.as_of or image_time or generated
+            return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
 
-    try:
         return make_report(spark, Request(image, before, edits), options, generated=generated, progress=progress)
-    except Exception as error:
-        typed = unwrap(error)
-        if typed is None:
-            raise PipelineError(
-                f"Spark failed: {_first_line(error)}", hint="Look for memory and disk; --driver-memory gives more heap."
-            ) from error
-        raise typed from None
-    finally:
-        spark.stop()
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _write(report: Report, kind: str, out: Path | None) -> None:

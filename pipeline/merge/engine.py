@@ -49,7 +49,8 @@ class SparkEngine:
             PipelineError: Spark cannot be run, or failed.
         """
         from pipeline.merge.checkpoint import make_checkpoint
+        from pipeline.merge.faults import one_line
         from pipeline.merge.spark_session import engine_session
 
-        with engine_session(self._settings) as spark:
+        with engine_session(self._settings) as spark, one_line("Spark"):
             return make_checkpoint(spark, self._settings, task, observer or SilentObserver())

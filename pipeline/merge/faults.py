@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hadoop_common.errors import HdfsError
 from pipeline.errors import PipelineError
 
-__all__ = ["Fault", "guarded", "job_error", "unwrapped"]
+__all__ = ["Fault", "guarded", "job_error", "one_line", "unwrapped"]
 
 _PYTHON_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b(?!.*\bat\b.*\.scala)")
 
@@ -63,10 +64,28 @@ def unwrapped(items: Iterable[U | Fault]) -> Iterator[U]:
 
 
 def job_error(what: str, error: Exception) -> PipelineError:
-    """What Spark says of a job that failed, in one line."""
+    """What Spark says of a job that failed, or that it says nothing any more, in one line."""
+    from py4j.protocol import Py4JNetworkError
+
+    if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
+        hint = "See whether the system killed it for want of memory; nothing was written."
+        return PipelineError(
+            f"{what} failed: the driver's Java has ended ({str(error) or type(error).__name__})", hint=hint
+        )
     lines = [line.strip() for line in str(getattr(error, "java_exception", "") or error).splitlines()]
     plain = [line for line in lines if line and not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
     first = plain[0] if plain else type(error).__name__
     cause = next((line for line in reversed(plain) if _PYTHON_ERROR.match(line)), "")
     reason = first if not cause or cause in first else f"{first.partition('(')[0].strip()} ({cause})"
     return PipelineError(f"{what} failed: {reason}", hint="Look at the executors' logs; nothing was written.")
+
+
+@contextmanager
+def one_line(what: str) -> Iterator[None]:
+    """Make a PipelineError of one line of what Spark, or a Java that has gone, raises within."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise job_error(what, error) from None

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pickle
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from checkpointer.errors import CheckpointCancelledError
 from image_format.history_sections import Ids
 from journal.operation import EditOp
+from pipeline.errors import PipelineError
 from pipeline.merge import tasks
 from pipeline.merge.closure import Fetched, Wanted
-from pipeline.merge.faults import Fault, guarded, job_error, unwrapped
+from pipeline.merge.faults import Fault, guarded, one_line, unwrapped
 from pipeline.merge.fetched_image import Description
 from pipeline.merge.tasks import OpBlock
 from pipeline.source_files import SourceFile
@@ -30,6 +31,7 @@ __all__ = ["CheckpointJob"]
 T = TypeVar("T")
 U = TypeVar("U")
 
+_LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.2
 
 
@@ -146,8 +148,12 @@ class CheckpointJob:
 
     def _forget(self, results: RDD[Any]) -> None:
         self._kept.remove(results)
-        with _one_line("Spark"):
-            results.unpersist()
+        try:
+            with one_line("Spark"):
+                results.unpersist()
+        except PipelineError as error:
+            # Neither spoils a checkpoint that is made, nor hides why one is not.
+            _LOG.warning("results of tasks were not let go of: %s", error.message)
 
     def _stream(self, results: RDD[T | Fault]) -> Iterator[T]:
         """Have all tasks run, then fetch their results one partition after another."""
@@ -162,7 +168,7 @@ class CheckpointJob:
         self._run(lambda: kept.foreachPartition(_pass))
 
     def _iterate(self, results: RDD[T]) -> Iterator[T]:
-        with _one_line("a job of the checkpoint"):
+        with one_line("a job of the checkpoint"):
             for item in results.toLocalIterator(prefetchPartitions=True):
                 if self._cancelled():
                     raise CheckpointCancelledError("cancelled between two tasks")
@@ -188,7 +194,7 @@ class CheckpointJob:
         thread.join()
         if stopped:
             raise CheckpointCancelledError("cancelled while tasks were running")
-        with _one_line("a job of the checkpoint"):
+        with one_line("a job of the checkpoint"):
             return call.result()
 
 
@@ -213,16 +219,6 @@ class _Call(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._results[0]
-
-
-@contextmanager
-def _one_line(what: str) -> Iterator[None]:
-    from py4j.protocol import Py4JError
-
-    try:
-        yield
-    except (Py4JError, ConnectionError) as error:
-        raise job_error(what, error) from None
 
 
 def _pass(items: Iterable[Any]) -> None:

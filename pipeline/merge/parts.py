@@ -12,6 +12,7 @@ from typing import Any
 from checkpointer.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError
+from pipeline.errors import PipelineError
 from pipeline.merge import tasks
 from pipeline.merge.fetched_image import Description
 from pipeline.merge.job import CheckpointJob
@@ -21,6 +22,7 @@ __all__ = ["PART_BYTES", "PartsMerger", "work_folder"]
 
 PART_BYTES = 32 << 20
 _FOLDER = "checkpoint-parts"
+_AGAIN = "Make the checkpoint again; nothing was written."
 
 
 class PartsMerger:
@@ -56,7 +58,11 @@ class PartsMerger:
         if not self._folder:
             yield from self._job.stream(tasks.sent, items, make, *arguments)
             return
-        for part in self._job.collect(tasks.written, items, self._folder, make, *arguments):
+        parts = self._job.collect(tasks.written, items, self._folder, make, *arguments)
+        if len(parts) != len(items):
+            # PySpark takes the end of a connection for the end of the results.
+            raise PipelineError(f"Spark gave {len(parts)} of {len(items)} merged parts", hint=_AGAIN)
+        for part in parts:
             yield from _content(part)
 
 

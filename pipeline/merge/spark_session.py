@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from checkpointer.engine_settings import SparkSettings
@@ -13,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["engine_session"]
+
+_LOG = logging.getLogger(__name__)
+_END_SECONDS = 30.0
 
 
 @contextmanager
@@ -29,8 +35,48 @@ def engine_session(settings: SparkSettings) -> Iterator[SparkSession]:
     if before is not None:
         yield before
         return
-    spark = build_session(master=settings.master or None, driver_memory=settings.driver_memory, conf=settings.conf)
     try:
-        yield spark
+        spark = build_session(master=settings.master or None, driver_memory=settings.driver_memory, conf=settings.conf)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
     finally:
-        spark.stop()
+        _end_java()
+
+
+def _stop(spark: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.sql import SparkSession
+
+    context = spark.sparkContext
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            spark.stop()
+    except (Py4JError, OSError) as error:
+        _LOG.warning("Spark was not stopped in order: %s", error)
+        # The second time it does without Java, and forgets what Python has of it.
+        context.stop()
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def _end_java() -> None:
+    """PySpark keeps the JVM it started, dead or alive, for its next session: a daemon would not get over its death."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    # What `spark-submit` started is not ours to end.
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -31,9 +31,16 @@ def collect(frame: DataFrame, *, limit: int = MOST_ROWS) -> list[Record]:
     records = [row.asDict() for row in plain.limit(min(limit, MOST_ROWS)).collect()]
     for record in records:
         for name in times:
-            if record[name] is not None:
-                record[name] = _EPOCH + timedelta(microseconds=record[name])
+            record[name] = _time(record[name])
     return records
+
+
+def _time(micros: int | None) -> datetime | None:
+    """None, too, for a time that lies beyond the years that Python counts."""
+    try:
+        return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
 
 
 def table(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.session import build_session
+from pipeline.session import build_session, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "4",
         "spark.hadoop.fs.viewfs.mounttable.files.link./tmp": "file:///tmp",
     }
+    # the jobs are small: most of their time is the compiler's
+    options = settings("local[2]", "1g")["spark.driver.extraJavaOptions"]
+    conf["spark.driver.extraJavaOptions"] = f"{options} -XX:TieredStopAtLevel=1"
     session = build_session(master="local[2]", conf=conf)
     yield session
     session.stop()

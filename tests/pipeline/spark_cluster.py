@@ -106,7 +106,7 @@ class SparkCluster:
     def environment(self, conf: Mapping[str, str] | None = None, name: str = "driver") -> dict[str, str]:
         """Environment of a driver process: Java, Python and a `spark-defaults.conf` with what a small cluster needs.
 
-        The driver waits for both workers before it gives out tasks, and writes its events below `folder/NAME` (`spark_events`).
+        The driver waits for both workers before it gives out tasks; its events (`spark_events`) lie in `folder/NAME`.
         """
         home = self.folder / name
         defaults = {

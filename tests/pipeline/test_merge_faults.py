@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,12 +22,13 @@ from journal.errors import CorruptOpError, JournalError
 from pipeline.merge.faults import Fault, guarded, unwrapped
 from tests.checkpointer.cli_runner import fingerprint
 from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.pipeline.merge_child import STEPS
 from tests.pipeline.merge_support import ON_SPARK, merge_on_spark
-
-if TYPE_CHECKING:
-    pass
+from tests.pipeline.mortal_daemon import DEATH
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
+_ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 200.0
 pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
 
 
@@ -121,3 +126,55 @@ def test_a_fault_keeps_its_type_and_fields_on_the_way_to_the_driver() -> None:
         list(unwrapped(found))
     assert (caught.value.offset, caught.value.txid) == (7, 5)
     assert str(caught.value) == str(CorruptOpError("broken", file="edits", offset=7, txid=5))
+
+
+def environment(scratch: Path, **more: str) -> dict[str, str]:
+    scratch.mkdir()
+    return {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "PYTHONPATH": str(_ROOT), **more}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_path: Path, step: str) -> None:
+    before = {path.name for path in (folder / "current").iterdir()}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.pipeline.merge_child", str(folder), step],
+        env=environment(tmp_path / "scratch"),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    _, said = child.communicate(timeout=_SECONDS)
+    assert child.returncode == -signal.SIGKILL, said.decode()
+    left = {path.name for path in (folder / "current").iterdir()} - before
+    assert not [name for name in left if name.startswith("fsimage_") and not name.endswith(".md5")]
+    assert (folder / "checkpoint-parts").is_dir()
+    made = merge_on_spark(folder)
+    (image,) = made.saved.paths
+    assert CASE.differences(image) == []
+    after = {path.name for path in (folder / "current").iterdir()}
+    assert after - before == {image.name, f"{image.name}.md5"}
+    assert not (folder / "checkpoint-parts").exists()
+
+
+def test_a_worker_killed_amid_a_part_costs_one_try(folder: Path, tmp_path: Path) -> None:
+    values = {"partitions": "3", "conf.spark.python.daemon.module": "tests.pipeline.mortal_daemon"}
+    properties = "".join(
+        f"<property><name>checkpoint.engine.spark.{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
+    (site := tmp_path / "conf").mkdir()
+    (site / "core-site.xml").write_text("<configuration/>")
+    (site / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    death = tmp_path / "death"
+    words = ["merge", str(folder), "--engine", "spark", "--master", "local[2,3]", "--conf", str(site), "--json"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "checkpointer", *words],
+        env=environment(tmp_path / "scratch", **{DEATH: str(death)}),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert death.exists()
+    assert CASE.differences(Path(json.loads(ended.stdout)["image"])) == []
+    assert not (folder / "checkpoint-parts").exists()

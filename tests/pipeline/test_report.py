@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +18,9 @@ from pyspark.sql import DataFrame
 
 from bench.generate import generate_edits, generate_image
 from pipeline.cli import report_command
+from pipeline.cli.summaries import SUMMARIES
+from pipeline.errors import SourceFileError
+from pipeline.lake import append_edits, append_image
 from pipeline.reports.build import SECTION_IDS, Request, make_report
 from pipeline.reports.model import Report, ReportTable, as_json
 from pipeline.reports.options import ReportOptions
@@ -248,3 +253,31 @@ def test_a_report_is_json(report: Report) -> None:
     assert content["generated"] == "2027-01-01T00:00:00Z"
     kinds = {chart["kind"] for section in content["sections"] for chart in section["charts"]}
     assert kinds == {"treemap", "histogram", "bars", "timeline"}
+
+
+@pytest.mark.recorded
+def test_a_lake_and_its_older_image(spark: SparkSession, report: Report, tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    for folder_name in ("before", "after"):
+        append_image(spark, str(CASE / folder_name), lake)
+    append_edits(spark, str(CASE / "before"), lake)
+    found = _report(spark, Request(lake, lake, lake), only=("growth", "snapshots", "findings"), top=50)
+    assert [section.id for section in found.sections] == ["growth"]
+    assert (found.image, found.before) == (f"{lake}@292", f"{lake}@92")
+    tables, expected = _tables(found), _tables(report)
+    assert {name: table.rows for name, table in tables.items()} == {name: expected[name].rows for name in tables}
+    with pytest.raises(SourceFileError, match="no image 7"):
+        _report(spark, Request(f"{lake}@7"))
+
+
+def test_help_lists_the_command_and_loads_no_spark() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from checkpointer.cli import cli\n"
+        "for arguments in (['--help'], ['report', '--help']):\n"
+        "    found = CliRunner().invoke(cli, arguments); assert found.exit_code == 0; print(found.output)\n"
+        "assert not {'pyspark', 'pyarrow', 'numba'} & set(sys.modules), 'heavy import'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert SUMMARIES["report"].split(":")[0] in done.stdout
+    assert "checkpointer report" in done.stdout

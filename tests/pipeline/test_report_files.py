@@ -76,6 +76,9 @@ def test_a_file_inherits_the_nearest_policy(spark: SparkSession) -> None:
         (9 * MIB, 0, "RS-6-3-1024k", 15 * MIB),
         (5 * MIB, 0, "XOR-2-1-1024k", 8 * MIB),
         (7, 2, "RS-6-3-1024k", 14),
+        (7, 0, "100", 7),  # a policy that the image does not describe
+        (7, 0, "RS-0-3-1024k", 7),
+        (7, 0, "RS-6-3-99999999999999999999k", 7),
     ],
 )
 def test_raw_space(spark: SparkSession, length: int, replication: int, policy: str | None, raw: int) -> None:

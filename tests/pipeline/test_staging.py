@@ -76,6 +76,15 @@ def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: P
         stager.stage(f"viewfs://files{other}", SourceKind.IMAGE)
 
 
+def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
+    uri, image = storage("quotas-storage-policy", tmp_path / "nn")
+    stager = Stager(spark)
+    assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
+    image.write_bytes(image.read_bytes() + b"x")
+    with pytest.raises(SourceFileError, match="has changed"):
+        stager.stage(uri, SourceKind.IMAGE)
+
+
 @pytest.mark.parametrize(
     ("uri", "text"),
     [

@@ -9,7 +9,7 @@ import pytest
 from hadoop_common.errors import HdfsError
 from image_format.errors import RecordError
 from pipeline.errors import SourceOptionError
-from pipeline.task_errors import legible, unwrap
+from pipeline.task_errors import legible, reason, unwrap
 
 
 def text_of(error: HdfsError) -> str:
@@ -51,3 +51,18 @@ def test_other_errors_are_none_of_ours() -> None:
 @pytest.mark.parametrize("text", ["{", '{"module": "os", "type": "system", "fields": {"message": ""}}', "{}", "7"])
 def test_a_mark_that_is_not_ours_is_not_trusted(text: str) -> None:
     assert unwrap(RuntimeError("hdfs-checkpointer error: " + text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x",
+            "java.lang",
+        ),
+        ("\n  [FAILED] no\nmore", "[FAILED] no"),
+        ("", "ValueError"),
+    ],
+)
+def test_the_reason_is_the_line_that_says_why(text: str, line: str) -> None:
+    assert reason(ValueError(text)).startswith(line)

@@ -12,8 +12,10 @@ __all__ = [
     "AGE_LABELS",
     "SIZE_BOUNDS",
     "SIZE_LABELS",
+    "add_up",
     "age_class",
     "days_before",
+    "known_size",
     "raw_space",
     "size_class",
 ]
@@ -52,7 +54,20 @@ AGE_LABELS = (
     "≥ 5 years",
 )
 
+_MOST_BYTES = 1 << 48  # no file comes near, and 2^15 - 1 replicas of it fit a long
+_LARGEST = (1 << 63) - 1
 _STRIPE = r"-(\d+)-(\d+)-(\d+)k$"
+
+
+def known_size(length: Column) -> Column:
+    """Bytes, 0 where no file can have so many: deleted blocks have the size NO_ACK (BlockCommand), 2^63 - 1."""
+    return sql.when(length.between(0, _MOST_BYTES), length).when(length.isNotNull(), 0)
+
+
+def add_up(value: Column | str) -> Column:
+    """Sum of longs in which nulls are 0; it stays at the largest long where Spark's own would fail the job."""
+    found = sql.try_sum(sql.coalesce(value, sql.lit(0)))
+    return sql.coalesce(found, sql.when(sql.count(sql.lit(1)) > 0, sql.lit(_LARGEST)))
 
 
 def size_class(length: Column) -> Column:
@@ -77,9 +92,9 @@ def raw_space(length: Column, replication: Column, ec_policy: Column) -> Column:
     Parity as StripedBlockUtil.spaceConsumedByStripedBlock counts it, for a file whose block groups but the last are
     full; scheme and cell size are in the policy's name, as ErasureCodingPolicy.composePolicyName makes it.
     """
-    data, parity, cell = (sql.regexp_extract(ec_policy, _STRIPE, group).cast("long") for group in (1, 2, 3))
+    data, parity, cell = (sql.regexp_extract(ec_policy, _STRIPE, group).try_cast("long") for group in (1, 2, 3))
     cell = cell * _KIB
-    stripe = data * cell
+    stripe = sql.nullif(data * cell, sql.lit(0))
     rest = length % stripe
     whole = sql.call_function("div", length - rest, data)
     striped = length + parity * (whole + sql.least(rest, cell))

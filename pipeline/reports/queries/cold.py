@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up
+
 __all__ = ["cold_by"]
 
 
@@ -14,5 +16,5 @@ def cold_by(direct: DataFrame, key: str, *, limit: int) -> DataFrame:
     Columns: key, cold_files, cold_length, cold_raw (bytes), files, raw.
     """
     names = ("cold_files", "cold_length", "cold_raw", "files", "raw")
-    found = direct.groupBy(key).agg(*(sql.sum(name).alias(name) for name in names)).where(sql.col("cold_files") > 0)
+    found = direct.groupBy(key).agg(*(add_up(name).alias(name) for name in names)).where(sql.col("cold_files") > 0)
     return found.orderBy(sql.desc("cold_raw"), sql.desc("cold_files"), sql.asc_nulls_last(key)).limit(limit)

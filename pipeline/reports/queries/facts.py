@@ -8,7 +8,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from pipeline.reports.queries.classes import age_class, days_before, raw_space, size_class
+from pipeline.reports.queries.classes import add_up, age_class, days_before, known_size, raw_space, size_class
 
 __all__ = [
     "DIRECTORY_COLUMNS",
@@ -70,13 +70,15 @@ def facts(inodes: DataFrame, rules: Rules) -> DataFrame:
     coding policy, `size_class`, `mtime_class`, `use_class`, `small`, `cold` and `read` (the access time is later than
     the modification time); `MEASURES` are summed, `block_size` is the largest.
     The last use of a file is the later of access and modification, which is the modification where access times
-    are off.
+    are off. A length that no file can have counts as 0.
     """
     is_file = sql.col("type") == "FILE"
     used = sql.col("used")
     cold = used <= days_before(rules.as_of, rules.cold_days)
     limit = sql.col("block_size") / SMALL_PART if rules.small is None else sql.lit(rules.small)
-    below = inodes.where(sql.col("parent").isNotNull()).withColumn("used", sql.greatest("atime", "mtime"))
+    below = inodes.where(sql.col("parent").isNotNull()).withColumns(
+        {"used": sql.greatest("atime", "mtime"), "length": known_size(sql.col("length"))}
+    )
     rows = below.select(
         "parent",
         "type",
@@ -127,7 +129,7 @@ def sums(prefix: str = "", condition: Column | None = None, names: tuple[str, ..
     def value(name: str) -> Column:
         return sql.col(name) if condition is None else sql.when(condition, sql.col(name)).otherwise(0)
 
-    return [sql.sum(value(name)).alias(prefix + name) for name in names]
+    return [add_up(value(name)).alias(prefix + name) for name in names]
 
 
 def _measured() -> list[Column]:

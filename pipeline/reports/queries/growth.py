@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up
+
 __all__ = ["CHANGES", "changes"]
 
 CHANGES = ("files", "directories", "length", "raw", "blocks")
@@ -22,9 +24,9 @@ def changes(before: DataFrame, after: DataFrame, key: str, *, limit: int) -> Dat
     """
     signed = _signed(before, key, -1).unionByName(_signed(after, key, 1)).groupBy(key)
     summed = signed.agg(
-        *(sql.sum(name).alias(name) for name in CHANGES),
-        sql.sum("raw_before").alias("raw_before"),
-        sql.sum("raw_after").alias("raw_after"),
+        *(add_up(name).alias(name) for name in CHANGES),
+        add_up("raw_before").alias("raw_before"),
+        add_up("raw_after").alias("raw_after"),
     )
     changed = summed.where(" or ".join(f"{name} <> 0" for name in CHANGES))
     names = sql.abs(sql.col("files") + sql.col("directories"))

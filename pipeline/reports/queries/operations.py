@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up, known_size
 from pipeline.reports.queries.tree import depth_of, prefix
 
 __all__ = [
@@ -126,7 +127,7 @@ def written_files(edits: DataFrame) -> DataFrame:
         sql.max_by(machine, sql.when(machine.isNotNull(), sql.col("txid"))).alias("machine"),
         sql.max(op == "OP_ADD").alias("created"),
         sql.max(op == "OP_APPEND").alias("appended"),
-        sql.max_by("length", sql.when(op == "OP_CLOSE", sql.col("txid"))).alias("length"),
+        sql.max_by(known_size(sql.col("length")), sql.when(op == "OP_CLOSE", sql.col("txid"))).alias("length"),
     )
 
 
@@ -135,7 +136,7 @@ def writers(written: DataFrame, *, limit: int) -> DataFrame:
     counted = written.groupBy("owner", "machine").agg(
         sql.sum(sql.col("created").cast("long")).alias("created"),
         sql.sum(sql.col("appended").cast("long")).alias("appended"),
-        sql.coalesce(sql.sum("length"), sql.lit(0)).alias("length"),
+        add_up("length").alias("length"),
     )
     order = (sql.desc("length"), sql.desc("created"), sql.asc_nulls_last("owner"), sql.asc_nulls_last("machine"))
     return counted.orderBy(*order).limit(limit)

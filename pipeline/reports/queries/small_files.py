@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up
+
 __all__ = ["HEAP_BYTES", "made_small", "savings", "small_by"]
 
 HEAP_BYTES = 150
@@ -39,7 +41,7 @@ def small_by(saving: DataFrame, key: str, *, limit: int) -> DataFrame:
     Columns: key, files, small_files, small_length, small_blocks, saved_inodes, saved_blocks, saved_heap.
     """
     names = ("files", "small_files", "small_length", "small_blocks", "saved_inodes", "saved_blocks", "saved_heap")
-    found = saving.groupBy(key).agg(*(sql.sum(name).alias(name) for name in names)).where(sql.col("small_files") > 0)
+    found = saving.groupBy(key).agg(*(add_up(name).alias(name) for name in names)).where(sql.col("small_files") > 0)
     return found.orderBy(sql.desc("small_files"), sql.asc_nulls_last(key)).limit(limit)
 
 
@@ -53,8 +55,8 @@ def made_small(written: DataFrame, keys: tuple[str, ...], small: int, *, limit: 
     found = done.agg(
         sql.count(sql.lit(1)).alias("files"),
         _count(is_small).alias("small_files"),
-        sql.sum(sql.when(is_small, sql.col("length")).otherwise(0)).alias("small_length"),
-        sql.sum("length").alias("length"),
+        add_up(sql.when(is_small, sql.col("length"))).alias("small_length"),
+        add_up("length").alias("length"),
     )
     order = [sql.asc_nulls_last(key) for key in keys]
     return found.where(sql.col("small_files") > 0).orderBy(sql.desc("small_files"), *order).limit(limit)

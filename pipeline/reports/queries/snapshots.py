@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up, known_size
+
 __all__ = ["DIFF_COLUMNS", "SNAPSHOT_COLUMNS", "held_by_directory", "held_directories", "held_files", "snapshot_roots"]
 
 SNAPSHOT_COLUMNS = ("snapshot_id", "root_id", "root_path", "creation_time")
@@ -24,12 +26,16 @@ def snapshot_roots(snapshots: DataFrame) -> DataFrame:
 def held_files(blocks: DataFrame, inodes: DataFrame) -> DataFrame:
     """Space of files that are in no current directory, a row a file with blocks: inode_id, length, raw, blocks.
 
+    Blocks whose size is not known count as 0 bytes.
+
     Args:
         blocks: inode_id, bytes, raw_bytes of the table `blocks`, which has the files of snapshots, too.
         inodes: id of the table `inodes`, which has the current tree alone.
     """
     by_file = blocks.groupBy("inode_id").agg(
-        sql.sum("bytes").alias("length"), sql.sum("raw_bytes").alias("raw"), sql.count(sql.lit(1)).alias("blocks")
+        add_up(known_size(sql.col("bytes"))).alias("length"),
+        add_up("raw_bytes").alias("raw"),
+        sql.count(sql.lit(1)).alias("blocks"),
     )
     return by_file.join(inodes.select(sql.col("id").alias("inode_id")), "inode_id", "left_anti")
 
@@ -62,8 +68,8 @@ def held_by_directory(diffs: DataFrame, snapshots: DataFrame, held: DataFrame) -
         .agg(
             sql.count(sql.lit(1)).alias("deleted_trees"),
             sql.count("blocks").alias("files"),
-            sql.sum("length").alias("length"),
-            sql.sum("raw").alias("raw"),
+            add_up("length").alias("length"),
+            add_up("raw").alias("raw"),
         )
     )
     joined = roots.join(changed, "root_id", "left").join(sizes, "root_id", "left").drop("root_id")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.facts import MEASURES, sums
 
 __all__ = ["depth_of", "prefix", "quota_use", "roll_up", "with_quotas"]
@@ -57,12 +58,12 @@ def quota_use(direct: DataFrame, tree: DataFrame) -> DataFrame:
         sql.col("ns_quota").isNotNull() | sql.col("ds_quota").isNotNull()
     )
     names = sql.col("files") + sql.col("directories") + sql.col("symlinks")
-    by_path = direct.groupBy("path").agg(sql.sum(names).alias("names"), sql.sum("raw").alias("raw"))
+    by_path = direct.groupBy("path").agg(sql.sum(names).alias("names"), add_up("raw").alias("raw"))
     levels = sql.sequence(sql.lit(0), depth_of(sql.col("path")))
     copies = by_path.withColumn("depth", sql.explode(levels))
     copies = copies.select(prefix(sql.col("path"), sql.col("depth")).alias("path"), "names", "raw")
     used = copies.join(limited.select("path"), "path").groupBy("path")
-    used_sums = used.agg(sql.sum("names").alias("names"), sql.sum("raw").alias("raw"))
+    used_sums = used.agg(sql.sum("names").alias("names"), add_up("raw").alias("raw"))
     return limited.join(used_sums, "path", "left").select(
         "path",
         "ns_quota",

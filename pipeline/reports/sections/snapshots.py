@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as sql
 
 from pipeline.reports.model import Bar, Bars, Section
+from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.snapshots import (
     DIFF_COLUMNS,
     SNAPSHOT_COLUMNS,
@@ -46,7 +47,7 @@ def section(work: Work) -> Section:
         return Section("snapshots", title, words, notes=("There are no snapshots.",))
     blocks = work.tables("blocks", ("inode_id", "bytes", "raw_bytes"))
     held = work.image.keep(held_files(blocks, work.tables("inodes", ("id",))))
-    sums = (sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
+    sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
     total = collect(held.agg(sql.count(sql.lit(1)).alias("files"), *sums), limit=1)[0]
     total["directories"] = held_directories(work.tables("directories", ("id", "path"))).count()
     total["snapshots"] = number

@@ -67,8 +67,8 @@ def section(work: Work) -> Section:
 def _quotas(work: Work) -> list[Record]:
     """The directories that have used most of a quota."""
     used = quota_use(work.image.places, work.image.directories)
-    names = sql.try_divide(sql.col("names") * 100, sql.col("ns_quota"))
-    space = sql.try_divide(sql.col("raw") * 100, sql.col("ds_quota"))
+    names = sql.try_divide(sql.col("names") * 100.0, sql.col("ns_quota"))
+    space = sql.try_divide(sql.col("raw") * 100.0, sql.col("ds_quota"))
     shown = used.select("*", sql.round(names, 2).alias("names_used"), sql.round(space, 2).alias("space_used"))
     return collect(shown.orderBy(sql.desc(sql.greatest("names_used", "space_used")), "path"), limit=work.options.top)
 

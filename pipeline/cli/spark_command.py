@@ -1,0 +1,111 @@
+"""Spark for the length of one command."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["spark_for"]
+
+
+@contextmanager
+def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
+    """A session that ends with the block; an error of a task leaves it as the typed error that it was.
+
+    Raises:
+        PipelineSetupError: Spark did not start.
+        HdfsError: what a task raised.
+        PipelineError: Spark failed of something else, or its Java has ended.
+        KeyboardInterrupt: on SIGINT; Spark has ended then.
+    """
+    with _quiet_gateway():
+        spark = _started(master, driver_memory)
+        try:
+            with _interrupt(signal.default_int_handler):
+                yield spark
+        except Exception as error:
+            from pipeline.task_errors import reason, unwrap
+
+            typed = unwrap(error)
+            if typed is None:
+                hint = "Look for memory and disk; --driver-memory gives more heap."
+                raise PipelineError(f"Spark failed: {reason(error)}", hint=hint) from error
+            raise typed from None
+        finally:
+            _stop(spark)
+
+
+def _started(master: str | None, driver_memory: str) -> SparkSession:
+    """A session; an interrupt waits until it is there, as a Java that is being started is nobody's yet. The second
+    does not wait.
+    """
+    from pipeline.session import build_session
+
+    interrupts: list[int] = []
+
+    def remember(number: int, frame: object) -> None:
+        interrupts.append(number)
+        if len(interrupts) > 1:
+            raise KeyboardInterrupt
+
+    with _interrupt(remember):
+        spark = build_session(master=master, driver_memory=driver_memory)
+    if interrupts:
+        _stop(spark)
+        raise KeyboardInterrupt
+    return spark
+
+
+@contextmanager
+def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
+    """Handle SIGINT by `handler`. PySpark's own asks Java to cancel jobs in the middle of another question to it,
+    which fails; the jobs end with the session.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _quiet_gateway() -> Iterator[None]:
+    """Keep the tracebacks off the terminal that py4j logs of an interrupt or of a Java that has ended."""
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.module != "java_gateway"
+
+    root, py4j = logging.getLogger(), logging.getLogger("py4j")
+    level = py4j.level
+    root.addFilter(of_others)
+    py4j.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        py4j.setLevel(level)
+        root.removeFilter(of_others)
+
+
+def _stop(spark: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            spark.stop()
+    except (Py4JError, OSError):
+        # Its Java has ended before it: nothing is left to stop, and what the command says is why.
+        return

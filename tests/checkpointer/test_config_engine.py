@@ -1,0 +1,85 @@
+"""The keys `checkpoint.engine`: what they mean, and what is said of values that mean nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.engine_settings import EngineChoice, EngineSettings, SparkSettings, engine_settings
+from hadoop_common.configuration import Configuration, ConfigurationError
+
+KEY = "checkpoint.engine"
+SPARK = f"{KEY}.spark"
+
+
+def settings(values: dict[str, str]) -> EngineSettings:
+    return engine_settings(Configuration.from_mapping(values, {}))
+
+
+def faults(values: dict[str, str]) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as caught:
+        settings(values)
+    return {fault.key: fault.problem for fault in caught.value.faults}
+
+
+def test_without_keys_large_images_go_to_spark_on_this_machine() -> None:
+    assert settings({}) == EngineSettings(EngineChoice.AUTO, 16 << 30, SparkSettings())
+
+
+def test_every_key_is_read() -> None:
+    found = settings(
+        {
+            KEY: "spark",
+            f"{SPARK}.min-size": "2g",
+            f"{SPARK}.master": "spark://host:7077",
+            f"{SPARK}.driver-memory": "1536m",
+            f"{SPARK}.shared-storage": "true",
+            f"{SPARK}.partitions": "7",
+            f"{SPARK}.conf.spark.executor.memory": " 4g ",
+            f"{SPARK}.conf.spark.hadoop.dfs.client.use.datanode.hostname": "true",
+        }
+    )
+    conf = {"spark.executor.memory": "4g", "spark.hadoop.dfs.client.use.datanode.hostname": "true"}
+    spark = SparkSettings("spark://host:7077", "1536m", True, 7, conf)
+    assert found == EngineSettings(EngineChoice.SPARK, 2 << 30, spark)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", None), ("true", True), ("FALSE", False)])
+def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | None) -> None:
+    assert settings({f"{SPARK}.shared-storage": text}).spark.shared_storage is expected
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "problem"),
+    [
+        (KEY, "Spark", "is no engine: local, spark or auto"),
+        (KEY, "", "is no engine"),
+        (f"{SPARK}.min-size", "big", "is no size"),
+        (f"{SPARK}.driver-memory", "lots", "is no size"),
+        (f"{SPARK}.driver-memory", "", "is not set"),
+        (f"{SPARK}.driver-memory", "256m", "must be at least 512m"),
+        (f"{SPARK}.driver-memory", "1024", "must be at least 512m"),
+        (f"{SPARK}.shared-storage", "maybe", ""),
+        (f"{SPARK}.partitions", "-1", "must not be negative"),
+        (f"{SPARK}.partitions", "some", ""),
+        (f"{SPARK}.conf.", "x", "names no setting of Spark's"),
+    ],
+)
+def test_a_value_that_means_nothing_is_named(key: str, text: str, problem: str) -> None:
+    found = faults({key: text})
+    assert list(found) == [key]
+    assert problem in found[key]
+
+
+def test_all_faults_are_reported_at_once_also_by_the_daemon() -> None:
+    values = {KEY: "hive", f"{SPARK}.partitions": "-3", f"{SPARK}.driver-memory": "tiny"}
+    assert set(faults(values)) == set(values)
+    whole = {
+        "fs.defaultFS": "hdfs://nn",
+        "hadoop.tmp.dir": "/tmp/hadoop",
+        "dfs.namenode.checkpoint.txns": "0",
+        **values,
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        CheckpointConfig.from_configuration(Configuration.from_mapping(whole, {}), Role.SECONDARY)
+    assert {fault.key for fault in caught.value.faults} == {*values, "dfs.namenode.checkpoint.txns"}

@@ -1,0 +1,54 @@
+"""A merge on Spark in a process of its own, which is killed with SIGKILL at one of its steps.
+
+Usage: `python -m tests.pipeline.merge_child DIRECTORY STEP`, with a name of `STEPS`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pipeline.merge import parts
+from pipeline.merge.job import CheckpointJob
+from pipeline.session import build_session
+from tests.pipeline.merge_support import merge_on_spark
+
+__all__ = ["STEPS"]
+
+_OPS = 20
+_ops = CheckpointJob.ops
+_content = parts._content
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_after_some(job: CheckpointJob) -> Iterator[Any]:
+    yield from islice(_ops(job), _OPS)
+    _die()
+
+
+def _die_after_one(part: Any) -> Iterator[bytes]:
+    yield from _content(part)
+    _die()
+
+
+STEPS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "amid-replay": ("pipeline.merge.job.CheckpointJob.ops", _die_after_some),
+    "with-parts-made": ("pipeline.merge.parts._content", _die),
+    "amid-joining": ("pipeline.merge.parts._content", _die_after_one),
+    "before-the-rename": ("checkpointer.storage.saver.rename_durably", _die),
+}
+
+
+if __name__ == "__main__":
+    with mock.patch(*STEPS[sys.argv[2]]):
+        build_session(master="local[2]")
+        merge_on_spark(Path(sys.argv[1]))

@@ -1,0 +1,37 @@
+"""PySpark's worker daemon, one of whose workers is killed amid a task that merges a part of INODE; once only.
+
+For `spark.python.daemon.module`. Whichever worker first makes the file that HDFS_CHECKPOINTER_TEST_DEATH names dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pyspark import daemon
+
+from checkpointer.section_delta import merged_inodes
+from pipeline.merge import tasks
+
+DEATH = "HDFS_CHECKPOINTER_TEST_DEATH"
+
+
+def _cut_short(*arguments: Any) -> Iterator[Any]:
+    chunks = iter(merged_inodes(*arguments))
+    yield from islice(chunks, 1)
+    try:
+        Path(os.environ[DEATH]).touch(exist_ok=False)
+    except FileExistsError:
+        yield from chunks
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    with mock.patch.object(tasks, "merged_inodes", _cut_short):
+        daemon.manager()

@@ -1,0 +1,64 @@
+"""Parquet that tasks write themselves holds what Spark's writer would write, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from bench.generate import generate_image
+from image_format.errors import ImageFormatError
+from pipeline import read_image
+from pipeline.direct_parquet import write_parquet
+from pipeline.errors import PipelineError
+from pipeline.task_errors import unwrap
+from tests.checkpointer.recorded_cases import ALL_CASES, Case
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LARGEST = max(ALL_CASES, key=lambda case: case.image("after").stat().st_size)
+
+
+@pytest.mark.parametrize("table", ["inodes", "blocks", "directories"])
+def test_the_rows_are_those_of_the_data_source(spark: SparkSession, tmp_path: Path, table: str) -> None:
+    case: Case = LARGEST
+    image, target = str(case.image("after")), tmp_path / "table"
+    frame = read_image(spark, image, table)
+    rows = write_parquet(spark, image, target, table=table, options={"partitions": "3"})
+    written = spark.read.parquet(str(target))
+    assert rows == frame.count() > 0
+    assert written.schema.simpleString() == frame.schema.simpleString()
+    assert not written.exceptAll(frame).take(1)
+    assert not frame.exceptAll(written).take(1)
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    image = generate_image(tmp_path, 1_000)
+    assert write_parquet(spark, str(image), tmp_path / "rows", options={"partitions": "2"}) == 1_021
+    files = sorted((tmp_path / "rows").glob("part-*"))
+    assert [pq.read_metadata(path).num_rows for path in files] == [510, 511]
+    assert sorted(path.name for path in (tmp_path / "rows").iterdir() if path not in files) == ["_SUCCESS"]
+
+
+def test_what_is_there_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    image = generate_image(tmp_path, 100)
+    (tmp_path / "rows").mkdir()
+    with pytest.raises(PipelineError, match="exists already"):
+        write_parquet(spark, str(image), tmp_path / "rows")
+
+
+def test_a_damaged_image_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    image = generate_image(tmp_path, 1_000)
+    content = bytearray(image.read_bytes())
+    content[20_000:20_100] = b"\xff" * 100
+    image.write_bytes(content)
+    image.with_name(f"{image.name}.md5").unlink()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(Exception, match="hdfs-checkpointer error") as caught:
+        write_parquet(spark, str(image), tmp_path / "rows")
+    assert isinstance(unwrap(caught.value), ImageFormatError)
+    assert sorted(tmp_path.iterdir()) == before

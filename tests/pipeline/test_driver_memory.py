@@ -1,0 +1,122 @@
+"""Five million files with 1 GB for the driver: tables, a report and a merge, and how little of it the driver sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.generate import BLOCK_SIZE, ROOT_ID, Shape, generate_edits, generate_image
+from checkpointer.offline import merge_directory, plan_directory
+from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
+
+FILES = 5_000_000
+TRANSACTIONS = 20_000
+INODES = 1 + FILES // 50 + FILES
+DRIVER_MEMORY = "1g"
+DRAWN = 1 << 18
+"""Files that the generator draws sizes for at once."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A storage directory with the image and edits after it."""
+    folder = tmp_path_factory.mktemp("large")
+    (folder / "current").mkdir()
+    generate_image(folder / "current", FILES)
+    generate_edits(folder / "current", FILES, TRANSACTIONS)
+    return folder
+
+
+def run(folder: Path, *command: str) -> Any:
+    """The JSON that a command prints; Spark's events go to `folder`."""
+    folder.mkdir()
+    root = Path(__file__).resolve().parent.parent.parent
+    write_defaults(folder, {**event_log_conf(folder), "spark.local.dir": str(folder / "local")})
+    environment = {**os.environ, "SPARK_CONF_DIR": str(folder), "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check_driver(folder: Path) -> None:
+    """No stage sent the driver a byte an inode: the smallest column would take more."""
+    sizes = bytes_to_driver(folder)
+    assert sizes
+    assert max(sizes.values()) < INODES, sizes
+
+
+def drawn_blocks() -> tuple[int, int]:
+    """(blocks, their bytes) that `generate_image` drew."""
+    random = np.random.default_rng(1)
+    blocks = length = 0
+    for start in range(0, FILES, DRAWN):
+        counts = random.choice(np.array([1, 1, 1, 1, 1, 1, 1, 2, 2, 3]), min(DRAWN, FILES - start))
+        blocks += int(counts.sum())
+        length += int(random.integers(1, BLOCK_SIZE, int(counts.sum())).sum())
+    return blocks, length
+
+
+def path_sums(shape: Shape) -> int:
+    directories = (shape.directory_path(index) for index in range(shape.directories))
+    files = (shape.file_path(index) for index in range(shape.files))
+    return sum(zlib.crc32(path.encode()) for each in (["/"], directories, files) for path in each)
+
+
+def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "aggregate"
+    found = run(folder, "tests.pipeline.cluster_jobs", "aggregate", "local[2]", str(storage))
+    blocks, length = drawn_blocks()
+    assert found == {
+        "rows": INODES,
+        "ids": sum(range(ROOT_ID, ROOT_ID + INODES)),
+        "files": FILES,
+        "length": length,
+        "blocks": blocks,
+        "paths": path_sums(Shape(FILES)),
+    }
+    check_driver(folder)
+
+
+def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    options = ["--edits", str(storage), "--master", "local[2]", "--driver-memory", DRIVER_MEMORY, "--json"]
+    report = run(folder, "checkpointer", "report", str(storage), *options)
+    space = next(section for section in report["sections"] if section["id"] == "space")
+    totals = next(table for table in space["tables"] if table["name"] == "totals")["rows"][0]
+    blocks, length = drawn_blocks()
+    known = {"files": FILES, "directories": FILES // 50, "blocks": blocks, "length": length, "raw": 3 * length}
+    assert {name: totals[name] for name in known} == known
+    check_driver(folder)
+
+
+def test_the_merge_is_that_of_the_local_engine(storage: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "merge"
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    memory = f"<property><name>checkpoint.engine.spark.driver-memory</name><value>{DRIVER_MEMORY}</value></property>"
+    (conf / "core-site.xml").write_text("<configuration/>")
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{memory}</configuration>")
+    options = ["--engine", "spark", "--master", "local[2]", "--conf", str(conf), "--json"]
+    merged = run(folder, "checkpointer", "merge", str(storage), *options)
+    image = Path(merged["image"])
+    assert merged["engine"] == "spark"
+    check_driver(folder)
+    image.unlink()
+    image.with_name(f"{image.name}.md5").unlink()
+    local = merge_directory(plan_directory(storage))
+    assert local.saved.md5 == merged["md5"]
+    for path in local.saved.paths:
+        path.unlink()
+        path.with_name(f"{path.name}.md5").unlink()

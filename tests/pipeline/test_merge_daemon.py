@@ -1,0 +1,171 @@
+"""A secondary daemon, as a process, that merges on Spark; what becomes of it when Java dies or it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hadoop_common.names import image_name
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import differences, image_txids, leftovers, sound
+from tests.pipeline.gated_daemon import GATE
+from tests.pipeline.spark_cluster import wait_until
+
+_SECONDS = 180.0
+_ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.recorded
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name", per_roll=100) as running:
+        yield running
+
+
+class Daemon:
+    """`checkpointer run --role secondary`, which looks for work each second."""
+
+    def __init__(self, folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) -> None:
+        self.base = node.image_txids()[-1]
+        self.storage = folder / "secondary"
+        self.log = folder / "daemon.log"
+        self.gate, self.events, scratch = folder / "gate", folder / "events", folder / "scratch"
+        for each in (self.gate, self.events, scratch):
+            each.mkdir()
+        values = {
+            "fs.defaultFS": f"hdfs://127.0.0.1:{node.rpc_port}",
+            "dfs.namenode.http-address": f"127.0.0.1:{node.http_port}",
+            "dfs.namenode.checkpoint.dir": str(self.storage),
+            "dfs.namenode.secondary.http-address": "127.0.0.1:0",
+            "dfs.namenode.checkpoint.check.period": "1s",
+            "dfs.namenode.checkpoint.txns": "30",
+            "checkpoint.engine": "spark",
+            "checkpoint.engine.spark.master": "local[2]",
+            "checkpoint.engine.spark.partitions": "2",
+            "checkpoint.engine.spark.conf.spark.eventLog.enabled": "true",
+            "checkpoint.engine.spark.conf.spark.eventLog.dir": self.events.as_uri(),
+            "checkpoint.engine.spark.conf.spark.eventLog.compress": "false",
+            "checkpoint.engine.spark.conf.spark.eventLog.rolling.enabled": "false",
+        }
+        environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        if free_tasks is not None:
+            values["checkpoint.engine.spark.conf.spark.python.daemon.module"] = "tests.pipeline.gated_daemon"
+            environment |= {GATE: str(self.gate), "PYTHONPATH": str(_ROOT)}
+            (self.gate / "free").write_text(str(free_tasks))
+        (conf := folder / "conf").mkdir()
+        properties = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items()
+        )
+        (conf / "core-site.xml").write_text("<configuration/>")
+        (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "checkpointer", "run", "--conf", str(conf), "--role", "secondary"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def java(self) -> list[psutil.Process]:
+        return [each for each in psutil.Process(self.process.pid).children() if each.name() == "java"]
+
+    def wait_for(self, condition: object, what: str) -> None:
+        def holds() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            return bool(condition())  # type: ignore[operator]
+
+        try:
+            wait_until(holds, what, _SECONDS)
+        except BaseException:
+            sys.stderr.write(self.log.read_text())
+            raise
+
+    def waiting_java(self) -> psutil.Process:
+        """The JVM one of whose tasks has come to the gate."""
+        self.wait_for(lambda: any(self.gate.glob("waiting-*")), "a task runs")
+        return psutil.Process(int(next(self.gate.glob("waiting-*")).name.removeprefix("waiting-")))
+
+    def check_done(self, node: FakeNamenode) -> None:
+        """Wait for the upload; the image is Hadoop's, and nothing else is left of the merge, no idle JVM either."""
+        self.wait_for(lambda: node.image_txids()[-1] > self.base, "the upload")
+        self.wait_for(lambda: not self.java(), "the end of Java")
+        txid = node.image_txids()[-1]
+        image = self.storage / "current" / image_name(txid)
+        assert differences(node.expected, image) == []
+        assert node.image(txid).read_bytes() == image.read_bytes()
+        assert sorted(path.name for path in self.storage.iterdir()) == ["current", "in_use.lock"]
+        assert leftovers(image.parent) == []
+        assert sound(image.parent)
+
+    def stop(self) -> str:
+        """End it as a service manager does; what it logged."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(_SECONDS) == 0, self.log.read_text()
+        return self.log.read_text()
+
+
+@contextmanager
+def running(folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) -> Iterator[Daemon]:
+    daemon = Daemon(folder, node, free_tasks=free_tasks)
+    try:
+        yield daemon
+    finally:
+        below = psutil.Process(daemon.process.pid).children(recursive=True) if daemon.process.poll() is None else []
+        daemon.process.kill()
+        daemon.process.wait()
+        psutil.wait_procs(below, _SECONDS)
+
+
+def spark_properties(events: Path) -> dict[str, str]:
+    (log,) = events.glob("local-*")
+    told = (json.loads(line) for line in log.read_text().splitlines())
+    found: dict[str, str] = next(
+        event["Spark Properties"] for event in told if event["Event"] == "SparkListenerEnvironmentUpdate"
+    )
+    return found
+
+
+def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path: Path) -> None:
+    with running(tmp_path, node) as daemon:
+        daemon.check_done(node)
+        said = daemon.stop()
+    assert "py4j" not in said
+    assert "Traceback" not in said
+    properties = spark_properties(daemon.events)
+    assert properties["spark.master"] == "local[2]"
+    assert properties["spark.eventLog.dir"] == daemon.events.as_uri()
+    assert properties["spark.driver.memory"] == "1g"
+
+
+def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+    with running(tmp_path, node, free_tasks=2) as daemon:
+        victim = daemon.waiting_java()
+        victim.kill()
+        (daemon.gate / "open").touch()
+        daemon.check_done(node)
+        said = daemon.stop()
+    (error,) = (line for line in said.splitlines() if " ERROR " in line)
+    assert "Java has ended" in error
+
+
+def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp_path: Path) -> None:
+    with running(tmp_path, node, free_tasks=1) as daemon:
+        victim = daemon.waiting_java()
+        assert "Traceback" not in daemon.stop()
+        psutil.wait_procs([victim], _SECONDS)
+        assert not victim.is_running()
+    assert sorted(path.name for path in daemon.storage.iterdir()) == ["current"]
+    current = daemon.storage / "current"
+    assert image_txids(current) == [node.image_txids()[0]]
+    assert leftovers(current) == []
+    assert "upload" not in node.steps

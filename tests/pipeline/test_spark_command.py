@@ -1,0 +1,110 @@
+"""A command's session: what ends it, and what its user is told."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from unittest import mock
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from pipeline.cli.spark_command import spark_for
+from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
+from pipeline.session import build_session
+from pipeline.task_errors import legible
+
+
+def test_a_java_that_has_ended_is_one_line() -> None:
+    spark = mock.Mock()
+    spark.stop.side_effect = ConnectionRefusedError(111, "Connection refused")
+    with (
+        mock.patch("pipeline.session.build_session", return_value=spark),
+        pytest.raises(PipelineError, match=r"^Spark failed: Answer from Java side is empty$"),
+        spark_for("local[1]", "1g"),
+    ):
+        raise Py4JNetworkError("Answer from Java side is empty")
+    spark.stop.assert_called_once_with()
+
+
+def test_a_typed_error_stays_what_it_is() -> None:
+    spark = mock.Mock()
+    with (
+        mock.patch("pipeline.session.build_session", return_value=spark),
+        pytest.raises(SourceFileError, match=r"^no such file") as caught,
+        spark_for("local[1]", "1g"),
+        legible(),
+    ):
+        raise SourceFileError("no such file", hint="Look.")
+    assert caught.value.hint == "Look."
+    spark.stop.assert_called_once_with()
+
+
+def test_a_master_that_does_not_answer_is_named() -> None:
+    text = "An error occurred while calling None.SparkSession.\n: java.lang.IllegalStateException: stopped\n\tat x"
+    with (
+        mock.patch("pyspark.sql.SparkSession.Builder.getOrCreate", side_effect=RuntimeError(text)),
+        pytest.raises(PipelineSetupError) as caught,
+    ):
+        build_session(master="spark://127.0.0.1:1")
+    expected = "Spark did not start with master spark://127.0.0.1:1: java.lang.IllegalStateException: stopped"
+    assert caught.value.message == expected
+
+
+def test_an_interrupt_is_pythons_own_and_ends_the_session() -> None:
+    def of_pyspark(number: int, frame: object) -> None:
+        raise AssertionError("PySpark's handler")
+
+    spark = mock.Mock()
+    before = signal.signal(signal.SIGINT, of_pyspark)
+    try:
+        with (
+            mock.patch("pipeline.session.build_session", return_value=spark),
+            pytest.raises(KeyboardInterrupt),
+            spark_for("local[1]", "1g"),
+        ):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is of_pyspark
+    finally:
+        signal.signal(signal.SIGINT, before)
+    spark.stop.assert_called_once_with()
+
+
+def test_an_interrupt_while_spark_starts_waits_for_it() -> None:
+    spark = mock.Mock()
+
+    def start(**_: object) -> mock.Mock:
+        signal.raise_signal(signal.SIGINT)
+        return spark
+
+    with (
+        mock.patch("pipeline.session.build_session", side_effect=start),
+        pytest.raises(KeyboardInterrupt),
+        spark_for("local[1]", "1g"),
+    ):
+        raise AssertionError("the block is not entered")
+    spark.stop.assert_called_once_with()
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    def start(**_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("went on")
+
+    with (
+        mock.patch("pipeline.session.build_session", side_effect=start),
+        pytest.raises(KeyboardInterrupt),
+        spark_for("local[1]", "1g"),
+    ):
+        raise AssertionError("the block is not entered")
+
+
+def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    spark = mock.Mock()
+    noise = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1, "KeyboardInterrupt", (), None)
+    with mock.patch("pipeline.session.build_session", return_value=spark), spark_for("local[1]", "1g"):
+        assert not logging.getLogger().filter(noise)
+        logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down connection")
+    assert logging.getLogger().filter(noise)
+    assert capfd.readouterr().err == ""
