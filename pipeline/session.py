@@ -59,7 +59,11 @@ def build_session(
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check the master's address and that it runs, Java, and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
-    register(spark)
+    try:
+        register(spark)
+    except BaseException:
+        spark.stop()
+        raise
     return spark
 
 

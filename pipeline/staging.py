@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hadoop_common.errors import HdfsError
-from pipeline.errors import PipelineError, SourceFileError
+from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceFile, SourceKind, choose, companions, is_local, local_files, nothing_there
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ __all__ = ["ADDRESS", "Stager", "resolve", "serve_staging"]
 ADDRESS = "HDFS_CHECKPOINTER_STAGING"
 """Environment variable of Spark's Python processes: the socket file of the driver's stager."""
 
+_PREFIX = "checkpointer-staging-"
+_SOCKET = "socket"
+_SHORT_FOLDERS = ("/tmp", "/var/tmp")
+_LONGEST_ADDRESS = 103  # bytes of sockaddr_un.sun_path: 108 on Linux, 104 elsewhere, with a zero at its end
 _TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
 
 
@@ -155,13 +159,28 @@ def serve_staging(spark: SparkSession) -> None:
     context = spark.sparkContext
     if ADDRESS in context.environment:
         return
-    folder = Path(tempfile.mkdtemp(prefix="checkpointer-staging-"))  # readable by this user alone
-    address = folder / "socket"
+    folder = _socket_folder(tempfile.gettempdir(), *_SHORT_FOLDERS)
+    address = folder / _SOCKET
     server = _Server(str(address), _Handler)
     server.stager = Stager(spark)
     threading.Thread(target=server.serve_forever, name="staging", daemon=True).start()
     context.environment[ADDRESS] = str(address)
     _remove_at_exit(folder)
+
+
+def _socket_folder(*parents: str) -> Path:
+    """A new folder that this user alone can read, in the first of `parents` that a socket's name is short enough in.
+
+    Raises:
+        PipelineSetupError: there is none.
+    """
+    for parent in parents:
+        room = len(os.fsencode(parent)) + len(f"/{_PREFIX}12345678/{_SOCKET}")
+        if room <= _LONGEST_ADDRESS and os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    raise PipelineSetupError(
+        f"no socket can be made in {', '.join(parents)}", hint="Set TMPDIR to a folder with a short name."
+    )
 
 
 def _remove_at_exit(folder: Path) -> None:

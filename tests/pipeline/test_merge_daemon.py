@@ -154,8 +154,9 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
         (daemon.gate / "open").touch()
         daemon.check_done(node)
         said = daemon.stop()
-    (error,) = (line for line in said.splitlines() if " ERROR " in line)
-    assert "Java has ended" in error
+    errors = [line for line in said.splitlines() if " ERROR " in line]
+    assert len(errors) == 1, said
+    assert "Java has ended" in errors[0]
 
 
 def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pipeline.reports.options import ReportOptions
 from pipeline.reports.queries.breakdown import breakdown, effective_policies
 from pipeline.reports.queries.classes import add_up, known_size
 from pipeline.reports.queries.cold import cold_by
-from pipeline.reports.queries.growth import changes
+from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import writers, written_files
 from pipeline.reports.queries.small_files import made_small, small_by
 from pipeline.reports.queries.snapshots import held_files
@@ -73,6 +73,9 @@ def test_sums_stay_at_the_largest_long(work: Work) -> None:
     assert found["/"]["raw"] == MOST
     found = keyed(collect(changes(work.image.rolled, work.image.rolled.limit(0), "path", limit=9)), "path")
     assert found["/"]["raw"] == -MOST
+    by_owner = work.image.rolled.selectExpr("'alice' AS owner", *CHANGES)  # of one key
+    assert [row["raw"] for row in collect(changes(by_owner, by_owner.limit(0), "owner", limit=9))] == [-MOST]
+    assert [row["raw"] for row in collect(changes(by_owner.limit(0), by_owner, "owner", limit=9))] == [MOST]
 
 
 def test_quotas_of_more_than_a_hundredth_of_a_long(work: Work) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,9 @@ import pytest
 
 from hadoop_common.names import image_name, md5_name
 from pipeline import read_image
-from pipeline.errors import SourceFileError
+from pipeline.errors import PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceKind, choose, local_files
-from pipeline.staging import Stager
+from pipeline.staging import Stager, _socket_folder
 from tests.checkpointer.recorded_cases import RECORDED, Case
 
 if TYPE_CHECKING:
@@ -24,6 +26,19 @@ def test_the_newest_image_of_a_directory_is_chosen_and_no_other_file() -> None:
     others = ["fsimage_0000000000000000010.md5", "fsimage.ckpt_0000000000000000012", "VERSION", "seen_txid"]
     assert choose(names + others, SourceKind.IMAGE) == ["fsimage_0000000000000000010"]
     assert choose(others, SourceKind.IMAGE) == []
+
+
+def test_a_socket_lies_where_its_name_is_short_enough(tmp_path: Path) -> None:
+    long = tmp_path / "long" / ("x" * 100)
+    long.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        folder = _socket_folder(str(long), short)
+        assert folder.parent == Path(short)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "socket"))
+    with pytest.raises(PipelineSetupError, match="no socket can be made"):
+        _socket_folder(str(long))
 
 
 def test_segments_come_in_the_order_of_their_txids() -> None:
@@ -80,6 +95,7 @@ def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
     stager = Stager(spark)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
+    spark.range(1).count()  # a task takes the file, which Spark compares with its origin then
     image.write_bytes(image.read_bytes() + b"x")
     with pytest.raises(SourceFileError, match="has changed"):
         stager.stage(uri, SourceKind.IMAGE)

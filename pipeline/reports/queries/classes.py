@@ -13,6 +13,7 @@ __all__ = [
     "SIZE_BOUNDS",
     "SIZE_LABELS",
     "add_up",
+    "add_up_signed",
     "age_class",
     "days_before",
     "known_size",
@@ -68,6 +69,12 @@ def add_up(value: Column | str) -> Column:
     """Sum of longs in which nulls are 0; it stays at the largest long where Spark's own would fail the job."""
     found = sql.try_sum(sql.coalesce(value, sql.lit(0)))
     return sql.coalesce(found, sql.when(sql.count(sql.lit(1)) > 0, sql.lit(_LARGEST)))
+
+
+def add_up_signed(value: Column | str) -> Column:
+    """As `add_up`, of differences: a sum that no long holds stays at the end of its sign."""
+    about = sql.sum(sql.coalesce(sql.col(value) if isinstance(value, str) else value, sql.lit(0)).cast("double"))
+    return sql.when(about < -_LARGEST, -_LARGEST).otherwise(add_up(value))
 
 
 def size_class(length: Column) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from pipeline.reports.queries.classes import add_up
+from pipeline.reports.queries.classes import add_up, add_up_signed
 
 __all__ = ["CHANGES", "changes"]
 
@@ -24,7 +24,7 @@ def changes(before: DataFrame, after: DataFrame, key: str, *, limit: int) -> Dat
     """
     signed = _signed(before, key, -1).unionByName(_signed(after, key, 1)).groupBy(key)
     summed = signed.agg(
-        *(add_up(name).alias(name) for name in CHANGES),
+        *(add_up_signed(name).alias(name) for name in CHANGES),
         add_up("raw_before").alias("raw_before"),
         add_up("raw_after").alias("raw_after"),
     )

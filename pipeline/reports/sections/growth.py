@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.reports.model import Bar, Bars, Column, ReportTable, Section
-from pipeline.reports.queries.classes import add_up
+from pipeline.reports.queries.classes import add_up_signed
 from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import causes, writers
 from pipeline.reports.rows import collect, table
@@ -41,7 +41,7 @@ def section(work: Work) -> Section:
     """Changes by directory and by owner, and the operations of the edits that made them."""
     assert work.before is not None
     top = work.options.top
-    sums = [add_up(name).alias(name) for name in CHANGES]
+    sums = [add_up_signed(name).alias(name) for name in CHANGES]
     owners = [image.places.groupBy("owner").agg(*sums) for image in (work.before, work.image)]
     by_path = collect(changes(work.before.rolled, work.image.rolled, "path", limit=top))
     by_owner = collect(changes(owners[0], owners[1], "owner", limit=top))
