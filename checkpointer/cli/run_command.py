@@ -26,9 +26,9 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
     if log_config is None:
         logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
-        # Polls and connections to Java are not worth a line each.
-        for name in ("apscheduler", "py4j"):
-            logging.getLogger(name).setLevel(logging.WARNING)
+        # Connections to Java, and polls that a checkpoint makes needless, are not worth a line each.
+        for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
+            logging.getLogger(name).setLevel(level)
         return
     try:
         logging.config.dictConfig(tomllib.loads(log_config.read_text()))

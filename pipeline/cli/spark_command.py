@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 import warnings
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
+from pipeline.quiet_gateway import quiet_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
         PipelineError: Spark failed of something else, or its Java has ended.
         KeyboardInterrupt: on SIGINT; Spark has ended then.
     """
-    with _quiet_gateway():
+    with quiet_gateway():
         spark = _started(master, driver_memory)
         try:
             with _interrupt(signal.default_int_handler):
@@ -79,24 +79,6 @@ def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _quiet_gateway() -> Iterator[None]:
-    """Keep the tracebacks off the terminal that py4j logs of an interrupt or of a Java that has ended."""
-
-    def of_others(record: logging.LogRecord) -> bool:
-        return record.module != "java_gateway"
-
-    root, py4j = logging.getLogger(), logging.getLogger("py4j")
-    level = py4j.level
-    root.addFilter(of_others)
-    py4j.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        py4j.setLevel(level)
-        root.removeFilter(of_others)
 
 
 def _stop(spark: SparkSession) -> None:

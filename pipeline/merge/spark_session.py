@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from checkpointer.engine_settings import SparkSettings
+from pipeline.quiet_gateway import quiet_gateway
 from pipeline.session import build_session
 
 if TYPE_CHECKING:
@@ -35,14 +36,19 @@ def engine_session(settings: SparkSettings) -> Iterator[SparkSession]:
     if before is not None:
         yield before
         return
-    try:
-        spark = build_session(master=settings.master or None, driver_memory=settings.driver_memory, conf=settings.conf)
+    with quiet_gateway():
         try:
-            yield spark
+            yield from _session(settings)
         finally:
-            _stop(spark)
+            _end_java()
+
+
+def _session(settings: SparkSettings) -> Iterator[SparkSession]:
+    spark = build_session(master=settings.master or None, driver_memory=settings.driver_memory, conf=settings.conf)
+    try:
+        yield spark
     finally:
-        _end_java()
+        _stop(spark)
 
 
 def _stop(spark: SparkSession) -> None:

@@ -157,6 +157,7 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
     errors = [line for line in said.splitlines() if " ERROR " in line]
     assert len(errors) == 1, said
     assert "Java has ended" in errors[0]
+    assert "Exception while sending command" not in said
 
 
 def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp_path: Path) -> None:
