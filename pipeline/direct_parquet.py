@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hadoop_common.durable import fsync_directory, rename_durably
-from pipeline.errors import PipelineError
+from pipeline.errors import OutputError
 from pipeline.sources.fsimage import FsImageDataSource, ImagePart
 from pipeline.task_errors import legible
 
@@ -49,13 +49,17 @@ def write_parquet(
         options: of the `fsimage` data source.
 
     Raises:
-        PipelineError: `target` exists.
+        OutputError: `target` exists, or nothing can be made beside it.
     """
     if target.exists():
-        raise PipelineError(f"{target} exists already", hint="Remove it or give another name.")
+        raise OutputError(f"{target} exists already", hint="Remove it or give another name.")
     source = FsImageDataSource({"path": image, "table": table, **(options or {})})
     parts = source.reader(source.schema()).partitions()
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.making-", dir=target.parent))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.making-", dir=target.parent))
+    except OSError as fault:
+        hint = "Check that the folder is there and writable."
+        raise OutputError(f"nothing can be made in {target.parent}: {fault.strerror}", hint=hint) from fault
     try:
         write = partial(_write_parts, source, str(folder), compression)
         rows = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(write).sum()

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE, HdfsError
 
-__all__ = ["PipelineError", "PipelineSetupError", "ReportOutputError", "SourceFileError", "SourceOptionError"]
+__all__ = ["OutputError", "PipelineError", "PipelineSetupError", "SourceFileError", "SourceOptionError"]
 
 
 class PipelineError(HdfsError):
@@ -31,7 +31,7 @@ class SourceOptionError(PipelineError):
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
-class ReportOutputError(PipelineError):
-    """A report cannot be written."""
+class OutputError(PipelineError):
+    """What a command makes cannot be written."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE

@@ -19,7 +19,7 @@ from checkpointer.cli.output import json_option
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
 from pipeline.cli.spark_command import spark_for
-from pipeline.errors import ReportOutputError
+from pipeline.errors import OutputError
 
 if TYPE_CHECKING:
     from pipeline.reports.model import Report
@@ -214,7 +214,7 @@ def _writing(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportOutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
+        raise OutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
 
 
 @contextmanager

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +15,9 @@ from bench.generate import generate_image
 from image_format.errors import ImageFormatError
 from pipeline import read_image
 from pipeline.direct_parquet import write_parquet
-from pipeline.errors import PipelineError
+from pipeline.errors import OutputError
 from pipeline.task_errors import unwrap
+from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import ALL_CASES, Case
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
 def test_what_is_there_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 100)
     (tmp_path / "rows").mkdir()
-    with pytest.raises(PipelineError, match="exists already"):
+    with pytest.raises(OutputError, match="exists already"):
         write_parquet(spark, str(image), tmp_path / "rows")
 
 
@@ -62,3 +66,36 @@ def test_a_damaged_image_leaves_nothing(spark: SparkSession, tmp_path: Path) -> 
         write_parquet(spark, str(image), tmp_path / "rows")
     assert isinstance(unwrap(caught.value), ImageFormatError)
     assert sorted(tmp_path.iterdir()) == before
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _in_session(self, spark: SparkSession) -> Iterator[None]:
+        """The tests' session, which the command must not stop."""
+        with mock.patch("pipeline.session.build_session", return_value=spark), mock.patch.object(spark, "stop"):
+            yield
+
+    def test_a_storage_directory_and_some_columns(self, tmp_path: Path) -> None:
+        (tmp_path / "current").mkdir()
+        generate_image(tmp_path / "current", 100)
+        out = tmp_path / "rows"
+        code, said, err = run_cli(
+            "export", tmp_path, out, "--columns", "path,length", "--compression", "none", "--json"
+        )
+        assert (code, err) == (0, "")
+        rows = pq.read_table(out)
+        assert json.loads(said) == {"table": "inodes", "rows": rows.num_rows, "out": str(out)}
+        assert rows.num_rows > 100
+        assert rows.column_names == ["path", "length"]
+
+    def test_what_cannot_be_done_is_one_line(self, tmp_path: Path) -> None:
+        image = generate_image(tmp_path, 100)
+        code, said, err = run_cli("export", image, tmp_path)
+        assert (code, said) == (6, "")
+        assert f"{tmp_path} exists already" in err
+        code, said, err = run_cli("export", image, tmp_path / "rows", "--table", "nosuch")
+        assert (code, said) == (2, "")
+        assert "nosuch" in err
+        code, said, err = run_cli("export", image, tmp_path / "absent" / "rows")
+        assert (code, said) == (6, "")
+        assert "absent" in err

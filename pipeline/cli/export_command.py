@@ -1,0 +1,51 @@
+"""`checkpointer export`: a table of an image as Parquet, written by Spark's tasks themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.output import echo_json, json_option
+from pipeline.cli.spark_command import spark_for
+
+__all__ = ["command"]
+
+
+@click.command("export")
+@click.option("--table", default="inodes", show_default=True, help="One of the tables that the data source reads.")
+@click.option("--columns", help="Comma separated names of the table's columns (default: all).")
+@click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True)
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
+@json_option
+@click.argument("image", type=click.Path(exists=True, path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+def command(
+    table: str,
+    columns: str | None,
+    compression: str,
+    master: str,
+    driver_memory: str,
+    as_json: bool,
+    image: Path,
+    out: Path,
+) -> None:
+    """Write a table of IMAGE, a file or a storage directory, as the new folder OUT of Parquet files.
+
+    With whole paths this is what `hdfs oiv -p Delimited` prints. Workers of a cluster have to see IMAGE and OUT at the
+    same paths; `spark.read.format("fsimage")` reads other file systems.
+
+    \b
+    Example: checkpointer export /data/nn/current inodes.parquet --columns path,length,owner
+    Exit codes: 0 done, 2 wrong usage or no Spark, 3 image damaged, 6 OUT exists or cannot be written
+    """
+    options = {} if columns is None else {"columns": columns}
+    with spark_for(master, driver_memory) as spark:
+        from pipeline.direct_parquet import write_parquet
+
+        rows = write_parquet(spark, str(image), out, table=table, compression=compression, options=options)
+    if as_json:
+        echo_json({"table": table, "rows": rows, "out": str(out)})
+    else:
+        click.echo(f"{rows:,} rows of {table} in {out}")
