@@ -97,7 +97,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_all_is_well(site: Site) -> None:
     before = fingerprint(site.storage)
-    outcome = site.run(*THRESHOLDS, "--deep")
+    outcome = site.run(*THRESHOLDS, "--deep", "--timeout", "120")  # a cold cache compiles kernels
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")

@@ -16,7 +16,20 @@ from numba.core.dispatcher import Dispatcher
 import image_format.kernels
 from image_format.errors import RecordError
 from image_format.inode_table import InodeTable
-from image_format.kernels import attributes, compare, convert, history, inode, jit, merge, records, scan, wire
+from image_format.kernels import (
+    attributes,
+    compare,
+    convert,
+    directory_tree,
+    history,
+    inode,
+    inode_columns,
+    jit,
+    merge,
+    records,
+    scan,
+    wire,
+)
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 
@@ -129,7 +142,18 @@ RENUMBERED = octets(*owned(69001), *owned(69001, "acl"), *owned(69001, "xAttrs")
 _ENDS = np.cumsum([0, *map(len, OWNED_RECORDS)], dtype=np.int64)
 OWNED_BOUNDS = np.column_stack([_ENDS[:-1], _ENDS[1:]])
 OWNED_BODY = INODES[1].file.SerializeToString() + b"\x42\x00"
+SYMLINK_BODY = pb.INodeSymlink(permission=77, target=b"/t", modificationTime=1 << 40, accessTime=9).SerializeToString()
+ENTRY_OFFSETS = numbers(0, len(encode_delimited(ENTRIES[0])))
 PERMISSION_TAGS = [(41, 66, 74), (41, 74, 74), (9, 0, 0), (33, 74, 74)]
+
+
+def columns(rows: int) -> np.ndarray:
+    return np.zeros((inode_columns.COLUMNS, rows), np.int64)
+
+
+def body_cases(*bodies: bytes) -> list[Callable[[], Arguments]]:
+    """For the kernels that fill a row of columns from the body of an inode."""
+    return [lambda b=b: (octets(b), 0, len(b), columns(1), 0) for b in bodies]  # type: ignore[misc]
 
 
 # Each entry makes the arguments afresh, because kernels write into them; damaged bytes are among them.
@@ -288,6 +312,59 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for renumbered in (False, True)
         for groups in (np.arange(70000), np.arange(2))
     ],
+    "directory_tree._child_slot": [
+        *(lambda i=i: (i, IDS, zeros(0)) for i in range(8)),
+        lambda: (3, IDS, np.arange(5, dtype=np.int64)[::-1].copy()),
+        lambda: (5, IDS, np.arange(5, dtype=np.int64)),
+    ],
+    "directory_tree.place_children": [
+        *(
+            lambda field=field, referred=referred: (
+                *(DIRECTORIES, numbers(7, 8), ENTRY_OFFSETS, field),
+                *(IDS, zeros(0), referred, zeros(5)),
+            )
+            for field, referred in ((2, zeros(0)), (3, np.full(501, 4)), (3, numbers(2, 3)))
+        ),
+        lambda: (WRONG, numbers(7), zeros(1), 2, IDS, zeros(0), zeros(0), zeros(5)),
+        lambda: (DIRECTORIES[:-1], numbers(7, 8), ENTRY_OFFSETS, 3, IDS, zeros(0), np.full(501, 4), zeros(5)),
+    ],
+    "directory_tree.directory_lengths": [
+        lambda parents=parents, root=root: (numbers(*parents), numbers(0, 1, 2, 3), root, zeros(4), zeros(4))
+        for parents, root in (((-1, 0, 1, 1), 0), ((-1, 3, 1, 2), 0), ((-1, -1, 1, 0), 0), ((-1, 0, 1, 1), -1))
+    ],
+    "directory_tree.fill_directory_paths": [
+        lambda: (
+            *(NAMES, numbers(-1, 0, 1, -1), numbers(0, 0, 1, 4), numbers(0, 1, 2, 1)),
+            *(0, numbers(0, 1, 2, 3), numbers(0, 0, 2, 7, 7), np.zeros(7, np.uint8)),
+        )
+    ],
+    "directory_tree.fill_paths": [
+        lambda: (
+            *(NAMES, numbers(-1, 1, 2), numbers(0, 0, 2, 7), octets(b"/a/a/ab")),
+            *(numbers(0, 1, 3), numbers(0, 2, 1), zeros(4), np.zeros(13, np.uint8)),
+        )
+    ],
+    "directory_tree.fill_names": [lambda: (NAMES, numbers(0, 1, 3), numbers(0, 2, 1), zeros(4), np.zeros(3, np.uint8))],
+    "inode_columns._fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
+    "inode_columns._signed32": [lambda v=v: (np.int64(v),) for v in (0, 5, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, -1)],
+    "inode_columns._block_bytes": [
+        lambda b=b: (octets(b), 0, len(b)) for b in (BLOCK, BLOCK[:-1], b"", BLOCK + b"\x78\x01", b"\x7a\x05\x01")
+    ],
+    "inode_columns._file": body_cases(FILE_BODY, FILE_BODY[:-1], b"", b"\x32\x02\x18\xff", b"\xf8\x07\x01"),
+    "inode_columns._directory": body_cases(DIRECTORY_BODY, DIRECTORY_BODY[:-1], b"\x32\x00", b"\xf8\x07\x01"),
+    "inode_columns._symlink": body_cases(SYMLINK_BODY, SYMLINK_BODY[:-1], b"\xf8\x07\x01"),
+    "inode_columns._record": body_cases(
+        *(message.SerializeToString() for message in INODES),
+        INODES[1].SerializeToString()[:-1],
+        pb.INode(type=pb.INode.SYMLINK, id=7, symlink=pb.INodeSymlink.FromString(SYMLINK_BODY)).SerializeToString(),
+        pb.INode(type=pb.INode.FILE, id=7).SerializeToString(),
+        b"\x1a\x7f",
+    ),
+    "inode_columns.decode_columns": [
+        lambda: (SECTION, OFFSETS, columns(5)),
+        lambda: (SECTION[:-1], OFFSETS, columns(5)),
+        lambda: (WRONG, zeros(1), columns(1)),
+    ],
     "inode._put_fixed64": [lambda: (np.zeros(9, np.uint8), 1, np.uint64((1 << 63) + 77))],
     "inode._put_file": [
         lambda p=p: (np.zeros(90, np.uint8), 1, TABLE.rows[1], TABLE.blocks, p, p) for p in (True, False)
@@ -357,5 +434,8 @@ def test_inode_ids_are_positive(value: int) -> None:
 
 def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` compiles the others' kernels and has none of its own.
-    tested = (attributes, compare, convert, history, inode, jit, merge, records, scan, wire)
+    tested = (
+        *(attributes, compare, convert, directory_tree, history, inode, inode_columns),
+        *(jit, merge, records, scan, wire),
+    )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}

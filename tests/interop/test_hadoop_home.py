@@ -19,7 +19,8 @@ CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 def release(tmp_path: Path) -> HadoopRelease:
     """A release of two small jars that are not there yet."""
     jars = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items())
-    return replace(SERVER, home=tmp_path / "cache" / "hadoop", jars=jars)
+    home = tmp_path / "cache" / "hadoop"
+    return replace(SERVER, home=home, jar_folder=home / "jars", jars=jars)
 
 
 def archive(folder: Path, content: dict[str, bytes]) -> Path:
