@@ -14,7 +14,7 @@ from hadoop_common.deprecations import current_name
 from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_size, parse_time
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
-__all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector"]
+__all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class Configuration:
         paths: dict[Path, None] = {}
         for item in self.get_list(key, default):
             try:
-                paths[_local_path(item)] = None
+                paths[local_path(item)] = None
             except ValueError as fault:
                 collector.add(self.fault(key, str(fault), item))
         collector.raise_if_any()
@@ -193,7 +193,12 @@ class Configuration:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
 
-def _local_path(item: str) -> Path:
+def local_path(item: str) -> Path:
+    """The path that a `file:` URI or an absolute path names.
+
+    Raises:
+        ValueError: it is none.
+    """
     if has_variable(item):
         raise ValueError("holds a variable that nothing sets")
     parts = urlsplit(item)

@@ -13,6 +13,7 @@ __all__ = [
     "EXIT_UNSUPPORTED",
     "EXIT_USAGE",
     "HdfsError",
+    "StorageError",
 ]
 
 EXIT_FAILURE = 1
@@ -40,3 +41,9 @@ class HdfsError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class StorageError(HdfsError):
+    """A storage directory cannot be used: not formatted, locked, at odds with another, not writable."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE

@@ -11,11 +11,19 @@ from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, HdfsError
 __all__ = [
     "AccessControlError",
     "AlreadyBeingCreatedError",
+    "AssertionRemoteError",
     "AuthenticationRequiredError",
+    "EditsCacheMissError",
     "FileAlreadyExistsError",
+    "IllegalArgumentRemoteError",
+    "IllegalStateError",
+    "InconsistentStorageError",
     "InvalidPathError",
     "JavaIOError",
+    "JournalNotFormattedError",
+    "JournalOutOfSyncError",
     "LeaseExpiredError",
+    "NewerTxidError",
     "NoSuchProtocolError",
     "NoSuchRpcMethodError",
     "NotEmptyDirectoryError",
@@ -52,7 +60,7 @@ class RpcConnectionError(RpcError):
 
     def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
         super().__init__(
-            message, hint=hint or "Check that the NameNode is up, its RPC address, and the network between."
+            message, hint=hint or "Check that the server at this address is up, its port, and the network between."
         )
         self.sent = sent
 
@@ -65,7 +73,9 @@ class RpcProtocolError(RpcError):
     """What came over the connection is no Hadoop RPC of version 9."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Check that the address is a NameNode's RPC address, not its HTTP one.")
+        super().__init__(
+            message, hint=hint or "Check that the address is that of RPC, not the HTTP one of the same server."
+        )
 
 
 class AuthenticationRequiredError(RpcError):
@@ -237,3 +247,59 @@ class SnapshotError(RemoteError):
 @_java_exception("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException")
 class QuotaExceededError(RemoteError):
     """A directory would hold more names than its quota."""
+
+
+# ---- journals ----
+
+
+@_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException")
+class JournalNotFormattedError(RemoteError):
+    """The JournalNode holds no such journal."""
+
+    default_hint = "Format the JournalNode's journal, or let it take over the one of its peers."
+
+
+@_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalOutOfSyncException")
+class JournalOutOfSyncError(RemoteError):
+    """The JournalNode has missed something that the writer sent."""
+
+    default_hint = "Begin a new segment: the JournalNode takes part again from there on."
+
+
+@_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
+class EditsCacheMissError(RemoteError):
+    """The JournalNode's cache does not hold the transactions any more, or not yet."""
+
+    default_hint = (
+        "Read the segments over HTTP, or give the JournalNodes more of dfs.journalnode.edit-cache-size.bytes."
+    )
+
+
+@_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")
+class NewerTxidError(RemoteError):
+    """The JournalNode lags: transactions right behind its newest one are not what was asked for."""
+
+    default_hint = "Ask the other JournalNodes."
+
+
+@_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
+class InconsistentStorageError(RemoteError):
+    """A storage directory of the server is in a state that it cannot work with."""
+
+
+# ---- the server's own checks ----
+
+
+@_java_exception("java.lang.IllegalArgumentException")
+class IllegalArgumentRemoteError(RemoteError):
+    """An argument of the call cannot be right."""
+
+
+@_java_exception("java.lang.IllegalStateException")
+class IllegalStateError(RemoteError):
+    """What the server holds forbids the call."""
+
+
+@_java_exception("java.lang.AssertionError")
+class AssertionRemoteError(RemoteError):
+    """What the protocol rules out has come about at the server."""

@@ -10,7 +10,15 @@ from hadoop_rpc.proto import ha_service_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.service import CallContext, Method, Service
 
-__all__ = ["HA_PROTOCOL", "HAServiceClient", "HAServiceProtocol", "HAState", "ServiceStatus", "ha_service"]
+__all__ = [
+    "HA_PROTOCOL",
+    "HAServiceClient",
+    "HAServiceProtocol",
+    "HAState",
+    "RequestSource",
+    "ServiceStatus",
+    "ha_service",
+]
 
 HA_PROTOCOL: Final = "org.apache.hadoop.ha.HAServiceProtocol"
 
@@ -22,6 +30,14 @@ class HAState(Enum):
     ACTIVE = pb.ACTIVE
     STANDBY = pb.STANDBY
     OBSERVER = pb.OBSERVER
+
+
+class RequestSource(Enum):
+    """Who wants another state (HARequestSource)."""
+
+    USER = pb.REQUEST_BY_USER
+    USER_FORCED = pb.REQUEST_BY_USER_FORCED
+    ZKFC = pb.REQUEST_BY_ZKFC
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,16 @@ class HAServiceClient(ProtocolClient):
         """Raises RemoteError where the NameNode is not well (HealthCheckFailedException)."""
         self._rpc.call("monitorHealth", pb.MonitorHealthRequestProto(), pb.MonitorHealthResponseProto)
 
+    def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
+        """Make the NameNode active; nothing happens where it is. Raises RemoteError where it cannot."""
+        request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
+        self._rpc.call("transitionToActive", request, pb.TransitionToActiveResponseProto)
+
+    def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
+        """Make the NameNode a standby; nothing happens where it is. Raises RemoteError where it cannot."""
+        request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
+        self._rpc.call("transitionToStandby", request, pb.TransitionToStandbyResponseProto)
+
 
 class HAServiceProtocol(Protocol):
     """What a NameNode tells of its state; called from many threads."""
@@ -55,6 +81,10 @@ class HAServiceProtocol(Protocol):
 
     def monitor_health(self, caller: CallContext) -> None:
         """Raises RemoteError where it is not well."""
+
+    def transition_to_active(self, source: RequestSource, caller: CallContext) -> None: ...
+
+    def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None: ...
 
 
 def ha_service(node: HAServiceProtocol) -> Service:
@@ -73,8 +103,24 @@ def ha_service(node: HAServiceProtocol) -> Service:
         node.monitor_health(caller)
         return pb.MonitorHealthResponseProto()
 
+    def activate(request: pb.TransitionToActiveRequestProto, caller: CallContext) -> pb.TransitionToActiveResponseProto:
+        node.transition_to_active(RequestSource(request.reqInfo.reqSource), caller)
+        return pb.TransitionToActiveResponseProto()
+
+    def stand_by(
+        request: pb.TransitionToStandbyRequestProto, caller: CallContext
+    ) -> pb.TransitionToStandbyResponseProto:
+        node.transition_to_standby(RequestSource(request.reqInfo.reqSource), caller)
+        return pb.TransitionToStandbyResponseProto()
+
     methods = {
         "getServiceStatus": Method(pb.GetServiceStatusRequestProto, status),
         "monitorHealth": Method(pb.MonitorHealthRequestProto, health),
+        "transitionToActive": Method(pb.TransitionToActiveRequestProto, activate),
+        "transitionToStandby": Method(pb.TransitionToStandbyRequestProto, stand_by),
     }
     return Service(HA_PROTOCOL, methods)
+
+
+def _request_info(source: RequestSource) -> pb.HAStateChangeRequestInfoProto:
+    return pb.HAStateChangeRequestInfoProto(reqSource=source.value)

@@ -38,10 +38,12 @@ __all__ = [
     "ErrorCode",
     "NamenodeClient",
     "NamenodeProtocol",
+    "NamenodeQuestions",
     "NamenodeRegistration",
     "NamenodeRole",
     "NamespaceInfo",
     "RemoteEditLog",
+    "namenode_questions",
     "namenode_service",
 ]
 
@@ -131,16 +133,20 @@ class NamenodeClient(ProtocolClient):
         self._rpc.call("errorReport", request, pb.ErrorReportResponseProto)
 
 
-class NamenodeProtocol(Protocol):
-    """What a NameNode has to offer; methods are called from many threads and raise `RemoteError`s."""
+class NamenodeQuestions(Protocol):
+    """What a NameNode answers in any state; methods are called from many threads and raise `RemoteError`s."""
 
     def transaction_id(self, caller: CallContext) -> int: ...
 
     def most_recent_checkpoint_txid(self, caller: CallContext) -> int: ...
 
-    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature: ...
-
     def version_request(self, caller: CallContext) -> NamespaceInfo: ...
+
+
+class NamenodeProtocol(NamenodeQuestions, Protocol):
+    """What an active NameNode has to offer; as above."""
+
+    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature: ...
 
     def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest: ...
 
@@ -158,6 +164,27 @@ class NamenodeProtocol(Protocol):
     ) -> None: ...
 
     def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None: ...
+
+
+def namenode_questions(node: NamenodeQuestions) -> Service:
+    """The part of NamenodeProtocol that a standby serves (OperationCategory.UNCHECKED in NameNodeRpcServer)."""
+    methods = {
+        "getTransactionId": Method(
+            pb.GetTransactionIdRequestProto,
+            lambda _, caller: pb.GetTransactionIdResponseProto(txId=unsigned(node.transaction_id(caller), 64)),
+        ),
+        "getMostRecentCheckpointTxId": Method(
+            pb.GetMostRecentCheckpointTxIdRequestProto,
+            lambda _, caller: pb.GetMostRecentCheckpointTxIdResponseProto(
+                txId=unsigned(node.most_recent_checkpoint_txid(caller), 64)
+            ),
+        ),
+        "versionRequest": Method(
+            pb.VersionRequestProto,
+            lambda _, caller: pb.VersionResponseProto(info=namespace_message(node.version_request(caller))),
+        ),
+    }
+    return Service(NAMENODE_PROTOCOL, methods)
 
 
 def namenode_service(node: NamenodeProtocol) -> Service:
@@ -194,23 +221,10 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         return pb.GetEditLogManifestResponseProto(manifest=manifest_message(found))
 
     methods = {
-        "getTransactionId": Method(
-            pb.GetTransactionIdRequestProto,
-            lambda _, caller: pb.GetTransactionIdResponseProto(txId=unsigned(node.transaction_id(caller), 64)),
-        ),
-        "getMostRecentCheckpointTxId": Method(
-            pb.GetMostRecentCheckpointTxIdRequestProto,
-            lambda _, caller: pb.GetMostRecentCheckpointTxIdResponseProto(
-                txId=unsigned(node.most_recent_checkpoint_txid(caller), 64)
-            ),
-        ),
+        **namenode_questions(node).methods,
         "rollEditLog": Method(
             pb.RollEditLogRequestProto,
             lambda _, caller: pb.RollEditLogResponseProto(signature=signature_message(node.roll_edit_log(caller))),
-        ),
-        "versionRequest": Method(
-            pb.VersionRequestProto,
-            lambda _, caller: pb.VersionResponseProto(info=namespace_message(node.version_request(caller))),
         ),
         "getEditLogManifest": Method(pb.GetEditLogManifestRequestProto, manifest),
         "isUpgradeFinalized": Method(

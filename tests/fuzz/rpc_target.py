@@ -25,8 +25,34 @@ from hadoop_rpc.namenode_messages import (
     signature_of,
 )
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, namenode_service
-from hadoop_rpc.namenode_values import CheckpointCommand, CheckpointSignature, EditLogManifest, NamespaceInfo
+from hadoop_rpc.namenode_values import (
+    CheckpointCommand,
+    CheckpointSignature,
+    EditLogManifest,
+    NamespaceInfo,
+    RemoteEditLog,
+)
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+from hadoop_rpc.proto import qjournal_protocol_pb2 as qjournal_pb
+from hadoop_rpc.qjournal_messages import (
+    journal_state_message,
+    journal_state_of,
+    journaled_edits_message,
+    journaled_edits_of,
+    node_manifest_message,
+    node_manifest_of,
+    prepared_message,
+    prepared_of,
+)
+from hadoop_rpc.qjournal_service import inter_qjournal_service, qjournal_service
+from hadoop_rpc.qjournal_values import (
+    JournaledEdits,
+    JournalState,
+    NodeManifest,
+    PreparedRecovery,
+    RequestInfo,
+    SegmentState,
+)
 from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection
 from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import AuthProtocol
@@ -73,6 +99,7 @@ class _Node:
         """Nothing happens."""
 
     end_checkpoint = error_report = monitor_health = journal = start_log_segment = nothing
+    transition_to_active = transition_to_standby = nothing
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
         return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True, reason=caller.user)
@@ -81,7 +108,49 @@ class _Node:
         return FenceResult(epoch, 0, in_sync=False)
 
 
-SERVICES = (namenode_service(_Node()), ha_service(_Node()), journal_service(_Node()))
+class _JournalNode:
+    """Answers everything with the same; what a call changes is no matter of the connection."""
+
+    def is_formatted(self, *_: Any) -> bool:
+        return True
+
+    can_roll_back = is_formatted
+
+    def nothing(self, *_: Any, **__: Any) -> None:
+        """Nothing happens."""
+
+    format = start_log_segment = journal = heartbeat = finalize_log_segment = purge_logs = accept_recovery = nothing
+    do_pre_upgrade = do_upgrade = do_finalize = do_rollback = discard_segments = nothing
+
+    def get_journal_state(self, _: str) -> JournalState:
+        return JournalState(3, 8480, "http://127.0.0.1:8480")
+
+    def new_epoch(self, _: str, __: StorageInfo, epoch: int) -> int | None:
+        return epoch if epoch & 1 else None
+
+    def get_edit_log_manifest(self, _: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
+        return NodeManifest(EditLogManifest((RemoteEditLog(6, 9, in_progress=in_progress_ok),), since), 8480)
+
+    def get_journaled_edits(self, _: str, since: int, max_transactions: int) -> JournaledEdits:
+        return JournaledEdits(int(max_transactions > 0), b"record" if max_transactions > 0 else b"")
+
+    def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
+        return PreparedRecovery(SegmentState(segment_txid, 9, in_progress=True), request.epoch, 3, None)
+
+    def get_journal_ctime(self, _: str) -> int:
+        return 7
+
+    def get_storage_info(self, _: str) -> StorageInfo:
+        return INFO
+
+
+SERVICES = (
+    namenode_service(_Node()),
+    ha_service(_Node()),
+    journal_service(_Node()),
+    qjournal_service(_JournalNode()),
+    inter_qjournal_service(_JournalNode()),
+)
 _DISPATCHER = Dispatcher(SERVICES)
 
 
@@ -98,6 +167,10 @@ _ANSWERS = (
     _Values(pb.NamespaceInfoProto, namespace_info_of, namespace_message),
     _Values(pb.NamenodeRegistrationProto, registration_of, registration_message),
     _Values(pb.RemoteEditLogManifestProto, manifest_of, manifest_message),
+    _Values(qjournal_pb.GetJournalStateResponseProto, journal_state_of, journal_state_message),
+    _Values(qjournal_pb.GetEditLogManifestResponseProto, node_manifest_of, node_manifest_message),
+    _Values(qjournal_pb.PrepareRecoveryResponseProto, prepared_of, prepared_message),
+    _Values(qjournal_pb.GetJournaledEditsResponseProto, journaled_edits_of, journaled_edits_message),
 )
 
 

@@ -23,8 +23,13 @@ from hadoop_rpc.namenode_values import (
     NamespaceInfo,
     RemoteEditLog,
 )
-from hadoop_rpc.proto import journal_protocol_pb2 as journal_pb
-from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+from hadoop_rpc.qjournal_messages import (
+    journal_state_message,
+    journaled_edits_message,
+    node_manifest_message,
+    prepared_message,
+)
+from hadoop_rpc.qjournal_values import JournaledEdits, JournalState, NodeManifest, PreparedRecovery, SegmentState
 from hadoop_rpc.server_state import Call, Reply, ServerConnection
 from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
@@ -97,29 +102,38 @@ def rpc_seeds() -> Iterator[bytes]:
 
 _SIGNATURE = CheckpointSignature(INFO, 7, 9)
 _REGISTRATION = NamenodeRegistration("127.0.0.1:50100", "127.0.0.1:50105", INFO, NamenodeRole.BACKUP)
+_MANIFEST = EditLogManifest((RemoteEditLog(1, 5), RemoteEditLog(6, 9, in_progress=True)), 5)
 _ANSWERS = (
     signature_message(_SIGNATURE),
     namespace_message(NamespaceInfo(INFO, "revision", "3.4.1", "ACTIVE")),
     registration_message(_REGISTRATION),
-    manifest_message(EditLogManifest((RemoteEditLog(1, 5), RemoteEditLog(6, 9, in_progress=True)), 5)),
+    manifest_message(_MANIFEST),
+    journal_state_message(JournalState(3, 8480, "http://127.0.0.1:8480")),
+    node_manifest_message(NodeManifest(_MANIFEST, 8480)),
+    prepared_message(PreparedRecovery(SegmentState(6, 9, in_progress=True), 2, 3, 8)),
+    journaled_edits_message(JournaledEdits(1, b"header and record")),
 )
 
 
 def _request(kind: type[Message]) -> Message:
-    """A request whose required fields are set."""
-    info = journal_pb.JournalInfoProto(clusterID="CID-1", namespaceID=5)
-    made: dict[type[Message], Message] = {
-        pb.GetEditLogManifestRequestProto: pb.GetEditLogManifestRequestProto(sinceTxId=1),
-        pb.RegisterRequestProto: pb.RegisterRequestProto(registration=_ANSWERS[2]),
-        pb.StartCheckpointRequestProto: pb.StartCheckpointRequestProto(registration=_ANSWERS[2]),
-        pb.EndCheckpointRequestProto: pb.EndCheckpointRequestProto(registration=_ANSWERS[2], signature=_ANSWERS[0]),
-        pb.ErrorReportRequestProto: pb.ErrorReportRequestProto(registration=_ANSWERS[2], errorCode=1, msg="lost"),
-        journal_pb.JournalRequestProto: journal_pb.JournalRequestProto(
-            journalInfo=info, firstTxnId=1, numTxns=1, records=b"record", epoch=0
-        ),
-        journal_pb.StartLogSegmentRequestProto: journal_pb.StartLogSegmentRequestProto(
-            journalInfo=info, txid=1, epoch=0
-        ),
-        journal_pb.FenceRequestProto: journal_pb.FenceRequestProto(journalInfo=info, epoch=1, fencerInfo="me"),
-    }
-    return made.get(kind) or kind()
+    """A request in which the required fields are set, the known messages among them as the answers have them."""
+    for known in _ANSWERS:
+        if isinstance(known, kind):
+            return known
+    message = kind()
+    for field in kind.DESCRIPTOR.fields:
+        if field.is_required:
+            _set(message, field.name)
+    return message
+
+
+def _set(message: Message, name: str) -> None:
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.message_type is not None:
+        inner = getattr(message, name)
+        inner.CopyFrom(_request(type(inner)))
+    elif field.enum_type is not None:
+        setattr(message, name, field.enum_type.values[0].number)
+    else:
+        text = b"record" if field.type == field.TYPE_BYTES else "name"
+        setattr(message, name, text if field.cpp_type == field.CPPTYPE_STRING else 1)

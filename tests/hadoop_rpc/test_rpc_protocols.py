@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcError, StandbyError, remote_error
-from hadoop_rpc.ha_protocol import HAServiceClient, HAState, ServiceStatus, ha_service
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState, RequestSource, ServiceStatus, ha_service
 from hadoop_rpc.journal_protocol import FenceResult, JournalClient, JournalInfo, journal_service
 from hadoop_rpc.namenode_messages import (
     manifest_message,
@@ -135,6 +135,12 @@ class FakeNode:
     def monitor_health(self, caller: CallContext) -> None:
         raise RemoteError("no disk", class_name="org.apache.hadoop.ha.HealthCheckFailedException")
 
+    def transition_to_active(self, source: RequestSource, caller: CallContext) -> None:
+        self.told.append(("active", source, caller.user))
+
+    def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
+        raise RemoteError("it fails", class_name="org.apache.hadoop.ha.ServiceFailedException")
+
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
@@ -181,12 +187,17 @@ def test_a_namenode_that_is_not_active(server: RpcServer) -> None:
         namenode.roll_edit_log()
 
 
-def test_the_state_of_a_pair(server: RpcServer) -> None:
+def test_the_state_of_a_pair(server: RpcServer, node: FakeNode) -> None:
     with HAServiceClient(*server.address, user="hdfs") as namenode:
         assert namenode.service_status() == ServiceStatus(HAState.STANDBY, False, "edits are missing")
         with pytest.raises(RemoteError, match="no disk") as caught:
             namenode.monitor_health()
-    assert caught.value.class_name == "org.apache.hadoop.ha.HealthCheckFailedException"
+        assert caught.value.class_name == "org.apache.hadoop.ha.HealthCheckFailedException"
+        namenode.transition_to_active()
+        namenode.transition_to_active(RequestSource.USER_FORCED)
+        with pytest.raises(RemoteError, match="it fails"):
+            namenode.transition_to_standby(RequestSource.ZKFC)
+    assert node.told == [("active", RequestSource.USER, "hdfs"), ("active", RequestSource.USER_FORCED, "hdfs")]
 
 
 def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:

@@ -238,9 +238,11 @@ def test_nobody_listens() -> None:
         address = listener.getsockname()
     with (
         RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
-        pytest.raises(RpcConnectionError, match="refused"),
+        pytest.raises(RpcConnectionError, match="refused") as caught,
     ):
         say(rpc, "ok")
+    # JournalNodes are called too.
+    assert "server at this address" in caught.value.hint
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "no\0host"])

@@ -1,0 +1,129 @@
+"""`in_use.lock` (Storage.StorageDirectory.tryLock): one process at a time works in a storage directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Self
+
+from hadoop_common.errors import StorageError
+
+__all__ = ["LOCK_FILE", "StorageInUseError", "StorageLock"]
+
+LOCK_FILE = "in_use.lock"
+_MAX_HOLDER = 256
+
+# POSIX record locks do not conflict within a process, and closing any descriptor of the file drops them
+_held: set[tuple[int, int]] = set()
+_held_guard = threading.Lock()
+
+
+class StorageInUseError(StorageError):
+    """Somebody else works in the storage directory."""
+
+
+class StorageLock:
+    """The lock of the storage directory `directory`; a context manager.
+
+    It covers the whole of `<directory>/in_use.lock` with a POSIX record lock, as Java's FileChannel.tryLock
+    does, so a NameNode and we keep each other out. Release removes the file, as a NameNode does at its exit;
+    who opened it before that finds out that it locked a file without a name, and tries again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._descriptor: int | None = None
+        self._key = (0, 0)
+
+    @property
+    def path(self) -> Path:
+        return self.directory / LOCK_FILE
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has the lock now."""
+        return self._descriptor is not None
+
+    def acquire(self) -> None:
+        """Take the lock, or fail at once.
+
+        Raises:
+            StorageInUseError: another process holds it, or another object of this one.
+            StorageError: the file cannot be made.
+        """
+        try:
+            info = self.directory.stat()
+            self._reserve((info.st_dev, info.st_ino))
+        except OSError as fault:
+            raise self._failure(fault) from fault
+        try:
+            while self._descriptor is None:
+                self._descriptor = self._open_locked()
+        except BaseException:
+            self._unreserve()
+            raise
+
+    def release(self) -> None:
+        """Let go of the lock; nothing happens where it is not held."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        try:
+            self.path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+            self._unreserve()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _open_locked(self) -> int | None:
+        """The locked file, or None where its last holder removed it in between."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as fault:
+            raise self._failure(fault) from fault
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(descriptor).st_nlink:
+                os.close(descriptor)
+                return None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}@{socket.gethostname()}".encode(), 0)
+        except OSError as fault:
+            held_elsewhere = fault.errno in (errno.EACCES, errno.EAGAIN)
+            holder = os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip()
+            os.close(descriptor)
+            raise (self._in_use(holder or "another process") if held_elsewhere else self._failure(fault)) from fault
+        return descriptor
+
+    def _reserve(self, key: tuple[int, int]) -> None:
+        with _held_guard:
+            if key in _held:
+                raise self._in_use(f"this process, {os.getpid()}@{socket.gethostname()}")
+            _held.add(key)
+        self._key = key
+
+    def _unreserve(self) -> None:
+        with _held_guard:
+            _held.discard(self._key)
+
+    def _in_use(self, holder: str) -> StorageInUseError:
+        return StorageInUseError(
+            f"{self.path} is held by {holder}",
+            hint="Stop that process, or give this one a storage directory of its own.",
+        )
+
+    def _failure(self, fault: OSError) -> StorageError:
+        return StorageError(
+            f"{self.path} cannot be locked: {fault.strerror or fault}",
+            hint="Check that the directory exists, that its permissions allow writing, and that its disk works.",
+        )

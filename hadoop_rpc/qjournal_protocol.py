@@ -1,0 +1,217 @@
+"""QJournalProtocol and InterQJournalProtocol: clients of a JournalNode, and its services (QJournalProtocol.proto)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT
+from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
+from hadoop_rpc.proto import namenode_protocol_pb2 as namenode_pb
+from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
+from hadoop_rpc.qjournal_messages import (
+    journal_state_of,
+    journaled_edits_of,
+    namespace_to_message,
+    node_manifest_of,
+    prepared_of,
+    request_info_message,
+    segment_message,
+    storage_of,
+)
+from hadoop_rpc.qjournal_service import (
+    INTER_QJOURNAL_PROTOCOL,
+    QJOURNAL_PROTOCOL,
+    inter_qjournal_service,
+    qjournal_service,
+)
+from hadoop_rpc.qjournal_values import (
+    JournaledEdits,
+    JournalState,
+    NodeManifest,
+    PreparedRecovery,
+    RequestInfo,
+    SegmentState,
+)
+from hadoop_rpc.retry import NO_RETRY
+
+__all__ = [
+    "INTER_QJOURNAL_PROTOCOL",
+    "QJOURNAL_PROTOCOL",
+    "InterQJournalClient",
+    "QJournalClient",
+    "inter_qjournal_service",
+    "qjournal_service",
+]
+
+M = TypeVar("M", bound=Message)
+
+
+class _JournalNodeClient(ProtocolClient):
+    """Calls a JournalNode; nothing is repeated, the quorum decides what a failed call means.
+
+    Args:
+        nameservice: told with calls that carry no `RequestInfo`; None as Hadoop 2 does.
+    """
+
+    default_retry = NO_RETRY
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
+        nameservice: str | None = None,
+    ) -> None:
+        super().__init__(host, port, user=user, timeout=timeout, connect_timeout=connect_timeout)
+        self._nameservice = nameservice
+
+    def _call(self, method: str, request: Message, response: type[M]) -> M:
+        return self._rpc.call(method, request, response, idempotent=False)
+
+    def _named(self, journal_id: str) -> dict[str, Any]:
+        """The fields that every call about a whole journal has."""
+        return {"jid": pb.JournalIdProto(identifier=journal_id), "nameServiceId": self._nameservice}
+
+    def _manifest(self, method: str, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
+        request = pb.GetEditLogManifestRequestProto(
+            **self._named(journal_id), sinceTxId=unsigned(since, 64), inProgressOk=in_progress_ok
+        )
+        return node_manifest_of(self._call(method, request, pb.GetEditLogManifestResponseProto))
+
+
+class InterQJournalClient(_JournalNodeClient):
+    """`InterQJournal` over RPC: what one JournalNode asks another of 3.x, or of ours."""
+
+    protocol = INTER_QJOURNAL_PROTOCOL
+
+    def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
+        """The segments that the other node holds."""
+        return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
+
+    def get_storage_info(self, journal_id: str) -> StorageInfo:
+        """Which namespace its journal is of; a node before 3.5 answers NoSuchRpcMethodError."""
+        request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
+        return storage_of(self._call("getStorageInfo", request, namenode_pb.StorageInfoProto))
+
+
+class QJournalClient(_JournalNodeClient):
+    """`QJournal` over RPC: one JournalNode of 2.7 to 3.4, or of ours; what the methods raise is said there."""
+
+    protocol = QJOURNAL_PROTOCOL
+
+    def is_formatted(self, journal_id: str) -> bool:
+        request = pb.IsFormattedRequestProto(**self._named(journal_id))
+        return self._call("isFormatted", request, pb.IsFormattedResponseProto).isFormatted
+
+    def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
+        request = pb.FormatRequestProto(**self._named(journal_id), nsInfo=namespace_to_message(namespace), force=force)
+        self._call("format", request, pb.FormatResponseProto)
+
+    def get_journal_state(self, journal_id: str) -> JournalState:
+        request = pb.GetJournalStateRequestProto(**self._named(journal_id))
+        return journal_state_of(self._call("getJournalState", request, pb.GetJournalStateResponseProto))
+
+    def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
+        request = pb.NewEpochRequestProto(
+            **self._named(journal_id), nsInfo=namespace_to_message(namespace), epoch=unsigned(epoch, 64)
+        )
+        answer = self._call("newEpoch", request, pb.NewEpochResponseProto)
+        return signed(answer.lastSegmentTxId, 64) if answer.HasField("lastSegmentTxId") else None
+
+    def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
+        message = pb.StartLogSegmentRequestProto(
+            reqInfo=request_info_message(request), txid=unsigned(txid, 64), layoutVersion=layout_version
+        )
+        self._call("startLogSegment", message, pb.StartLogSegmentResponseProto)
+
+    def journal(self, request: RequestInfo, segment_txid: int, first_txid: int, count: int, records: bytes) -> None:
+        message = pb.JournalRequestProto(
+            reqInfo=request_info_message(request),
+            firstTxnId=unsigned(first_txid, 64),
+            numTxns=count,
+            records=records,
+            segmentTxnId=unsigned(segment_txid, 64),
+        )
+        self._call("journal", message, pb.JournalResponseProto)
+
+    def heartbeat(self, request: RequestInfo) -> None:
+        message = pb.HeartbeatRequestProto(reqInfo=request_info_message(request))
+        self._call("heartbeat", message, pb.HeartbeatResponseProto)
+
+    def finalize_log_segment(self, request: RequestInfo, first: int, last: int) -> None:
+        message = pb.FinalizeLogSegmentRequestProto(
+            reqInfo=request_info_message(request), startTxId=unsigned(first, 64), endTxId=unsigned(last, 64)
+        )
+        self._call("finalizeLogSegment", message, pb.FinalizeLogSegmentResponseProto)
+
+    def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
+        message = pb.PurgeLogsRequestProto(
+            reqInfo=request_info_message(request), minTxIdToKeep=unsigned(min_txid_to_keep, 64)
+        )
+        self._call("purgeLogs", message, pb.PurgeLogsResponseProto)
+
+    def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
+        return self._manifest("getEditLogManifest", journal_id, since, in_progress_ok=in_progress_ok)
+
+    def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
+        request = pb.GetJournaledEditsRequestProto(
+            **self._named(journal_id), sinceTxId=unsigned(since, 64), maxTxns=max_transactions
+        )
+        return journaled_edits_of(self._call("getJournaledEdits", request, pb.GetJournaledEditsResponseProto))
+
+    def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
+        message = pb.PrepareRecoveryRequestProto(
+            reqInfo=request_info_message(request), segmentTxId=unsigned(segment_txid, 64)
+        )
+        return prepared_of(self._call("prepareRecovery", message, pb.PrepareRecoveryResponseProto))
+
+    def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
+        message = pb.AcceptRecoveryRequestProto(
+            reqInfo=request_info_message(request), stateToAccept=segment_message(state), fromURL=from_url
+        )
+        self._call("acceptRecovery", message, pb.AcceptRecoveryResponseProto)
+
+    def get_journal_ctime(self, journal_id: str) -> int:
+        request = pb.GetJournalCTimeRequestProto(**self._named(journal_id))
+        return self._call("getJournalCTime", request, pb.GetJournalCTimeResponseProto).resultCTime
+
+    def do_pre_upgrade(self, journal_id: str) -> None:
+        request = pb.DoPreUpgradeRequestProto(jid=pb.JournalIdProto(identifier=journal_id))
+        self._call("doPreUpgrade", request, pb.DoPreUpgradeResponseProto)
+
+    def do_upgrade(self, journal_id: str, namespace: StorageInfo) -> None:
+        request = pb.DoUpgradeRequestProto(
+            jid=pb.JournalIdProto(identifier=journal_id), sInfo=storage_message(namespace)
+        )
+        self._call("doUpgrade", request, pb.DoUpgradeResponseProto)
+
+    def do_finalize(self, journal_id: str) -> None:
+        self._call("doFinalize", pb.DoFinalizeRequestProto(**self._named(journal_id)), pb.DoFinalizeResponseProto)
+
+    def can_roll_back(
+        self, journal_id: str, storage: StorageInfo, previous: StorageInfo, target_layout_version: int
+    ) -> bool:
+        request = pb.CanRollBackRequestProto(
+            **self._named(journal_id),
+            storage=storage_message(storage),
+            prevStorage=storage_message(previous),
+            targetLayoutVersion=target_layout_version,
+        )
+        return self._call("canRollBack", request, pb.CanRollBackResponseProto).canRollBack
+
+    def do_rollback(self, journal_id: str) -> None:
+        request = pb.DoRollbackRequestProto(
+            jid=pb.JournalIdProto(identifier=journal_id), nameserviceId=self._nameservice
+        )
+        self._call("doRollback", request, pb.DoRollbackResponseProto)
+
+    def discard_segments(self, journal_id: str, first_txid: int) -> None:
+        request = pb.DiscardSegmentsRequestProto(**self._named(journal_id), startTxId=unsigned(first_txid, 64))
+        self._call("discardSegments", request, pb.DiscardSegmentsResponseProto)

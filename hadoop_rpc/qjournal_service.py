@@ -1,0 +1,198 @@
+"""QJournalProtocol and InterQJournalProtocol as services of an `RpcServer`, on top of any `QJournal`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
+from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
+from hadoop_rpc.qjournal_messages import (
+    journal_state_message,
+    journaled_edits_message,
+    namespace_of,
+    node_manifest_message,
+    prepared_message,
+    request_info_of,
+    segment_of,
+    storage_of,
+)
+from hadoop_rpc.qjournal_values import InterQJournal, QJournal
+from hadoop_rpc.service import CallContext, Method, Service
+
+__all__ = ["INTER_QJOURNAL_PROTOCOL", "QJOURNAL_PROTOCOL", "inter_qjournal_service", "qjournal_service"]
+
+QJOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol"
+INTER_QJOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtocol"
+
+_LAYOUT_OF_THE_SILENT = -63  # what Hadoop 2.7 takes where a writer older than 2.4 tells no layout
+
+NameserviceListener = Callable[[str, str], None]
+
+
+def _nobody(_journal_id: str, _nameservice: str) -> None:
+    return
+
+
+def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Service:
+    """QJournalProtocol of `node`.
+
+    Args:
+        heard: called before a call that tells its nameservice (3.x), with the journal's id and the nameservice.
+    """
+    methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
+    return Service(QJOURNAL_PROTOCOL, {name: _heard(method, heard) for name, method in methods.items()})
+
+
+def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _nobody) -> Service:
+    """InterQJournalProtocol of `node`, what JournalNodes ask each other (3.x); `heard` as of `qjournal_service`."""
+
+    def storage_info(request: pb.GetStorageInfoRequestProto, _: CallContext) -> Message:
+        return storage_message(node.get_storage_info(request.jid.identifier))
+
+    methods = {
+        "getEditLogManifestFromJournal": _manifest_method(node),
+        "getStorageInfo": Method(pb.GetStorageInfoRequestProto, storage_info),
+    }
+    return Service(INTER_QJOURNAL_PROTOCOL, {name: _heard(method, heard) for name, method in methods.items()})
+
+
+def _heard(method: Method, heard: NameserviceListener) -> Method:
+    def handler(request: Any, caller: CallContext) -> Message:
+        told = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
+        for field, value in told.ListFields():
+            if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells it in its own way
+                heard((request.jid if told is request else told.journalId).identifier, value)
+        return method.handler(request, caller)
+
+    return Method(method.request, handler)
+
+
+def _whole_journal(node: QJournal) -> dict[str, Method]:
+    def is_formatted(request: pb.IsFormattedRequestProto, _: CallContext) -> Message:
+        return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
+
+    def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
+        # Hadoop 2 knows no force: it has asked its operator before, and its nodes format in any case.
+        force = request.force or not request.HasField("force")
+        node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
+        return pb.FormatResponseProto()
+
+    def state(request: pb.GetJournalStateRequestProto, _: CallContext) -> Message:
+        return journal_state_message(node.get_journal_state(request.jid.identifier))
+
+    def new_epoch(request: pb.NewEpochRequestProto, _: CallContext) -> Message:
+        last = node.new_epoch(request.jid.identifier, namespace_of(request.nsInfo), signed(request.epoch, 64))
+        return pb.NewEpochResponseProto(lastSegmentTxId=None if last is None else unsigned(last, 64))
+
+    return {
+        "isFormatted": Method(pb.IsFormattedRequestProto, is_formatted),
+        "format": Method(pb.FormatRequestProto, format_),
+        "getJournalState": Method(pb.GetJournalStateRequestProto, state),
+        "newEpoch": Method(pb.NewEpochRequestProto, new_epoch),
+    }
+
+
+def _writing(node: QJournal) -> dict[str, Method]:
+    def start(request: pb.StartLogSegmentRequestProto, _: CallContext) -> Message:
+        layout = request.layoutVersion if request.HasField("layoutVersion") else _LAYOUT_OF_THE_SILENT
+        node.start_log_segment(request_info_of(request.reqInfo), signed(request.txid, 64), layout)
+        return pb.StartLogSegmentResponseProto()
+
+    def journal(request: pb.JournalRequestProto, _: CallContext) -> Message:
+        segment, first = signed(request.segmentTxnId, 64), signed(request.firstTxnId, 64)
+        node.journal(request_info_of(request.reqInfo), segment, first, request.numTxns, request.records)
+        return pb.JournalResponseProto()
+
+    def heartbeat(request: pb.HeartbeatRequestProto, _: CallContext) -> Message:
+        node.heartbeat(request_info_of(request.reqInfo))
+        return pb.HeartbeatResponseProto()
+
+    def finalize(request: pb.FinalizeLogSegmentRequestProto, _: CallContext) -> Message:
+        first, last = signed(request.startTxId, 64), signed(request.endTxId, 64)
+        node.finalize_log_segment(request_info_of(request.reqInfo), first, last)
+        return pb.FinalizeLogSegmentResponseProto()
+
+    def purge(request: pb.PurgeLogsRequestProto, _: CallContext) -> Message:
+        node.purge_logs(request_info_of(request.reqInfo), signed(request.minTxIdToKeep, 64))
+        return pb.PurgeLogsResponseProto()
+
+    def prepare(request: pb.PrepareRecoveryRequestProto, _: CallContext) -> Message:
+        prepared = node.prepare_recovery(request_info_of(request.reqInfo), signed(request.segmentTxId, 64))
+        return prepared_message(prepared)
+
+    def accept(request: pb.AcceptRecoveryRequestProto, _: CallContext) -> Message:
+        node.accept_recovery(request_info_of(request.reqInfo), segment_of(request.stateToAccept), request.fromURL)
+        return pb.AcceptRecoveryResponseProto()
+
+    return {
+        "startLogSegment": Method(pb.StartLogSegmentRequestProto, start),
+        "journal": Method(pb.JournalRequestProto, journal),
+        "heartbeat": Method(pb.HeartbeatRequestProto, heartbeat),
+        "finalizeLogSegment": Method(pb.FinalizeLogSegmentRequestProto, finalize),
+        "purgeLogs": Method(pb.PurgeLogsRequestProto, purge),
+        "prepareRecovery": Method(pb.PrepareRecoveryRequestProto, prepare),
+        "acceptRecovery": Method(pb.AcceptRecoveryRequestProto, accept),
+    }
+
+
+def _manifest_method(node: QJournal | InterQJournal) -> Method:
+    def manifest(request: pb.GetEditLogManifestRequestProto, _: CallContext) -> Message:
+        since = signed(request.sinceTxId, 64)
+        found = node.get_edit_log_manifest(request.jid.identifier, since, in_progress_ok=request.inProgressOk)
+        return node_manifest_message(found)
+
+    return Method(pb.GetEditLogManifestRequestProto, manifest)
+
+
+def _reading(node: QJournal) -> dict[str, Method]:
+    def edits(request: pb.GetJournaledEditsRequestProto, _: CallContext) -> Message:
+        since = signed(request.sinceTxId, 64)
+        return journaled_edits_message(node.get_journaled_edits(request.jid.identifier, since, request.maxTxns))
+
+    return {
+        "getEditLogManifest": _manifest_method(node),
+        "getJournaledEdits": Method(pb.GetJournaledEditsRequestProto, edits),
+    }
+
+
+def _upgrades(node: QJournal) -> dict[str, Method]:
+    def ctime(request: pb.GetJournalCTimeRequestProto, _: CallContext) -> Message:
+        return pb.GetJournalCTimeResponseProto(resultCTime=node.get_journal_ctime(request.jid.identifier))
+
+    def pre_upgrade(request: pb.DoPreUpgradeRequestProto, _: CallContext) -> Message:
+        node.do_pre_upgrade(request.jid.identifier)
+        return pb.DoPreUpgradeResponseProto()
+
+    def upgrade(request: pb.DoUpgradeRequestProto, _: CallContext) -> Message:
+        node.do_upgrade(request.jid.identifier, storage_of(request.sInfo))
+        return pb.DoUpgradeResponseProto()
+
+    def finalize(request: pb.DoFinalizeRequestProto, _: CallContext) -> Message:
+        node.do_finalize(request.jid.identifier)
+        return pb.DoFinalizeResponseProto()
+
+    def can_roll_back(request: pb.CanRollBackRequestProto, _: CallContext) -> Message:
+        storage, previous = storage_of(request.storage), storage_of(request.prevStorage)
+        possible = node.can_roll_back(request.jid.identifier, storage, previous, request.targetLayoutVersion)
+        return pb.CanRollBackResponseProto(canRollBack=possible)
+
+    def roll_back(request: pb.DoRollbackRequestProto, _: CallContext) -> Message:
+        node.do_rollback(request.jid.identifier)
+        return pb.DoRollbackResponseProto()
+
+    def discard(request: pb.DiscardSegmentsRequestProto, _: CallContext) -> Message:
+        node.discard_segments(request.jid.identifier, signed(request.startTxId, 64))
+        return pb.DiscardSegmentsResponseProto()
+
+    return {
+        "getJournalCTime": Method(pb.GetJournalCTimeRequestProto, ctime),
+        "doPreUpgrade": Method(pb.DoPreUpgradeRequestProto, pre_upgrade),
+        "doUpgrade": Method(pb.DoUpgradeRequestProto, upgrade),
+        "doFinalize": Method(pb.DoFinalizeRequestProto, finalize),
+        "canRollBack": Method(pb.CanRollBackRequestProto, can_roll_back),
+        "doRollback": Method(pb.DoRollbackRequestProto, roll_back),
+        "discardSegments": Method(pb.DiscardSegmentsRequestProto, discard),
+    }

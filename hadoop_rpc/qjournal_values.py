@@ -1,0 +1,156 @@
+"""Values of QJournalProtocol, and the protocol as an interface (QJournalProtocol.proto, QJournalProtocol.java)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_values import EditLogManifest
+
+__all__ = [
+    "INVALID_TXID",
+    "InterQJournal",
+    "JournalState",
+    "JournaledEdits",
+    "NodeManifest",
+    "PreparedRecovery",
+    "QJournal",
+    "RequestInfo",
+    "SegmentState",
+]
+
+INVALID_TXID = -12345  # HdfsServerConstants.INVALID_TXID
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """What a writer says with each call (RequestInfoProto).
+
+    Attributes:
+        journal_id: name of the journal.
+        epoch: of the writer.
+        serial: rises by one with each call of an epoch.
+        committed_txid: newest transaction that a majority holds; None where the writer does not tell.
+        nameservice: None in Hadoop 2.
+    """
+
+    journal_id: str
+    epoch: int
+    serial: int
+    committed_txid: int | None = None
+    nameservice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """Transactions `first` to `last` of a segment (SegmentStateProto)."""
+
+    first: int
+    last: int
+    in_progress: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JournalState:
+    """What getJournalState tells; `from_url` is None in Hadoop 2, where the host of the RPC address serves HTTP."""
+
+    last_promised_epoch: int
+    http_port: int
+    from_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeManifest:
+    """Segments that a JournalNode holds, and where it serves them."""
+
+    manifest: EditLogManifest
+    http_port: int
+    from_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRecovery:
+    """What a node knows of a segment that is to be recovered (PrepareRecoveryResponseProto).
+
+    Attributes:
+        segment: None where it holds no transaction of it.
+        accepted_in_epoch: when a recovery of it was accepted here, None where none was or it is finalized.
+        last_writer_epoch: of the writer that last began a segment here.
+        last_committed_txid: newest transaction that this node knows to be committed.
+    """
+
+    segment: SegmentState | None
+    accepted_in_epoch: int | None
+    last_writer_epoch: int
+    last_committed_txid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledEdits:
+    """`count` transactions; `content` is a file header and their records, empty where there are none."""
+
+    count: int
+    content: bytes
+
+
+class QJournal(Protocol):
+    """One JournalNode, as a writer or reader of the quorum sees it: over RPC, or in memory in tests.
+
+    Every method raises `RpcError`: a `RemoteError` where the node refuses, `RpcConnectionError` where it is not there.
+    """
+
+    def is_formatted(self, journal_id: str) -> bool: ...
+
+    def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
+        """Begin an empty journal; whatever was there is lost. A node of 3.x refuses one with data unless `force`."""
+
+    def get_journal_state(self, journal_id: str) -> JournalState: ...
+
+    def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
+        """Promise `epoch`; returns the first txid of the newest segment, None where there is none."""
+
+    def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None: ...
+
+    def journal(self, request: RequestInfo, segment_txid: int, first_txid: int, count: int, records: bytes) -> None:
+        """Append `count` transactions from `first_txid` on to the segment that began at `segment_txid`."""
+
+    def heartbeat(self, request: RequestInfo) -> None: ...
+
+    def finalize_log_segment(self, request: RequestInfo, first: int, last: int) -> None: ...
+
+    def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None: ...
+
+    def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
+
+    def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits: ...
+
+    def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery: ...
+
+    def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
+        """Take `state` for the segment's; a node whose copy differs fetches it from `from_url`."""
+
+    def get_journal_ctime(self, journal_id: str) -> int: ...
+
+    def do_pre_upgrade(self, journal_id: str) -> None: ...
+
+    def do_upgrade(self, journal_id: str, namespace: StorageInfo) -> None: ...
+
+    def do_finalize(self, journal_id: str) -> None: ...
+
+    def can_roll_back(
+        self, journal_id: str, storage: StorageInfo, previous: StorageInfo, target_layout_version: int
+    ) -> bool: ...
+
+    def do_rollback(self, journal_id: str) -> None: ...
+
+    def discard_segments(self, journal_id: str, first_txid: int) -> None: ...
+
+
+class InterQJournal(Protocol):
+    """What JournalNodes ask each other (InterQJournalProtocol); methods raise as those of `QJournal` do."""
+
+    def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
+
+    def get_storage_info(self, journal_id: str) -> StorageInfo:
+        """What VERSION of the journal says (3.5)."""

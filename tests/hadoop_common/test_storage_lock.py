@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.errors import EXIT_STORAGE, StorageError
+from hadoop_common.storage_lock import StorageLock
+
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import sys
+from pathlib import Path
+from hadoop_common.storage_lock import StorageLock
+with StorageLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    if process.poll() is None:
+        process.kill()
+        process.communicate()
+    process.stdout.close()
+
+
+def test_the_holder_is_in_the_file_which_goes_at_release(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+    path = tmp_path / "in_use.lock"
+    assert path.read_text().startswith(f"{holder.pid}@")
+    holder.communicate(b"")
+    assert holder.returncode == 0
+    assert not path.exists()
+
+
+def test_another_process_is_kept_out_and_the_holder_named(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+    with pytest.raises(StorageError, match=f"held by {holder.pid}@") as caught:
+        StorageLock(tmp_path).acquire()
+    assert caught.value.exit_code == EXIT_STORAGE
+    assert caught.value.hint
+
+
+def test_a_killed_holder_holds_nothing(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+    holder.kill()
+    holder.wait()
+    with StorageLock(tmp_path):
+        pass
+
+
+def test_a_file_removed_while_it_was_being_locked_is_not_taken_for_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = StorageLock(tmp_path)
+    real, removed = fcntl.lockf, []
+
+    def lockf(descriptor: int, flags: int) -> None:
+        if not removed:
+            removed.append(lock.path.unlink())
+        real(descriptor, flags)
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    with lock:
+        assert removed
+        assert lock.path.exists()
+
+
+def test_this_process_is_kept_out_too(tmp_path: Path) -> None:
+    with StorageLock(tmp_path), pytest.raises(StorageError, match="held by this process"):
+        StorageLock(tmp_path).acquire()
+    with StorageLock(tmp_path):
+        pass
+
+
+def test_another_path_to_the_directory_is_the_same_lock(tmp_path: Path) -> None:
+    directory = tmp_path / "nn"
+    directory.mkdir()
+    (tmp_path / "link").symlink_to(directory)
+    with StorageLock(directory), pytest.raises(StorageError, match="this process"):
+        StorageLock(tmp_path / "link").acquire()
+
+
+def test_release_twice_is_harmless(tmp_path: Path) -> None:
+    lock = StorageLock(tmp_path)
+    lock.release()
+    lock.acquire()
+    lock.release()
+    lock.release()
+
+
+def test_a_missing_directory_cannot_be_locked(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be locked"):
+        StorageLock(tmp_path / "absent").acquire()
+
+
+def test_after_a_failure_it_can_be_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "in_use.lock").mkdir()
+    lock = StorageLock(tmp_path)
+    with pytest.raises(StorageError, match="cannot be locked"):
+        lock.acquire()
+    (tmp_path / "in_use.lock").rmdir()
+    with lock:
+        pass
