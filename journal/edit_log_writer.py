@@ -1,21 +1,22 @@
-"""Writing the edit log: txids in order, group commit, segments in one or several directories (FSEditLog)."""
+"""Writing the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog)."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from hadoop_common.names import SegmentName
 from journal.binary_codec import encode_op
-from journal.double_buffer import DoubleBuffer
-from journal.errors import JournalStorageError
+from journal.commit_metrics import CommitMetrics
+from journal.errors import JournalError, JournalStorageError
+from journal.group_commit import GroupCommit, Turn
+from journal.journal import Journal, RecordBatch
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
-from journal.segment_stream import SegmentStream
 
 __all__ = ["DEFAULT_CAPACITY", "EditLogWriter"]
 
@@ -25,71 +26,83 @@ DEFAULT_CAPACITY = 512 * 1024  # bytes; Hadoop's output buffer of the edit log
 class EditLogWriter:
     """An open edit log; every method may be called from any thread.
 
-    A directory that fails is dropped, with its segment left in progress, and reported. When none is left
-    the writer fails and stays failed: later calls raise the same error, and nothing is acknowledged again.
+    When the journal fails the writer fails and stays failed: later calls raise the same error, and nothing is
+    acknowledged again. No lock is held while the journal writes, neither in a flush nor in a roll.
     """
 
     def __init__(
         self,
-        directories: Sequence[Path],
+        journal: Journal,
         layout_version: int,
         first_txid: int,
         *,
         capacity: int = DEFAULT_CAPACITY,
-        on_directory_failure: Callable[[Path, OSError], None] | None = None,
+        window: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the segment of `first_txid` in each of `directories`; START_LOG_SEGMENT is durable after.
+        """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable after.
 
         Args:
-            directories: existing directories, without segments in progress (see `recover_in_progress`).
+            journal: recovered by the caller, who closes it too.
             layout_version: layout of the segments.
             first_txid: txid of the first operation.
             capacity: bytes that may wait for a flush before `write` waits too.
-            on_directory_failure: told of every dropped directory; must not call the writer.
+            window: bytes of flushed records that are kept for `recent`.
+            clock: seconds, for the metrics.
 
         Raises:
-            JournalStorageError: no directory could be written.
-            UnsupportedLayoutError: the layout is unknown.
+            JournalError: the segment could not be started.
         """
-        self._directories = list(directories)
+        self._journal = journal
         self._layout_version = layout_version
-        self._capacity = capacity
-        self._on_directory_failure = on_directory_failure
-        self._condition = threading.Condition()
-        self._buffer = DoubleBuffer()
-        self._streams: list[SegmentStream] = []
-        self._flushing = False
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._flushed = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._commit = GroupCommit(first_txid, capacity=capacity, window=window)
         self._closed = False
-        self._failure: JournalStorageError | None = None
         self._segment_first = first_txid
-        self._last_txid = first_txid - 1
-        self._durable_txid = first_txid - 1
-        with self._condition, self._fail_stop():
-            self._start_segment()
+        self._segment = journal.start_segment(first_txid, layout_version)
+        try:
+            self._append(StartLogSegmentOp())
+            self._write_out(self._commit.take())
+        except BaseException:
+            self._segment.abort()
+            raise
 
     @property
     def last_txid(self) -> int:
         """Txid of the newest operation written, durable or not."""
-        with self._condition:
-            return self._last_txid
+        with self._lock:
+            return self._commit.last_txid
 
     @property
     def durable_txid(self) -> int:
         """Every operation up to this txid survives a crash."""
-        with self._condition:
-            return self._durable_txid
+        with self._lock:
+            return self._commit.durable_txid
 
     @property
     def segment_first_txid(self) -> int:
         """First txid of the segment in progress."""
-        with self._condition:
+        with self._lock:
             return self._segment_first
 
-    @property
-    def directories(self) -> tuple[Path, ...]:
-        """The directories that are still written."""
-        with self._condition:
-            return tuple(stream.directory for stream in self._streams)
+    def metrics(self) -> CommitMetrics:
+        """Batches, syncs and waits since the log was opened."""
+        with self._lock:
+            return self._commit.metrics()
+
+    def recent(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
+        """Records from `from_txid` on, out of memory; an empty list where there is nothing newer.
+
+        None where `from_txid` lies before what is kept, see `window`: the journal's segments hold it.
+
+        Args:
+            durable_only: leave out what was not synced yet, which a crash may take back.
+        """
+        with self._lock:
+            return self._commit.read(from_txid, durable_only=durable_only)
 
     def __enter__(self) -> Self:
         return self
@@ -102,193 +115,191 @@ class EditLogWriter:
     def write(self, op: EditOp) -> int:
         """Give `op` the next txid and put it in the buffer; returns the txid. Durable only after `sync`.
 
+        Waits while the buffer is full.
+
         Raises:
             OpEncodingError: a value of `op` does not fit; no txid is used up.
-            JournalStorageError: the writer has failed or is closed.
+            JournalError: the writer has failed or is closed.
         """
         while True:
-            with self._condition:
-                self._check_open()
-                if self._buffer.size < self._capacity:
+            with self._lock:
+                if self._await_room():
                     return self._append(op)
-                pending = self._last_txid
-            self.sync(pending)
+                batch = self._claim()
+            with self._turn():
+                self._write_out(batch)
 
     def sync(self, txid: int) -> None:
         """Return once `txid` is durable; one caller flushes for all that wait.
 
         Raises:
-            JournalStorageError: the writer failed before that.
+            JournalError: the writer failed before that.
             ValueError: no operation has this txid yet.
         """
-        if not self._claim_flush(txid):
-            return
-        try:
-            durable = self._buffer.flush(self._write_everywhere)
-        except BaseException as error:
-            self._release_flush(None, self._failure_of(error))
-            raise
-        self._release_flush(durable, None)
+        with self._lock:
+            if self._await_durable(txid):
+                return
+            self._commit.claim()
+            patience = self._commit.patience
+        with self._turn():
+            if patience > 0:
+                self._gather(patience)
+            with self._lock:
+                batch = self._take()
+            self._write_out(batch)
 
     def flush(self) -> None:
         """Make everything written so far durable.
 
         Raises:
-            JournalStorageError: the writer has failed.
+            JournalError: the writer has failed.
         """
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment and start the next one; returns the finalized one.
+        """Finalize the segment and start the next one; returns the finalized one. Others may write meanwhile.
 
         Raises:
-            JournalStorageError: no directory is left, or the writer is closed.
+            JournalError: the journal failed, or the writer is closed.
         """
-        with self._condition:
-            self._await_flusher()
+        with self._lock:
+            self._await_turn()
             self._check_open()
-            with self._fail_stop():
-                finalized = self._end_segment()
-                self._start_segment()
-            return finalized
+            last = self._append(EndLogSegmentOp())
+            batch = self._claim()
+            self._append(StartLogSegmentOp())
+            finalized = SegmentName(self._segment_first, last)
+        with self._turn():
+            self._write_out(batch)
+            self._segment.finalize(last)
+            self._segment = self._journal.start_segment(last + 1, self._layout_version)
+            with self._lock:
+                batch = self._take()
+            self._write_out(batch)
+            with self._lock:
+                self._segment_first = last + 1
+        return finalized
 
     def close(self) -> None:
-        """Make everything durable, finalize the segment and release the files. A second call does nothing.
+        """Make everything durable and finalize the segment. A second call does nothing.
 
         Raises:
-            JournalStorageError: operations that were written are not durable.
+            JournalError: operations that were written are not durable.
         """
-        with self._condition, self._fail_stop():
-            self._await_flusher()
+        with self._lock:
+            self._await_turn()
             if self._closed:
                 return
             self._closed = True
-            if self._failure is None:
-                self._end_segment()
-                return
-            for stream in self._streams:
-                stream.abort()
-            if self._durable_txid < self._last_txid:
-                raise self._failure
+            failure = self._commit.failure
+            lost = self._commit.durable_txid < self._commit.last_txid
+            if failure is None:
+                last = self._append(EndLogSegmentOp())
+                batch = self._claim()
+        if failure is None:
+            with self._turn():
+                self._write_out(batch)
+                self._segment.finalize(last)
+            return
+        self._segment.abort()
+        if lost:
+            raise failure
 
-    # ---- below: callers hold the lock, but for the methods of a flush ----
+    # ---- below: callers hold the lock ----
 
     def _check_open(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._commit.failure is not None:
+            raise self._commit.failure
         if self._closed:
-            raise JournalStorageError("the edit log is closed", txid=self._last_txid, hint="Open a new writer.")
+            problem, hint = "the edit log is closed", "Open a new writer."
+            raise JournalStorageError(problem, txid=self._commit.last_txid, hint=hint)
 
-    def _await_flusher(self) -> None:
-        while self._flushing:
-            self._condition.wait()
+    def _await_turn(self) -> None:
+        while self._commit.claimed:
+            self._flushed.wait()
+
+    def _await_room(self) -> bool:
+        """True when there is room, False when it is for the caller to make some."""
+        self._check_open()
+        turn = self._commit.turn_to_write()
+        if turn is Turn.WAIT:
+            started = self._clock()
+            while turn is Turn.WAIT:
+                self._room.wait()
+                self._check_open()
+                turn = self._commit.turn_to_write()
+            self._commit.waited_for_room(self._clock() - started)
+        return turn is Turn.DONE
+
+    def _await_durable(self, txid: int) -> bool:
+        """True when `txid` is durable, False when it is for the caller to flush."""
+        turn = self._commit.turn_to_sync(txid)
+        if turn is Turn.WAIT:
+            started = self._clock()
+            while turn is Turn.WAIT:
+                self._flushed.wait()
+                turn = self._commit.turn_to_sync(txid)
+            self._commit.waited(self._clock() - started)
+        return turn is Turn.DONE
 
     def _append(self, op: EditOp) -> int:
-        txid = self._last_txid + 1
-        previous, op.txid = op.txid, txid
+        previous, op.txid = op.txid, self._commit.last_txid + 1
         try:
-            data = encode_op(op, self._layout_version)
+            record = encode_op(op, self._layout_version)
         except BaseException:
             op.txid = previous
             raise
-        self._buffer.append(data, txid)
-        self._last_txid = txid
-        return txid
+        return self._commit.add(record)
 
-    def _claim_flush(self, txid: int) -> bool:
-        """True when the caller now owns the swapped buffer; False when `txid` is durable."""
-        with self._condition:
-            if txid > self._last_txid:
-                raise ValueError(f"txid {txid} is not written yet, the last one is {self._last_txid}")
-            while self._durable_txid < txid:
-                self._check_open()
-                if not self._flushing:
-                    self._flushing = True
-                    self._buffer.swap()
-                    return True
-                self._condition.wait()
-            return False
+    def _claim(self) -> RecordBatch | None:
+        """Take the turn, and what is to be written in it."""
+        self._commit.claim()
+        return self._take()
 
-    def _release_flush(self, durable: int | None, failure: JournalStorageError | None) -> None:
-        with self._condition:
-            self._flushing = False
-            self._failure = failure
-            if durable is not None:
-                self._durable_txid = durable
-            self._condition.notify_all()
+    def _take(self) -> RecordBatch | None:
+        batch = self._commit.take()
+        self._room.notify_all()
+        return batch
 
-    def _failure_of(self, error: BaseException) -> JournalStorageError:
-        if isinstance(error, JournalStorageError):
-            return error
-        failure = JournalStorageError(f"a flush was broken off: {error!r}", txid=self._durable_txid)
-        failure.__cause__ = error
-        return failure
+    # ---- below: callers have the turn, and not the lock ----
 
     @contextmanager
-    def _fail_stop(self) -> Iterator[None]:
+    def _turn(self) -> Iterator[None]:
+        """Gives the turn back; whatever goes wrong in it ends the log."""
         try:
             yield
-        except JournalStorageError as error:
-            self._failure = error
-            self._condition.notify_all()
+        except BaseException as error:
+            with self._lock:
+                self._commit.fail(self._failure_of(error))
             raise
+        finally:
+            with self._lock:
+                self._commit.release()
+                self._flushed.notify_all()
+                self._room.notify_all()
 
-    def _write_everywhere(self, data: bytearray) -> None:
-        self._on_each(lambda stream: stream.append(data))
+    def _gather(self, seconds: float) -> None:
+        """Let those come along whom the flush before has set free, until nobody comes any more."""
+        ends = self._clock() + seconds
+        before, pending = -1, 0
+        while pending > before and self._clock() < ends:
+            time.sleep(0)
+            with self._lock:
+                before, pending = pending, self._commit.pending
 
-    def _on_each(self, action: Callable[[SegmentStream], object]) -> None:
-        """Apply `action` to every stream and drop those that fail.
+    def _write_out(self, batch: RecordBatch | None) -> None:
+        if batch is None:
+            return
+        started = self._clock()
+        self._segment.append(batch)
+        seconds = self._clock() - started
+        with self._lock:
+            self._commit.flushed(batch, seconds)
+            self._flushed.notify_all()
 
-        Raises:
-            JournalStorageError: none is left.
-        """
-        kept = []
-        last_error: OSError | None = None
-        for stream in self._streams:
-            try:
-                action(stream)
-                kept.append(stream)
-            except OSError as error:
-                stream.abort()
-                last_error = error
-                self._report(stream.directory, error)
-        self._streams = kept
-        self._require_streams(last_error)
-
-    def _report(self, directory: Path, error: OSError) -> None:
-        if self._on_directory_failure is not None:
-            self._on_directory_failure(directory, error)
-
-    def _require_streams(self, last_error: OSError | None) -> None:
-        if not self._streams:
-            problem = f"no edits directory is left to write to: {last_error}"
-            raise JournalStorageError(problem, txid=self._durable_txid) from last_error
-
-    def _flush_locked(self) -> None:
-        self._buffer.swap()
-        self._buffer.flush(self._write_everywhere)
-        self._durable_txid = self._last_txid
-        self._condition.notify_all()
-
-    def _start_segment(self) -> None:
-        first = self._last_txid + 1
-        last_error: OSError | None = None
-        for directory in self._directories:
-            try:
-                self._streams.append(SegmentStream.create(directory, first, self._layout_version))
-            except OSError as error:
-                last_error = error
-                self._report(directory, error)
-        self._require_streams(last_error)
-        self._segment_first = first
-        self._append(StartLogSegmentOp())
-        self._flush_locked()
-
-    def _end_segment(self) -> SegmentName:
-        self._append(EndLogSegmentOp())
-        self._flush_locked()
-        last = self._last_txid
-        self._on_each(lambda stream: stream.finalize(last))
-        self._directories = [stream.directory for stream in self._streams]
-        self._streams = []
-        return SegmentName(self._segment_first, last)
+    def _failure_of(self, error: BaseException) -> JournalError:
+        if isinstance(error, JournalError):
+            return error
+        failure = JournalStorageError(f"a flush was broken off: {error!r}", txid=self._commit.durable_txid)
+        failure.__cause__ = error
+        return failure

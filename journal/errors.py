@@ -11,6 +11,8 @@ __all__ = [
     "CorruptOpError",
     "EditsTextError",
     "JournalError",
+    "JournalExistsError",
+    "JournalInUseError",
     "JournalStorageError",
     "OpEncodingError",
     "SegmentError",
@@ -152,7 +154,21 @@ class SegmentError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """No directory is left to which the edit log can be written; `__cause__` is the last failure."""
+    """A journal's storage fails, or the last one that a set of journals had; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = "Free or repair the disk of the edits directory, then start again: recovery keeps what was synced."
+
+
+class JournalExistsError(JournalError):
+    """A journal was to be begun where one is already; it is as it was."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE
+    default_hint = "Format with force to lose all that it holds, or name another place."
+
+
+class JournalInUseError(JournalError):
+    """Another writer has the journal, or a segment of it is being written."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE
+    default_hint = "Stop the other writer, or end its segment, before another one begins."

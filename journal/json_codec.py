@@ -11,15 +11,21 @@ from journal.errors import EditsTextError
 from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-__all__ = ["dump_json", "op_from_json", "op_to_json", "parse_json"]
+__all__ = ["BAD_JSON", "dump_json", "field_from_json", "fields_to_json", "op_from_json", "op_to_json", "parse_json"]
 
+# What a text raises that holds other JSON than an operation's.
+BAD_JSON = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _LAYOUT = "layoutVersion"
 
 
 def op_to_json(op: EditOp) -> str:
     """`{"opcode":"OP_MKDIR","txid":5,...}` on one line of ASCII; bytes are in hexadecimal."""
-    members = {item.name: item.kind.to_json(getattr(op, item.name)) for item in op.fields}
-    return json.dumps({"opcode": op.name, "txid": op.txid, **members}, separators=(",", ":"))
+    return json.dumps({"opcode": op.name, "txid": op.txid, **fields_to_json(op)}, separators=(",", ":"))
+
+
+def fields_to_json(op: EditOp) -> dict[str, Any]:
+    """The fields of `op` in their order, as JSON values."""
+    return {item.name: item.kind.to_json(getattr(op, item.name)) for item in op.fields}
 
 
 def op_from_json(line: str) -> EditOp:
@@ -34,12 +40,17 @@ def op_from_json(line: str) -> EditOp:
         cls = by_name(members.pop("opcode"))
         txid = check_txid(members.pop("txid"))
         fields = {item.name: item for item in cls.fields}
-        return cls(txid=txid, **{name: _value(fields[name], value) for name, value in members.items()})
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        return cls(txid=txid, **{name: field_from_json(fields[name], value) for name, value in members.items()})
+    except BAD_JSON as error:
         raise EditsTextError(f"no operation in JSON: {error!r}", txid=txid) from None
 
 
-def _value(item: OpField, value: Any) -> Any:
+def field_from_json(item: OpField, value: Any) -> Any:
+    """The value of a field from what `fields_to_json` made of it.
+
+    Raises:
+        ValueError: it is none that the field can have.
+    """
     if value is None and item.default is None:
         return None
     try:

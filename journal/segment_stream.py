@@ -46,7 +46,7 @@ class SegmentStream:
             raise
         return stream
 
-    def append(self, data: bytes | bytearray) -> None:
+    def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data` at the end and sync the file.
 
         Raises:

@@ -1,39 +1,76 @@
+"""The edit log's writer on journals of files: group commit, back-pressure, rolls, crashes."""
+
 from __future__ import annotations
 
 import os
 import shutil
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from journal_support import NEWEST
+from wal_support import INFO, Reports, delete, file_journal, names
 
 from hadoop_common.names import SegmentName, inprogress_name, segment_name
 from journal import segment_stream
 from journal.binary_codec import encode_op
-from journal.double_buffer import DoubleBuffer
-from journal.edit_log_writer import EditLogWriter
+from journal.edit_log_writer import DEFAULT_CAPACITY, EditLogWriter
 from journal.errors import JournalStorageError, OpEncodingError, UnsupportedLayoutError
+from journal.file_journal import FileJournal
+from journal.journal_set import JournalSet, Member
 from journal.operation import INVALID_TXID
 from journal.ops import DeleteOp
 from journal.recovery import recover_in_progress
 from journal.segment import scan_segment
 from journal.segment_file import list_segments, read_ops, read_transactions, select_segments
 
-
-def delete(number: int) -> DeleteOp:
-    return DeleteOp(path=f"/{number:06d}", timestamp=number)
-
-
-def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
+OpenLog = Callable[..., EditLogWriter]
+OpenSet = Callable[[list[Path]], tuple[JournalSet, Reports]]
 
 
-def paths_in(directory: Path, from_txid: int = 1) -> dict[int, str]:
+def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
     """Txid to path of the deletes in the finalized segments."""
-    chosen = select_segments(list_segments(directory), from_txid)
+    chosen = select_segments(list_segments(root / "current"), from_txid)
     return {op.txid: op.path for op in read_transactions(chosen, from_txid) if isinstance(op, DeleteOp)}
+
+
+@pytest.fixture
+def opened_set() -> Iterator[OpenSet]:
+    """Recovers a set of directories; whoever wrote before has let go of them then, as after a crash."""
+    journals: list[JournalSet] = []
+
+    def opened(roots: list[Path]) -> tuple[JournalSet, Reports]:
+        for earlier in journals:
+            earlier.close()
+        reports = Reports()
+        members = [Member(FileJournal(root / "current")) for root in roots]
+        journals.append(JournalSet(members, restore=False, on_failure=reports.note))
+        journals[-1].recover(INFO)
+        return journals[-1], reports
+
+    yield opened
+    for each in journals:
+        each.close()
+
+
+@pytest.fixture
+def open_log(opened_set: OpenSet) -> OpenLog:
+    """A log in formatted directories."""
+
+    def opened(
+        roots: list[Path], layout_version: int, first_txid: int, *, capacity: int = DEFAULT_CAPACITY
+    ) -> EditLogWriter:
+        for root in roots:
+            file_journal(root)
+        return EditLogWriter(opened_set(roots)[0], layout_version, first_txid, capacity=capacity)
+
+    return opened
+
+
+def active(journals: JournalSet) -> list[str]:
+    return [member.journal.location.rpartition("/")[2] for member in journals.active]
 
 
 class Fsync:
@@ -66,36 +103,36 @@ def fsync(monkeypatch):
     return Fsync(monkeypatch)
 
 
-def test_a_segment_is_written_rolled_and_closed(tmp_path):
-    with EditLogWriter([tmp_path], -63, 1) as writer:
+def test_a_segment_is_written_rolled_and_closed(tmp_path, open_log):
+    with open_log([tmp_path], -63, 1) as writer:
         assert (writer.last_txid, writer.durable_txid, writer.segment_first_txid) == (1, 1, 1)
         op = delete(2)
         assert writer.write(op) == op.txid == 2
         assert writer.durable_txid == 1
         writer.sync(2)
         assert writer.durable_txid == 2
-        content = (tmp_path / inprogress_name(1)).read_bytes()
+        content = (tmp_path / "current" / inprogress_name(1)).read_bytes()
         assert scan_segment(content)[:4] == (-63, 1, 2, len(content))
         assert writer.roll() == SegmentName(1, 3)
         assert (writer.last_txid, writer.durable_txid, writer.segment_first_txid) == (4, 4, 4)
         writer.write(delete(5))
     assert names(tmp_path) == [segment_name(1, 3), segment_name(4, 6)]
-    ops = [op for segment in list_segments(tmp_path) for op in read_ops(segment)]
+    ops = [op for segment in list_segments(tmp_path / "current") for op in read_ops(segment)]
     assert [op.name for op in ops] == ["OP_START_LOG_SEGMENT", "OP_DELETE", "OP_END_LOG_SEGMENT"] * 2
     writer.close()
 
 
-def test_a_log_goes_on_after_a_restart(tmp_path):
-    with EditLogWriter([tmp_path], NEWEST, 1) as writer:
+def test_a_log_goes_on_after_a_restart(tmp_path, open_log):
+    with open_log([tmp_path], NEWEST, 1) as writer:
         writer.write(delete(2))
-    last = list_segments(tmp_path)[-1].last
-    with EditLogWriter([tmp_path], NEWEST, last + 1) as writer:
+    last = list_segments(tmp_path / "current")[-1].last
+    with open_log([tmp_path], NEWEST, last + 1) as writer:
         writer.write(delete(5))
     assert paths_in(tmp_path) == {2: "/000002", 5: "/000005"}
 
 
-def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path):
-    with EditLogWriter([tmp_path], NEWEST, 1) as writer:
+def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path, open_log):
+    with open_log([tmp_path], NEWEST, 1) as writer:
         op = DeleteOp(path="x" * 70000, timestamp=0)
         with pytest.raises(OpEncodingError):
             writer.write(op)
@@ -105,8 +142,8 @@ def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path):
             writer.sync(3)
 
 
-def test_a_closed_writer_refuses(tmp_path):
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
+def test_a_closed_writer_refuses(tmp_path, open_log):
+    writer = open_log([tmp_path], NEWEST, 1)
     writer.close()
     for call in (lambda: writer.write(delete(1)), writer.roll):
         with pytest.raises(JournalStorageError, match="closed"):
@@ -114,14 +151,14 @@ def test_a_closed_writer_refuses(tmp_path):
     writer.sync(writer.last_txid)
 
 
-def test_an_unknown_layout_creates_nothing(tmp_path):
+def test_an_unknown_layout_creates_nothing(tmp_path, open_log):
     with pytest.raises(UnsupportedLayoutError):
-        EditLogWriter([tmp_path], -70, 1)
+        open_log([tmp_path], -70, 1)
     assert names(tmp_path) == []
 
 
-def test_one_flush_serves_all_that_wait(tmp_path, fsync):
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
+def test_one_flush_serves_all_that_wait(tmp_path, open_log, fsync):
+    writer = open_log([tmp_path], NEWEST, 1)
     before = fsync.calls
     fsync.gate.clear()
     while fsync.entered.acquire(blocking=False):
@@ -139,12 +176,10 @@ def test_one_flush_serves_all_that_wait(tmp_path, fsync):
     writer.close()
 
 
-def test_many_threads_lose_and_reorder_nothing(tmp_path):
+def test_many_threads_lose_and_reorder_nothing(tmp_path, open_log):
     directories = [tmp_path / "a", tmp_path / "b"]
-    for directory in directories:
-        directory.mkdir()
     threads, each = 8, 150
-    with EditLogWriter(directories, NEWEST, 1, capacity=2000) as writer:
+    with open_log(directories, NEWEST, 1, capacity=2000) as writer:
 
         def work(thread: int) -> list[tuple[int, str]]:
             written = []
@@ -165,26 +200,27 @@ def test_many_threads_lose_and_reorder_nothing(tmp_path):
     assert len(expected) == threads * each
     assert all(result == sorted(result) for result in results)
     assert paths_in(directories[0]) == paths_in(directories[1]) == expected
-    assert len(list_segments(directories[0])) == threads + 1
+    assert len(list_segments(directories[0] / "current")) == threads + 1
 
 
-def test_the_buffer_is_bounded(tmp_path, monkeypatch):
+def test_the_buffer_is_bounded(tmp_path, open_log, monkeypatch):
     sizes = []
     append = segment_stream.SegmentStream.append
     monkeypatch.setattr(
         segment_stream.SegmentStream, "append", lambda self, data: (sizes.append(len(data)), append(self, data))
     )
     size = len(encode_op(delete(1), NEWEST))
-    with EditLogWriter([tmp_path], NEWEST, 1, capacity=10 * size) as writer, ThreadPoolExecutor(4) as pool:
+    with open_log([tmp_path], NEWEST, 1, capacity=10 * size) as writer, ThreadPoolExecutor(4) as pool:
         for result in [pool.submit(lambda: [writer.write(delete(n)) for n in range(100)]) for _ in range(4)]:
             result.result()
     assert max(sizes) < 11 * size
     assert len(paths_in(tmp_path)) == 400
 
 
-def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, fsync):
-    told = []
-    writer = EditLogWriter([tmp_path], NEWEST, 1, on_directory_failure=lambda *args: told.append(args))
+def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, opened_set, fsync):
+    file_journal(tmp_path)
+    journals, reports = opened_set([tmp_path])
+    writer = EditLogWriter(journals, NEWEST, 1)
     writer.write(delete(2))
     writer.sync(2)
     fsync.error = OSError(5, "I/O error")
@@ -192,7 +228,8 @@ def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, fsync):
     with pytest.raises(JournalStorageError, match="I/O error") as first:
         writer.sync(3)
     assert first.value.exit_code == 6
-    assert told == [(tmp_path, fsync.error)]
+    assert reports.roots == [tmp_path.name]
+    assert reports[0][1].__cause__ is fsync.error
     fsync.error = None
     for call in (
         lambda: writer.write(delete(4)),
@@ -207,12 +244,12 @@ def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, fsync):
     writer.sync(2)  # what was durable stays acknowledged
     assert writer.durable_txid == 2
     writer.close()
-    recover_in_progress(tmp_path)
+    recover_in_progress(tmp_path / "current")
     assert paths_in(tmp_path)[2] == "/000002"
 
 
-def test_waiting_callers_hear_of_the_failure(tmp_path, fsync):
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
+def test_waiting_callers_hear_of_the_failure(tmp_path, open_log, fsync):
+    writer = open_log([tmp_path], NEWEST, 1)
     fsync.gate.clear()
     while fsync.entered.acquire(blocking=False):
         pass
@@ -227,8 +264,8 @@ def test_waiting_callers_hear_of_the_failure(tmp_path, fsync):
     assert isinstance(waiting[0].exception(), JournalStorageError)
 
 
-def test_an_interrupted_flush_stops_the_writer(tmp_path, fsync):
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
+def test_an_interrupted_flush_stops_the_writer(tmp_path, open_log, fsync):
+    writer = open_log([tmp_path], NEWEST, 1)
     writer.write(delete(2))
     fsync.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -239,7 +276,7 @@ def test_an_interrupted_flush_stops_the_writer(tmp_path, fsync):
         writer.close()
 
 
-def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, open_log, monkeypatch):
     class Full(segment_stream.FileIO):
         room = 60
 
@@ -251,29 +288,28 @@ def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, monkeypatch):
             return super().write(data[:taken])
 
     monkeypatch.setattr(segment_stream, "FileIO", Full)
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
+    writer = open_log([tmp_path], NEWEST, 1)
     writer.write(delete(2))
     with pytest.raises(JournalStorageError, match="No space"):
         writer.flush()
     assert writer.durable_txid == 1
-    recover_in_progress(tmp_path)
+    recover_in_progress(tmp_path / "current")
     assert names(tmp_path) == [segment_name(1, 1)]
 
 
-def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, fsync):
+def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, opened_set, fsync):
     good, bad, worse = (tmp_path / name for name in ("good", "bad", "worse"))
-    for directory in (good, bad):
-        directory.mkdir()
-    told = []
-    writer = EditLogWriter(
-        [worse, bad, good], NEWEST, 1, on_directory_failure=lambda path, error: told.append((path, type(error)))
-    )
-    assert writer.directories == (bad, good)
-    fsync.error, fsync.only_in = OSError(5, "I/O error"), bad
+    for root in (worse, bad, good):
+        file_journal(root)
+    shutil.rmtree(worse)
+    journals, reports = opened_set([worse, bad, good])
+    writer = EditLogWriter(journals, NEWEST, 1)
+    assert active(journals) == ["bad", "good"]
+    fsync.error, fsync.only_in = OSError(5, "I/O error"), bad / "current"
     writer.write(delete(2))
     writer.flush()
-    assert told == [(worse, FileNotFoundError), (bad, OSError)]
-    assert writer.directories == (good,)
+    assert reports.roots == ["worse", "bad"]
+    assert active(journals) == ["good"]
     fsync.error = None
     writer.roll()
     writer.write(delete(5))
@@ -283,21 +319,24 @@ def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, fsync):
 
 
 def test_no_directory_at_all_is_an_error(tmp_path):
+    journals = JournalSet([Member(FileJournal(tmp_path / "nowhere" / "current"))])
     with pytest.raises(JournalStorageError, match="nowhere"):
-        EditLogWriter([tmp_path / "nowhere"], NEWEST, 1)
+        journals.recover(INFO)
 
 
-def test_an_unrecovered_segment_is_not_overwritten(tmp_path):
-    path = tmp_path / inprogress_name(1)
+def test_an_unrecovered_segment_is_not_overwritten(tmp_path, opened_set):
+    file_journal(tmp_path)
+    journals, _ = opened_set([tmp_path])
+    path = tmp_path / "current" / inprogress_name(1)
     path.write_bytes(b"precious")
     with pytest.raises(JournalStorageError, match="exists"):
-        EditLogWriter([tmp_path], NEWEST, 1)
+        EditLogWriter(journals, NEWEST, 1)
     assert path.read_bytes() == b"precious"
 
 
-def test_a_finalized_segment_is_not_overwritten(tmp_path):
-    writer = EditLogWriter([tmp_path], NEWEST, 1)
-    path = tmp_path / segment_name(1, 2)
+def test_a_finalized_segment_is_not_overwritten(tmp_path, open_log):
+    writer = open_log([tmp_path], NEWEST, 1)
+    path = tmp_path / "current" / segment_name(1, 2)
     path.write_bytes(b"precious")
     with pytest.raises(JournalStorageError, match="exists"):
         writer.roll()
@@ -305,10 +344,13 @@ def test_a_finalized_segment_is_not_overwritten(tmp_path):
     assert writer.durable_txid == 2
 
 
-def test_a_segment_that_cannot_be_created_leaves_no_file(tmp_path, fsync):
+def test_a_segment_that_cannot_be_created_leaves_no_file(tmp_path, opened_set, fsync):
+    file_journal(tmp_path)
+    journals, _ = opened_set([tmp_path])
     fsync.error = OSError(5, "I/O error")
     with pytest.raises(JournalStorageError):
-        EditLogWriter([tmp_path], NEWEST, 1)
+        EditLogWriter(journals, NEWEST, 1)
+    fsync.error = None
     assert names(tmp_path) == []
 
 
@@ -322,7 +364,6 @@ class Crashes:
         self.directory, self.target = directory, target
         self.copies: list[tuple[Path, int]] = []
         self.synced: dict[int, int] = {}
-        self.writer: EditLogWriter | None = None
         self._durable = 0
         crashes, fsync = self, os.fsync
 
@@ -348,21 +389,22 @@ class Crashes:
 
     def take(self) -> None:
         for lost in (False, True):
-            copy = self.target / str(len(self.copies))
-            copy.mkdir()
-            for path in self.directory.iterdir():
+            root = self.target / str(len(self.copies))
+            copy = root / "current"
+            copy.mkdir(parents=True)
+            for path in (self.directory / "current").iterdir():
                 shutil.copy(path, copy)
-                if lost:
+                if lost and path.name.startswith("edits_"):
                     os.truncate(copy / path.name, self.synced.get(path.stat().st_ino, 0))
-            self.copies.append((copy, self._durable))
+            self.copies.append((root, self._durable))
 
 
-def test_a_crash_at_any_moment_keeps_what_was_acknowledged(tmp_path, monkeypatch):
+def test_a_crash_at_any_moment_keeps_what_was_acknowledged(tmp_path, open_log, monkeypatch):
     directory, target = tmp_path / "live", tmp_path / "copies"
-    directory.mkdir()
     target.mkdir()
+    file_journal(directory)
     crashes = Crashes(directory, target, monkeypatch)
-    with EditLogWriter([directory], NEWEST, 1) as writer:
+    with open_log([directory], NEWEST, 1) as writer:
         for _ in range(3):
             for _ in range(3):
                 writer.write(delete(writer.last_txid + 1))
@@ -374,39 +416,12 @@ def test_a_crash_at_any_moment_keeps_what_was_acknowledged(tmp_path, monkeypatch
     monkeypatch.undo()
     assert len(crashes.copies) > 100
     for copy, acknowledged in crashes.copies:
-        recover_in_progress(copy)
+        recover_in_progress(copy / "current")
         kept = paths_in(copy)
         assert kept.items() <= written.items()
         assert set(kept) == {txid for txid in written if txid <= max(kept, default=0)}
         assert max(kept, default=0) >= acknowledged
-        last = max((segment.last for segment in list_segments(copy)), default=0)
-        with EditLogWriter([copy], NEWEST, last + 1) as writer:
+        last = max((segment.last for segment in list_segments(copy / "current")), default=0)
+        with open_log([copy], NEWEST, last + 1) as writer:
             writer.write(delete(7))
         assert max(paths_in(copy)) == last + 2
-
-
-def test_double_buffer_changes_places():
-    buffer, out = DoubleBuffer(), bytearray()
-    assert buffer.flush(out.extend) is None
-    buffer.append(b"ab", 1)
-    buffer.append(b"c", 2)
-    assert buffer.size == 3
-    buffer.swap()
-    buffer.append(b"d", 3)
-    assert buffer.size == 1
-    with pytest.raises(RuntimeError):
-        buffer.swap()
-    assert buffer.flush(out.extend) == 2
-    buffer.swap()
-    assert buffer.flush(out.extend) == 3
-    assert out == b"abcd"
-
-
-def test_double_buffer_keeps_its_bytes_when_the_sink_fails():
-    buffer, out = DoubleBuffer(), bytearray()
-    buffer.append(b"ab", 1)
-    buffer.swap()
-    with pytest.raises(ZeroDivisionError):
-        buffer.flush(lambda data: 1 / 0)
-    assert buffer.flush(out.extend) == 1
-    assert out == b"ab"

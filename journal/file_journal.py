@@ -1,0 +1,295 @@
+"""A journal in one storage directory, laid out as a NameNode's (FileJournalManager)."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
+from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from journal.binary_codec import MAX_OP_SIZE
+from journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    JournalStorageError,
+    SegmentError,
+    TransactionGapError,
+)
+from journal.file_segments import FileSegment, FolderView
+from journal.journal import RecordBatch
+from journal.recovery import recover_in_progress
+from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
+from journal.segment_file import list_segments
+from journal.segment_stream import SegmentStream
+
+__all__ = ["FileJournal"]
+
+# What recovery, a failover and a rollback move out of the way (FileJournalManager, EditLogFile.moveAside…).
+_ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
+_SAME_NAMESPACE = ("namespace_id", "cluster_id")
+
+
+class FileJournal:
+    """The journal of the storage directory whose `current` folder is `folder` (`Journal`).
+
+    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that
+    neither another process nor another object of this one writes beside it.
+
+    Args:
+        folder: `<storage directory>/current`; it need not exist before `format`.
+        lock: of the storage directory, where the caller holds it already; it stays the caller's.
+        max_op_size: limit of one operation in bytes.
+    """
+
+    def __init__(self, folder: Path, *, lock: StorageLock | None = None, max_op_size: int = MAX_OP_SIZE) -> None:
+        self.folder = folder.absolute()
+        self._lock = StorageLock(self.folder.parent) if lock is None else lock
+        self._owns_lock = lock is None
+        self._guard = threading.RLock()
+        self._recovered = False
+        self._writer: _FileSegmentWriter | None = None
+        self._view = FolderView(self.folder, self._written_here, max_op_size=max_op_size)
+
+    @property
+    def location(self) -> str:
+        return self.folder.parent.as_uri()
+
+    def is_formatted(self) -> bool:
+        with self._failing("cannot be read"):
+            return self.folder.is_dir() and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
+
+    def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
+        """Begin an empty journal; VERSION goes first and comes last. Images that lie in the folder stay."""
+        with self._guard, self._failing("cannot be formatted"):
+            self._refuse_while_writing()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._locked_for_now():
+                if not force and self.is_formatted():
+                    raise JournalExistsError("there is a journal already", file=str(self.folder))
+                self._clear()
+                write_atomically(self.folder / SEEN_TXID, b"0\n")
+                write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
+            fsync_directory(self.folder.parent)
+            self._recovered = False
+
+    def recover(self, namespace: StorageInfo) -> None:
+        with self._guard, self._failing("cannot be recovered"):
+            self._refuse_while_writing()
+            self._take_lock()
+            self._check_namespace(namespace)
+            recover_in_progress(self.folder)
+            self._recovered = True
+
+    def start_segment(self, first_txid: int, layout_version: int) -> _FileSegmentWriter:
+        with self._guard, self._failing(f"cannot begin segment {first_txid}"):
+            self._refuse_while_writing()
+            if not self._recovered:
+                hint = "Call recover first; it keeps what was synced."
+                raise JournalError("it was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+            self._check_follows(first_txid)
+            stream = SegmentStream.create(self.folder, first_txid, layout_version)
+            self._writer = _FileSegmentWriter(self, stream)
+            return self._writer
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
+        try:
+            return chain_segments(self.files(in_progress=in_progress), from_txid)
+        except TransactionGapError:
+            # A rename may hide a file from a listing.
+            return chain_segments(self.files(in_progress=in_progress), from_txid)
+
+    def files(self, *, in_progress: bool = False) -> list[FileSegment]:
+        """Every segment file, copies of one segment and those behind a gap among them.
+
+        Raises:
+            JournalError: they cannot be listed.
+        """
+        with self._failing("cannot be listed"):
+            return self._view.segments(in_progress=in_progress)
+
+    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
+        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
+
+    def purge(self, min_txid_to_keep: int) -> None:
+        with self._failing("cannot be listed"):
+            paths = [path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep)]
+        failures = []
+        for path in paths:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            problem = f"{len(failures)} of {len(paths)} old segments cannot be removed: {failures[0]}"
+            raise JournalStorageError(problem, file=str(self.folder)) from failures[0]
+
+    def close(self) -> None:
+        with self._guard:
+            if self._writer is not None:
+                self._writer.abort()
+            self._recovered = False
+            if self._owns_lock:
+                self._lock.release()
+
+    # ---- the open segment ----
+
+    def _written_here(self, first_txid: int) -> int | None:
+        writer = self._writer
+        return writer.last_txid if writer is not None and writer.first_txid == first_txid else None
+
+    def _ended(self, *, recovered: bool) -> None:
+        """The writer is done; it has left a segment in progress where `recovered` is not set."""
+        with self._guard:
+            self._writer = None
+            self._recovered = recovered
+
+    def _refuse_while_writing(self) -> None:
+        if self._writer is not None:
+            first = self._writer.first_txid
+            raise JournalInUseError(f"segment {first} is being written", file=str(self.folder), txid=first)
+
+    def _check_follows(self, first_txid: int) -> None:
+        for segment in list_segments(self.folder):
+            if segment.last is None or segment.last >= first_txid:
+                reach = "" if segment.last is None else f" and reaches txid {segment.last}"
+                raise SegmentError(
+                    f"segment {first_txid} cannot begin: {segment.path.name} exists{reach}",
+                    file=str(segment.path),
+                    txid=first_txid,
+                    hint="Recover the journal, or move the file away if its transactions are not wanted.",
+                )
+
+    # ---- the directory ----
+
+    def _check_namespace(self, namespace: StorageInfo) -> None:
+        path = self.folder / VERSION
+        # Without the folder this raises: its disk may not be mounted.
+        if not any(each.name == VERSION for each in self.folder.iterdir()):
+            hint = "Format it, or copy VERSION from another directory of the same NameNode."
+            raise JournalError("the journal is not formatted, it has no VERSION", file=str(self.folder), hint=hint)
+        found = parse_version(path.read_bytes(), str(path))
+        for name in _SAME_NAMESPACE:
+            ours, theirs = getattr(namespace, name), getattr(found, name)
+            if ours != theirs:
+                hint = "Name the directory of this namespace; nothing was changed."
+                raise JournalError(f"{name} is {theirs}, not {ours}", file=str(path), hint=hint)
+
+    def _clear(self) -> None:
+        """VERSION first: what is left by a kill does not count as formatted by it."""
+        (self.folder / VERSION).unlink(missing_ok=True)
+        fsync_directory(self.folder)
+        for path in list(self.folder.iterdir()):
+            if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked_for_now(self) -> Iterator[None]:
+        """The lock, which is let go of afterwards unless it was held before."""
+        held_before = self._lock.held
+        self._take_lock()
+        try:
+            yield
+        finally:
+            if not held_before:
+                self._lock.release()
+
+    def _take_lock(self) -> None:
+        if self._lock.held:
+            return
+        if not self._owns_lock:
+            hint = "Take it before the journal is used, or give the journal none."
+            raise JournalError("the caller let go of in_use.lock", file=str(self.folder), hint=hint)
+        self._lock.acquire()
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Turns errors of the system and of the lock into the package's."""
+        try:
+            yield
+        except JournalError:
+            raise
+        except StorageInUseError as error:
+            raise JournalInUseError(error.message, hint=error.hint) from error
+        except StorageError as error:
+            raise JournalStorageError(error.message, hint=error.hint) from error
+        except HdfsError as error:
+            problem = f"the journal {what}: {error.message}"
+            raise JournalError(problem, file=str(self.folder), hint=error.hint) from error
+        except OSError as error:
+            raise JournalStorageError(f"the journal {what}: {error}", file=str(self.folder)) from error
+
+
+class _FileSegmentWriter:
+    """`edits_inprogress_FIRST` of a journal (`SegmentWriter`); the file is durable whenever a method has returned."""
+
+    def __init__(self, journal: FileJournal, stream: SegmentStream) -> None:
+        self._journal = journal
+        self._stream = stream
+        self._open = True
+        self.last_txid = stream.first_txid - 1
+
+    @property
+    def first_txid(self) -> int:
+        return self._stream.first_txid
+
+    def append(self, batch: RecordBatch) -> None:
+        self._check_open(batch.first)
+        if batch.first != self.last_txid + 1:
+            raise TransactionGapError(self.last_txid + 1, batch.first, file=str(self._stream.path))
+        with self._failing("cannot be written", batch.first):
+            self._stream.append(batch.records)
+        self.last_txid = batch.last
+
+    def finalize(self, last_txid: int) -> None:
+        self._check_open(last_txid)
+        if last_txid != self.last_txid:
+            problem = f"it is to end with txid {last_txid}, its last one is {self.last_txid}"
+            raise SegmentError(problem, file=str(self._stream.path), txid=last_txid)
+        with self._failing("cannot be finalized", last_txid):
+            self._stream.finalize(last_txid)
+        self._open = False
+        self._journal._ended(recovered=True)
+
+    def abort(self) -> None:
+        if self._open:
+            self._open = False
+            self._stream.abort()
+            self._journal._ended(recovered=False)
+
+    def _check_open(self, txid: int) -> None:
+        if not self._open:
+            hint = "Recover the journal, and begin another segment."
+            raise JournalError("the segment was let go of", file=str(self._stream.path), txid=txid, hint=hint)
+
+    @contextmanager
+    def _failing(self, what: str, txid: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.abort()
+            problem = f"the segment {what}: {error}"
+            raise JournalStorageError(problem, file=str(self._stream.path), txid=txid) from error
+        except BaseException:
+            self.abort()
+            raise
+
+
+def _is_of_a_journal(name: str) -> bool:
+    return name == VERSION or parse_segment(name) is not None
+
+
+def _ends_before(name: str, txid: int) -> bool:
+    """Whether a file holds transactions before `txid` alone, or what was moved out of the way of such a segment."""
+    segment = parse_segment(name)
+    if segment is not None:
+        return segment.last is not None and segment.last < txid
+    aside = _ASIDE.fullmatch(name)
+    return aside is not None and int(aside[1]) < txid

@@ -1,0 +1,113 @@
+"""The segments of one directory as a reader sees them: finalized ones, and what of the open one can be read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from journal.binary_codec import MAX_OP_SIZE
+from journal.errors import JournalStorageError
+from journal.open_scan import OpenExtent, scan_open_file
+from journal.operation import EditOp
+from journal.segment_file import EditLogSegment, list_segments, read_ops
+
+__all__ = ["FileSegment", "FolderView"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSegment:
+    """A segment file up to `last`, which of one in progress is what was found when it was looked at."""
+
+    first: int
+    last: int
+    in_progress: bool
+    path: Path
+    max_op_size: int = MAX_OP_SIZE
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`.
+
+        Raises:
+            JournalStorageError: the file cannot be read.
+            JournalError: it is damaged, see `iter_ops`.
+        """
+        segment = EditLogSegment(self.first, self.last, self.path)
+        try:
+            if self.in_progress and not self.path.exists():
+                segment = self._finalized() or segment
+            yield from read_ops(segment, from_txid=from_txid, max_op_size=self.max_op_size)
+        except OSError as error:
+            raise JournalStorageError(f"the segment cannot be read: {error}", file=self.name) from error
+
+    def _finalized(self) -> EditLogSegment | None:
+        """What became of it since it was looked at."""
+        for each in list_segments(self.path.parent):
+            if each.first == self.first and each.last is not None and each.last >= self.last:
+                return EditLogSegment(self.first, self.last, each.path)
+        return None
+
+
+class FolderView:
+    """Looks at a directory again and again, and remembers how far it has read segments in progress.
+
+    Args:
+        folder: the directory.
+        open_last: gives the last durable txid of the segment in progress that begins with a txid, None where this
+            process is not writing it.
+    """
+
+    def __init__(self, folder: Path, open_last: Callable[[int], int | None], *, max_op_size: int) -> None:
+        self._folder = folder
+        self._open_last = open_last
+        self._max_op_size = max_op_size
+        self._guard = threading.Lock()
+        self._extents: dict[Path, tuple[int, OpenExtent]] = {}
+
+    def segments(self, *, in_progress: bool) -> list[FileSegment]:
+        """The segments with at least one transaction, by txid.
+
+        Raises:
+            JournalError: a segment in progress is damaged, or a name is none.
+            OSError: the directory cannot be read.
+        """
+        found = []
+        listed = list_segments(self._folder)
+        self._forget_all_but({each.path for each in listed})
+        for each in listed:
+            last = each.last
+            if last is None and in_progress:
+                last = self._last_of(each)
+            if last is not None and last >= each.first:
+                found.append(FileSegment(each.first, last, each.in_progress, each.path, self._max_op_size))
+        return found
+
+    def _last_of(self, segment: EditLogSegment) -> int | None:
+        written_here = self._open_last(segment.first)
+        if written_here is not None:
+            return written_here
+        with self._guard:
+            try:
+                extent = self._scan(segment)
+            except FileNotFoundError:
+                # It was finalized since the listing, and has another name now.
+                return None
+        return None if extent is None else extent.last
+
+    def _scan(self, segment: EditLogSegment) -> OpenExtent | None:
+        inode = segment.path.stat().st_ino
+        known_inode, known = self._extents.get(segment.path, (inode, None))
+        extent = scan_open_file(segment.path, segment.first, known if known_inode == inode else None)
+        if extent is not None:
+            self._extents[segment.path] = (inode, extent)
+        return extent
+
+    def _forget_all_but(self, paths: Set[Path]) -> None:
+        with self._guard:
+            for path in self._extents.keys() - paths:
+                del self._extents[path]

@@ -1,0 +1,204 @@
+"""Copying transactions from one journal to another of whichever kind, and comparing what arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from hadoop_common.storage_info import StorageInfo
+from journal.binary_codec import check_layout, encode_op
+from journal.edits_text import fitting
+from journal.errors import JournalExistsError, JournalStorageError, SegmentError, TransactionGapError
+from journal.file_segments import FileSegment
+from journal.journal import Journal, ReadableSegment, RecordBatch, SegmentWriter
+from journal.json_reading import JsonSegment
+from journal.operation import EditOp
+from journal.segment import decode_header
+from journal.segment_copies import SegmentCopies
+from journal.segment_file import map_file
+
+__all__ = ["CopiedSegment", "CopyRange", "copy_journal", "select_range"]
+
+_BATCH = 512 * 1024  # bytes of records
+_DAMAGED_HINT = "The copy is not to be used: look for other writers and for faults of the disks, and copy again."
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRange:
+    """Which transactions to copy.
+
+    Attributes:
+        first: None for the oldest there is.
+        last: None for the newest there is.
+        in_progress: whether those of an open segment count; the copy of it is finalized.
+    """
+
+    first: int | None = None
+    last: int | None = None
+    in_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedSegment:
+    """Transactions `first` to `last` of `source`, to be written in `layout_version`."""
+
+    source: ReadableSegment
+    first: int
+    last: int
+    layout_version: int
+
+    def ops(self) -> Iterator[EditOp]:
+        """The operations, checked to be those.
+
+        Raises:
+            TransactionGapError: they are others.
+            OpEncodingError: the layout has no place for one.
+            JournalError: the source cannot be read.
+        """
+        return fitting(
+            _exactly(self.source.read(self.first), self.first, self.last, self.source.name), self.layout_version
+        )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Count and digest of records."""
+
+    transactions: int = 0
+    digest: blake2b = field(default_factory=blake2b)
+
+    def add(self, record: bytes) -> bytes:
+        self.transactions += 1
+        self.digest.update(record)
+        return record
+
+
+def select_range(
+    source: Journal, wanted: CopyRange, *, layout_version: int | None, default_layout: int
+) -> list[CopiedSegment]:
+    """What is to be copied, by segments as the source has them.
+
+    Args:
+        layout_version: to write; None for that of each segment.
+        default_layout: for segments that do not tell theirs.
+
+    Raises:
+        TransactionGapError: transactions of the range are missing, or there are none.
+        JournalError: the source cannot be read.
+    """
+    if layout_version is not None:
+        check_layout(layout_version)
+    chain = _chain(source, wanted)
+    parts = []
+    for segment in chain:
+        first = segment.first if wanted.first is None else max(segment.first, wanted.first)
+        last = segment.last if wanted.last is None else min(segment.last, wanted.last)
+        if first <= last:
+            layout = layout_version or _layout_of(segment) or default_layout
+            parts.append(CopiedSegment(segment, first, last, layout))
+    if not parts or (wanted.last is not None and parts[-1].last < wanted.last):
+        expected = parts[-1].last + 1 if parts else wanted.first or 0
+        raise TransactionGapError(expected, None, file=source.location)
+    return parts
+
+
+def copy_journal(parts: list[CopiedSegment], target: Journal, namespace: StorageInfo, *, force: bool = False) -> int:
+    """Write `parts` into `target`, read them there again, and return how many transactions they are.
+
+    A journal that is there already is lost with `force`, but not before all of `parts` has been read once.
+
+    Raises:
+        JournalExistsError: there is one, and `force` is not set; it is as it was.
+        SegmentError: the target does not give back what was written.
+        JournalError: the source cannot be read, or the target not be written; that is incomplete then.
+    """
+    if target.is_formatted():
+        if not force:
+            hint = "Name another target, or give --force to lose all that it holds."
+            raise JournalExistsError("there is a journal already", file=target.location, hint=hint)
+        for part in parts:
+            for op in part.ops():
+                encode_op(op, part.layout_version)
+    target.format(namespace, force=force)
+    target.recover(namespace)
+    written = _Tally()
+    for part in parts:
+        writer = target.start_segment(part.first, part.layout_version)
+        try:
+            _write(part, writer, written)
+        except BaseException:
+            writer.abort()
+            raise
+    _compare(parts, target, written)
+    return written.transactions
+
+
+def _write(part: CopiedSegment, writer: SegmentWriter, tally: _Tally) -> None:
+    records = bytearray()
+    first = part.first
+    for op in part.ops():
+        records += tally.add(encode_op(op, part.layout_version))
+        if len(records) >= _BATCH or op.txid == part.last:
+            writer.append(RecordBatch(first, op.txid, bytes(records)))
+            records.clear()
+            first = op.txid + 1
+    writer.finalize(part.last)
+
+
+def _compare(parts: list[CopiedSegment], target: Journal, written: _Tally) -> None:
+    first, last = parts[0].first, parts[-1].last
+    found = _Tally()
+    segments = target.segments(first)
+    for part, segment in zip(parts, segments, strict=False):
+        if (segment.first, segment.last) != (part.first, part.last):
+            break
+        for op in _exactly(segment.read(part.first), part.first, part.last, segment.name):
+            found.add(encode_op(op, part.layout_version))
+    if found.transactions != written.transactions or target.count(first) != last - first + 1:
+        problem = (
+            f"{written.transactions} transactions, {first} to {last}, were written, {found.transactions} are there"
+        )
+        raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
+    if found.digest.digest() != written.digest.digest():
+        problem = f"transactions {first} to {last} are not what was written"
+        raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
+
+
+def _chain(source: Journal, wanted: CopyRange) -> Iterable[ReadableSegment]:
+    if wanted.first is not None:
+        return source.segments(wanted.first, in_progress=wanted.in_progress)
+    try:
+        return source.segments(0, in_progress=wanted.in_progress)
+    except TransactionGapError as gap:
+        # Before the oldest transaction nothing is missing.
+        if gap.expected != 0 or gap.found is None:
+            raise
+        return source.segments(gap.found, in_progress=wanted.in_progress)
+
+
+def _exactly(ops: Iterable[EditOp], first: int, last: int, name: str) -> Iterator[EditOp]:
+    expected = first
+    for op in ops:
+        if op.txid != expected:
+            raise TransactionGapError(expected, op.txid, file=name)
+        yield op
+        if op.txid == last:
+            return
+        expected += 1
+    raise TransactionGapError(expected, None, file=name)
+
+
+def _layout_of(segment: ReadableSegment) -> int | None:
+    """What the segment's transactions are written by; None where it does not tell."""
+    while isinstance(segment, SegmentCopies):
+        segment = segment.copies[0]
+    if isinstance(segment, JsonSegment):
+        return segment.layout_version
+    if isinstance(segment, FileSegment):
+        try:
+            with map_file(segment.path) as content:
+                return decode_header(content, file=segment.name)
+        except OSError as error:
+            raise JournalStorageError(f"the segment cannot be read: {error}", file=segment.name) from error
+    return None

@@ -1,0 +1,78 @@
+"""What a journal of a JournalNode counts (JournalMetrics)."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+__all__ = ["PERCENTILES", "JournalCounters", "SyncSummary", "SyncTimes"]
+
+PERCENTILES = (50, 75, 90, 95, 99)
+_SYNCS_KEPT = 10_000
+_WINDOW_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class JournalCounters:
+    """Counts of one journal since the start; each field is changed by one thread at a time."""
+
+    batches_written: int = 0
+    transactions_written: int = 0
+    bytes_written: int = 0
+    batches_written_while_lagging: int = 0
+    sync_seconds: float = 0.0
+    segments_synced: int = 0
+    rpc_requests_missed: int = 0
+    rpc_empty_answers: int = 0
+    rpc_transactions: int = 0
+    rpc_bytes: int = 0
+    last_journal_ms: int = 0
+
+    def add_batch(self, transactions: int, size: int, seconds: float, *, lagging: bool, at: float) -> None:
+        """A batch of `size` bytes was written; `at` is in seconds since 1970."""
+        self.batches_written += 1
+        self.batches_written_while_lagging += lagging
+        self.transactions_written += transactions
+        self.bytes_written += size
+        self.sync_seconds += seconds
+        self.last_journal_ms = int(at * 1000)
+
+    def copy(self) -> JournalCounters:
+        """The counts as they are now."""
+        return replace(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSummary:
+    """Syncs of the last minute: how many, and seconds that so many percent of them stayed below."""
+
+    count: int
+    seconds: Mapping[int, float]
+
+
+class SyncTimes:
+    """How long the last syncs took; any thread may call.
+
+    Args:
+        clock: seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._syncs: deque[tuple[float, float]] = deque(maxlen=_SYNCS_KEPT)
+
+    def add(self, seconds: float) -> None:
+        with self._lock:
+            self._syncs.append((self._clock(), seconds))
+
+    def summary(self) -> SyncSummary:
+        since = self._clock() - _WINDOW_SECONDS
+        with self._lock:
+            recent = sorted(seconds for at, seconds in self._syncs if at >= since)
+        last = len(recent) - 1
+        return SyncSummary(
+            len(recent), {part: recent[min(last, part * len(recent) // 100)] if recent else 0.0 for part in PERCENTILES}
+        )

@@ -1,0 +1,65 @@
+"""Names in the folder of a journal on a JournalNode (JNStorage, Journal)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hadoop_common.names import inprogress_name, segment_name
+
+__all__ = [
+    "COMMITTED_TXID",
+    "CURRENT",
+    "EDITS_SYNC",
+    "LAST_PROMISED_EPOCH",
+    "LAST_WRITER_EPOCH",
+    "PAXOS",
+    "SELF_FORMATTED",
+    "VERSION_FILE",
+    "download",
+    "finalized",
+    "in_progress",
+    "is_obsolete",
+    "paxos",
+    "synced",
+]
+
+CURRENT: Final = "current"
+VERSION_FILE: Final = "current/VERSION"
+LAST_PROMISED_EPOCH: Final = "last-promised-epoch"
+LAST_WRITER_EPOCH: Final = "last-writer-epoch"
+COMMITTED_TXID: Final = "committed-txid"
+PAXOS: Final = "current/paxos"
+EDITS_SYNC: Final = "edits.sync"
+SELF_FORMATTED: Final = "current/self-formatted"  # ours: this node knows nothing of segments begun before
+
+_FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")
+_IN_PROGRESS = re.compile(r"edits_inprogress_([0-9]+)(?:\..*)?")
+
+
+def in_progress(first: int) -> str:
+    return f"{CURRENT}/{inprogress_name(first)}"
+
+
+def finalized(first: int, last: int) -> str:
+    return f"{CURRENT}/{segment_name(first, last)}"
+
+
+def download(first: int, epoch: int) -> str:
+    """What a recovery of `epoch` fetched from another node, until it takes the place of the own copy."""
+    return f"{in_progress(first)}.epoch={epoch}"
+
+
+def paxos(first: int) -> str:
+    return f"{PAXOS}/{first}"
+
+
+def synced(first: int, last: int) -> str:
+    """A finalized segment on its way from another node."""
+    return f"{EDITS_SYNC}/{segment_name(first, last)}"
+
+
+def is_obsolete(name: str, min_txid_to_keep: int) -> bool:
+    """Whether a purge removes the file of this name in `current` (JNStorage.purgeDataOlderThan of 2.7)."""
+    match = _FINALIZED.fullmatch(name) or _IN_PROGRESS.fullmatch(name)
+    return match is not None and int(match[1]) < min_txid_to_keep

@@ -1,0 +1,93 @@
+"""How far a segment in progress reaches; a JournalNode reads frames, not operations (scanEditLog)."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from struct import Struct
+from typing import NamedTuple
+
+from journal.errors import CorruptOpError, UnsupportedLayoutError
+from journal.primitives import Buffer
+from journal.segment import HEADER_SIZE, scan_segment
+from journal.segment_frames import check_frame, has_frames, hop
+
+__all__ = ["SegmentEnd", "scan_end"]
+
+_HEADER = Struct(">ii")
+_TXID = Struct(">q")
+_NEVER_WRITTEN = -1  # a preallocated file of 0xFF
+_TXID_AT = 5
+_SMALLEST_FRAME = 17
+
+
+class SegmentEnd(NamedTuple):
+    """`last` whole transaction before the end or the first fault, None where there is none.
+
+    `damage` says what is wrong where whole transactions lie behind a fault; a torn end is none.
+    """
+
+    last: int | None
+    damage: str = ""
+
+
+def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
+    """Find the end of a segment that begins with `first_txid`; its layout may be newer than ours."""
+    if len(buffer) < HEADER_SIZE:
+        return SegmentEnd(None)
+    layout_version, flags = _HEADER.unpack_from(buffer)
+    if layout_version == _NEVER_WRITTEN:
+        return SegmentEnd(None)
+    if layout_version >= 0 or flags != 0:
+        return SegmentEnd(None, f"the header tells layout version {layout_version} and {flags} flags")
+    return _scan_frames(buffer, first_txid) if has_frames(layout_version) else _scan_operations(buffer, first_txid)
+
+
+def _scan_frames(buffer: Buffer, first_txid: int) -> SegmentEnd:
+    expected, position = first_txid, HEADER_SIZE
+    try:
+        for frame in hop(buffer, HEADER_SIZE, len(buffer)):
+            if frame.txid != expected:
+                raise CorruptOpError(f"txid {frame.txid} where {expected} was to come", offset=frame.start)
+            check_frame(buffer, frame)
+            expected, position = expected + 1, frame.end
+    except CorruptOpError as fault:
+        if _frame_follows(buffer, position, expected):
+            return SegmentEnd(_before(expected, first_txid), fault.message)
+    return SegmentEnd(_before(expected, first_txid))
+
+
+def _before(expected: int, first_txid: int) -> int | None:
+    return None if expected == first_txid else expected - 1
+
+
+def _frame_follows(buffer: Buffer, position: int, least_txid: int) -> bool:
+    """Whether a whole frame of txid `least_txid` or later starts at `position` or behind it."""
+    highest = least_txid + (len(buffer) - position) // _SMALLEST_FRAME + 1
+    low, high = _TXID.pack(least_txid), _TXID.pack(highest)
+    shared = bytes(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=True)))
+    for match in re.finditer(b"(?=" + re.escape(shared) + b")", buffer[position + _TXID_AT :]):
+        start = position + match.start()
+        if start + _SMALLEST_FRAME > len(buffer):
+            return False
+        if least_txid <= _TXID.unpack_from(buffer, start + _TXID_AT)[0] <= highest and _is_frame(buffer, start):
+            return True
+    return False
+
+
+def _is_frame(buffer: Buffer, start: int) -> bool:
+    try:
+        for frame in hop(buffer, start, start + 1):
+            check_frame(buffer, frame)
+            return True
+    except CorruptOpError:
+        return False
+    return False
+
+
+def _scan_operations(buffer: Buffer, first_txid: int) -> SegmentEnd:
+    try:
+        scan = scan_segment(buffer, first_txid=first_txid)
+    except UnsupportedLayoutError as error:
+        return SegmentEnd(None, error.message)
+    return SegmentEnd(scan.last_txid, f"damaged at byte {scan.end}" if scan.corrupt else "")

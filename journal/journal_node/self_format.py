@@ -1,0 +1,99 @@
+"""A new or wiped JournalNode takes the namespace of its journal from its peers (HDFS-16690)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError, NoSuchRpcMethodError, RpcError
+from journal.errors import JournalError
+from journal.journal_node.hosted_journal import HostedJournal
+from journal.journal_node.peers import Peer
+from journal.journal_node.upkeep import self_format
+
+__all__ = ["SelfFormatError", "format_from_peers", "needed_answers"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SelfFormatError(JournalError):
+    """The peers do not say enough for a journal to be formatted as theirs."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER
+    default_hint = "Start the other JournalNodes of the journal, then try again."
+
+
+def needed_answers(nodes: int) -> int:
+    """How many of the other nodes have to tell what they promised, of `nodes` in all.
+
+    Every majority that this node was part of then has one of them in it, so no promise of its own is forgotten.
+    """
+    return nodes - (nodes // 2 + 1) + 1
+
+
+def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: StorageInfo | None = None) -> None:
+    """Format `journal`, which is not, as its peers are, with the newest of their promises.
+
+    Until a segment begins the node tells no writer what it holds, for it may have held more before it was wiped.
+
+    Args:
+        namespace: where it is known already, for peers before Hadoop 3.5 do not tell.
+
+    Raises:
+        SelfFormatError: too few peers answer, none is formatted, or they do not agree.
+        RemoteError, OSError: the folder cannot be formatted.
+    """
+    journal_id = journal.journal_id
+    promises = _promises(journal_id, peers)
+    if namespace is None:
+        namespace = _namespace(journal_id, [peer for peer in peers if promises.get(peer.name) is not None])
+    promised = max(epoch for epoch in promises.values() if epoch is not None)
+    _LOG.info("%s: formatted as %s, with epoch %d promised", journal_id, ", ".join(promises), promised)
+    self_format(journal, namespace, promised)
+
+
+def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
+    """The newest promise of each peer that answers, None where it has no such journal."""
+    found: dict[str, int | None] = {}
+    silent: list[str] = []
+    for peer in peers:
+        try:
+            found[peer.name] = peer.promised_epoch(journal_id)
+        except JournalNotFormattedError:
+            found[peer.name] = None
+        except RpcError as error:
+            silent.append(f"{peer.name} ({error})")
+    needed = needed_answers(len(peers) + 1)
+    if not peers or len(found) < needed:
+        who = "; ".join(silent) or "none is configured"
+        problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, {len(found)} do: {who}"
+        raise SelfFormatError(problem)
+    if all(epoch is None for epoch in found.values()):
+        problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
+        raise SelfFormatError(problem, hint="Let the NameNode format it: `hdfs namenode -initializeSharedEdits`.")
+    return found
+
+
+def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
+    told: dict[str, StorageInfo] = {}
+    for peer in peers:
+        try:
+            told[peer.name] = peer.storage_info(journal_id)
+        except (NoSuchRpcMethodError, NoSuchProtocolError):
+            continue
+        except RpcError as error:
+            _LOG.warning("%s: %s does not tell its namespace: %s", journal_id, peer.name, error)
+    if not told:
+        problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} tells its namespace"
+        hint = "JournalNodes before Hadoop 3.5 cannot: take it from the NameNode, or copy a peer's VERSION file."
+        raise SelfFormatError(problem, hint=hint)
+    if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
+        listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())
+        problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
+        raise SelfFormatError(
+            problem, hint="Check dfs.namenode.shared.edits.dir, and format those that are wrong anew."
+        )
+    return max(told.values(), key=lambda info: info.c_time)

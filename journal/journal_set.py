@@ -1,0 +1,306 @@
+"""Several journals as one: written to all, read from the best (JournalSet)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+
+from hadoop_common.storage_info import StorageInfo
+from journal.binary_codec import check_layout
+from journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    JournalStorageError,
+    TransactionGapError,
+)
+from journal.file_journal import FileJournal
+from journal.journal import ReadableSegment, SegmentWriter
+from journal.mending import is_near, lacks, mend_folder
+from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
+from journal.set_listing import bounded, segments_of
+from journal.set_members import Member, Members, Seat
+from journal.set_writer import SetWriter
+
+__all__ = ["JournalSet", "Member"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class JournalSet:
+    """A `Journal` that is kept in several.
+
+    A member that fails is dropped, with its segment left in progress, and reported; the set goes on as long as all
+    required members and `minimum` of the others work (NameNodeResourcePolicy). With `restore` a dropped member is
+    recovered and written again when a segment begins; what it missed meanwhile it gets by `mend`.
+
+    Args:
+        members: at least one.
+        minimum: of the members that are not required (dfs.namenode.edits.dir.minimum).
+        restore: as dfs.namenode.name.dir.restore.
+        on_failure: told of every member that is dropped; must not call the set.
+
+    Raises:
+        ValueError: there is no member.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        *,
+        minimum: int = 1,
+        restore: bool = True,
+        on_failure: Callable[[Member, JournalError], None] | None = None,
+    ) -> None:
+        if not members:
+            raise ValueError("a journal set needs a member")
+        self._members = Members(members, minimum, on_failure)
+        self._restore = restore
+        self._guard = threading.RLock()
+        # Held by whoever adds or removes finalized segments.
+        self._upkeep = threading.Lock()
+        self._namespace: StorageInfo | None = None
+        self._writer: SetWriter | None = None
+        self._lagging = self._unmended = False
+        self._purged_to = 0
+
+    @property
+    def location(self) -> str:
+        return ",".join(seat.location for seat in self._members.seats)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All of them, in the order in which they are written."""
+        return tuple(seat.member for seat in self._members.seats)
+
+    @property
+    def active(self) -> tuple[Member, ...]:
+        """The members that are written."""
+        return tuple(seat.member for seat in self._members.written)
+
+    @property
+    def faults(self) -> dict[str, JournalError]:
+        """Why which members were dropped, by their location."""
+        return {seat.location: seat.fault for seat in self._members.seats if seat.fault is not None}
+
+    @property
+    def lagging(self) -> bool:
+        """Whether a directory lacks finalized segments that others have; `mend` gives it those."""
+        return self._lagging
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def is_formatted(self) -> bool:
+        """Whether one of them is there already."""
+        return any(seat.journal.is_formatted() for seat in self._members.seats)
+
+    def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
+        """Begin all of them; none is touched where one exists and `force` is not set."""
+        for seat in self._members.seats:
+            if not force and seat.journal.is_formatted():
+                raise JournalExistsError("there is a journal already", file=seat.location)
+        for seat in self._members.seats:
+            seat.journal.format(namespace, force=force)
+
+    def recover(self, namespace: StorageInfo) -> None:
+        """Recover all, and bring those that are behind up to the one that reaches furthest.
+
+        Directories get from each other what they lack; what only journals of other kinds have would take long and is
+        left to `mend`, see `lagging`.
+
+        A member whose storage cannot be used is dropped. One that is damaged, in use or of another namespace ends
+        this: it may hold transactions that no other has.
+        """
+        with self._guard:
+            self._refuse_while_writing()
+            self._namespace = None
+            for seat in self._members.seats:
+                seat.fault = None
+                with self._members.dropping(seat, JournalStorageError):
+                    seat.journal.recover(namespace)
+            self._members.require_enough("recovery", self._members.usable)
+            self._lagging = False
+            for seat, journal, segments in self._to_mend(None):
+                near = [segment for segment in segments if is_near(segment)]
+                with self._members.dropping(seat, JournalStorageError):
+                    mend_folder(journal.folder, near, namespace.layout_version)
+                far = (segment for segment in segments if segment not in near)
+                self._lagging |= any(lacks(journal.folder, segment) for segment in far)
+            self._members.require_enough("recovery", self._members.usable)
+            self._namespace = namespace
+
+    def start_segment(self, first_txid: int, layout_version: int) -> SegmentWriter:
+        with self._guard:
+            self._refuse_while_writing()
+            namespace = self._namespace
+            if namespace is None:
+                hint = "Call recover first; it keeps what was synced."
+                raise JournalError("the journals were not recovered", file=self.location, txid=first_txid, hint=hint)
+            check_layout(layout_version)
+            with self._failing():
+                for seat in self._members.seats:
+                    if seat.fault is None:
+                        with self._members.dropping(seat):
+                            seat.writer = seat.journal.start_segment(first_txid, layout_version)
+                    elif self._restore:
+                        self._restore_in(seat, namespace, first_txid, layout_version)
+                self._members.require_enough(f"start of segment {first_txid}", self._members.written)
+            self._lagging |= self._unmended
+            self._writer = SetWriter(self._members, first_txid, self._ended)
+            return self._writer
+
+    def _restore_in(self, seat: Seat, namespace: StorageInfo, first_txid: int, layout_version: int) -> None:
+        try:
+            seat.journal.recover(namespace)
+            seat.writer = seat.journal.start_segment(first_txid, layout_version)
+        except JournalError as error:
+            _LOG.info("%s is not restored: %s", seat.location, error)
+        else:
+            _LOG.warning("%s is written again from txid %d on", seat.location, first_txid)
+            seat.fault = None
+            self._lagging = True
+
+    def close(self) -> None:
+        with self._guard:
+            if self._writer is not None:
+                self._writer.abort()
+            self._namespace = None
+            for seat in self._members.seats:
+                seat.journal.close()
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
+        """Copies of all members; of the open segment, what all have that are written."""
+        try:
+            return self._chain(from_txid, in_progress=in_progress)
+        except TransactionGapError:
+            # A rename may hide a file from a listing.
+            return self._chain(from_txid, in_progress=in_progress)
+
+    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
+        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
+
+    def finalized(self, from_txid: int) -> list[SegmentCopies]:
+        """Finalized segments that end at `from_txid` or later, in order; some may be missing in between.
+
+        Raises:
+            JournalError: they cannot be listed.
+        """
+        return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
+
+    def reach(self, member: Member) -> int | None:
+        """Newest finalized transaction of one member; None where it has none.
+
+        Raises:
+            JournalError: it cannot be listed.
+        """
+        found = segments_of(member.journal, 0, in_progress=False)
+        return max((segment.last for segment in found), default=None)
+
+    def _chain(self, from_txid: int, *, in_progress: bool) -> list[SegmentCopies]:
+        writer = self._writer
+        listed = self._listed(from_txid, in_progress=in_progress)
+        if writer is not None:
+            listed = [bounded(each, writer.first_txid, writer.last_txid) for each in listed]
+        return chain_segments([each for each in listed if each.last >= each.first], from_txid)
+
+    def _listed(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
+        """Segments of all members that can be listed, directories first, for they are read the fastest.
+
+        Raises:
+            JournalError: none can be, or a required one cannot: it may be the only one that has the newest.
+        """
+        found: list[ReadableSegment] = []
+        failures: list[JournalError] = []
+        for seat in sorted(self._members.seats, key=lambda each: not isinstance(each.journal, FileJournal)):
+            try:
+                found += segments_of(seat.journal, from_txid, in_progress=in_progress)
+            except JournalError as error:
+                if seat.member.required:
+                    raise
+                level = logging.WARNING if seat.fault is None else logging.DEBUG
+                _LOG.log(level, "%s cannot be read from: %s", seat.location, error)
+                failures.append(error)
+        if len(failures) == len(self._members.seats):
+            raise failures[0]
+        return found
+
+    # ---- upkeep --------------------------------------------------------------------------------------------
+
+    def purge(self, min_txid_to_keep: int) -> None:
+        """Purge all members that were not dropped; one that fails does not keep the others from it."""
+        failures = []
+        with self._upkeep:
+            self._purged_to = max(self._purged_to, min_txid_to_keep)
+            for seat in self._members.usable:
+                try:
+                    seat.journal.purge(min_txid_to_keep)
+                except JournalError as error:
+                    failures.append(error)
+        if failures:
+            problem = "; ".join(error.message for error in failures)
+            raise JournalStorageError(f"old segments stay: {problem}", txid=min_txid_to_keep) from failures[0]
+
+    def mend(self, cancelled: Callable[[], bool] = lambda: False) -> int:
+        """Give directories the finalized segments that they lack; how many those were. Others may write meanwhile.
+
+        A directory that cannot be mended is reported to the log and lags again once the next segment begins.
+
+        Args:
+            cancelled: asked before each segment; where it says so the rest is left to another call.
+        """
+        with self._guard:
+            writer, namespace = self._writer, self._namespace
+        if writer is None or namespace is None:
+            return 0
+        self._lagging, self._unmended = False, True
+        taken, failed = 0, False
+        with self._upkeep:
+            for seat, journal, segments in self._to_mend(writer.first_txid):
+                wanted = takewhile(lambda _: not cancelled(), segments)
+                try:
+                    taken += mend_folder(journal.folder, wanted, namespace.layout_version)
+                except JournalStorageError as error:
+                    _LOG.error("%s still lacks segments: %s", seat.location, error)
+                    failed = True
+        self._lagging |= cancelled()
+        self._unmended = failed
+        return taken
+
+    def _to_mend(self, open_first: int | None) -> Iterator[tuple[Seat, FileJournal, list[SegmentCopies]]]:
+        """The directories, and what each should have; from `open_first`, the open segment, on all is in motion."""
+        segments = [
+            each
+            for each in group_copies(self._listed(0, in_progress=False))
+            if each.last >= self._purged_to and (open_first is None or each.last < open_first)
+        ]
+        for seat in self._members.usable:
+            if isinstance(seat.journal, FileJournal):
+                yield seat, seat.journal, segments
+
+    # ---- the open segment ----------------------------------------------------------------------------------
+
+    def _refuse_while_writing(self) -> None:
+        if self._writer is not None:
+            first = self._writer.first_txid
+            raise JournalInUseError(f"segment {first} is being written", file=self.location, txid=first)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Whatever goes wrong ends the writing, until the next recovery."""
+        try:
+            yield
+        except BaseException:
+            self._members.abort()
+            self._ended(False)
+            raise
+
+    def _ended(self, whole: bool) -> None:
+        with self._guard:
+            self._writer = None
+            if not whole:
+                self._namespace = None

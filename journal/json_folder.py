@@ -1,0 +1,147 @@
+"""The directory of a JSON journal: its files are listed, and written durably."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from io import SEEK_END, BufferedReader
+from pathlib import Path
+
+from hadoop_common.durable import fsync_directory, write_atomically, written_atomically
+from journal.errors import EditsTextError
+from journal.json_manifest import JsonManifest, decode_manifest, encode_manifest
+from journal.json_records import decode_record, encode_record
+from journal.json_segments import MANIFEST, JsonFile, is_temporary, json_file_name, parse_json_file
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+
+__all__ = ["JsonFolder"]
+
+_MARKER = 512  # more than a line of START_LOG_SEGMENT or END_LOG_SEGMENT has
+_Key = tuple[str, int]  # name and number on the disk
+
+
+class JsonFolder:
+    """Looks at a directory again and again, and reads the ends of each file once; any thread may call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._guard = threading.Lock()
+        self._known: dict[_Key, JsonFile] = {}
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def manifest(self) -> JsonManifest | None:
+        """What `journal.json` says; None where there is none.
+
+        Raises:
+            JournalError: it is damaged.
+            OSError: it cannot be read.
+        """
+        path = self.path / MANIFEST
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return decode_manifest(content, file=str(path))
+
+    def files(self) -> list[JsonFile]:
+        """The files of transactions, in no order.
+
+        Raises:
+            SegmentError: one is foreign.
+            OSError: the directory cannot be read.
+        """
+        with os.scandir(self.path) as entries:
+            listed = [(entry.name, entry.inode()) for entry in entries]
+        with self._guard:
+            found = [(key, self._look(key)) for key in listed]
+            self._known = {key: file for key, file in found if file is not None}
+            return list(self._known.values())
+
+    def _look(self, key: _Key) -> JsonFile | None:
+        if key in self._known:
+            return self._known[key]
+        path = self.path / key[0]
+        txids = parse_json_file(path)
+        if txids is None:
+            return None
+        try:
+            with path.open("rb") as source:
+                opens, closes = _is_line(_head(source), StartLogSegmentOp), _is_line(_tail(source), EndLogSegmentOp)
+        except FileNotFoundError:
+            # It was purged since the listing.
+            return None
+        return JsonFile(*txids, path, opens, closes)
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def write_manifest(self, manifest: JsonManifest) -> None:
+        """Replace `journal.json`, durably.
+
+        Raises:
+            OSError: it may be the old one or the new one.
+        """
+        write_atomically(self.path / MANIFEST, encode_manifest(manifest))
+
+    def write_ops(self, ops: Iterable[EditOp], first: int, last: int, layout_version: int) -> JsonFile:
+        """Write a file of transactions `first` to `last`, which appears whole or not at all; it is durable then.
+
+        Raises:
+            OSError: it may be there, but need not survive a crash.
+        """
+        path = self.path / json_file_name(first, last)
+        kinds = []
+        named: int | None = layout_version
+        with written_atomically(path) as out:
+            for op in ops:
+                out.write(encode_record(op, named).encode() + b"\n")
+                kinds.append(type(op))
+                named = None
+        return JsonFile(first, last, path, kinds[0] is StartLogSegmentOp, kinds[-1] is EndLogSegmentOp)
+
+    def remove_temporary(self) -> None:
+        """Remove what a kill left of files that were being written, and make all names durable.
+
+        Raises:
+            OSError: it failed.
+        """
+        for path in list(self.path.iterdir()):
+            if is_temporary(path.name):
+                path.unlink(missing_ok=True)
+        fsync_directory(self.path)
+
+    def remove_journal(self) -> None:
+        """Remove all that belongs to the journal; `journal.json` goes first, so that a rest does not count as one.
+
+        Raises:
+            SegmentError: a file is foreign; all is as it was.
+            OSError: it failed; some may be removed.
+        """
+        files = self.files()
+        (self.path / MANIFEST).unlink(missing_ok=True)
+        fsync_directory(self.path)
+        for each in files:
+            each.path.unlink(missing_ok=True)
+        self.remove_temporary()
+
+
+def _head(source: BufferedReader) -> bytes:
+    return source.read(_MARKER).lstrip().partition(b"\n")[0]
+
+
+def _tail(source: BufferedReader) -> bytes:
+    size = source.seek(0, SEEK_END)
+    source.seek(max(0, size - _MARKER))
+    return source.read().rstrip().rpartition(b"\n")[2]
+
+
+def _is_line(line: bytes, kind: type[EditOp]) -> bool:
+    """Whether a line is the marker; damaged lines are none, and told when they are read."""
+    if b"LOG_SEGMENT" not in line.upper():
+        return False
+    try:
+        return type(decode_record(line.decode("utf-8")).op) is kind
+    except (UnicodeDecodeError, EditsTextError):
+        return False

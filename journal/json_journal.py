@@ -1,0 +1,250 @@
+"""A journal of JSON files: one object a transaction, one file a flushed buffer, named by its first and last txid."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+from hadoop_common.durable import fsync_directory
+from hadoop_common.errors import StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from journal.binary_codec import check_layout
+from journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    JournalStorageError,
+    SegmentError,
+    TransactionGapError,
+)
+from journal.json_folder import JsonFolder
+from journal.json_manifest import JsonManifest
+from journal.json_reading import JsonSegment, read_records
+from journal.json_segments import FileRun, JsonFile, group_files
+from journal.json_writer import JsonSegmentWriter
+from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
+
+__all__ = ["JsonJournal"]
+
+_SAME_NAMESPACE = ("namespace_id", "cluster_id")
+
+
+class JsonJournal:
+    """The JSON journal in directory `folder` (`Journal`).
+
+    A directory without `journal.json` can be read: everything in it counts as finalized then. Readers need no lock.
+    A writer holds in_use.lock from `recover` until `close`.
+
+    Args:
+        folder: it need not exist before `format`.
+        lock: of the directory, where the caller holds it already; it stays the caller's.
+    """
+
+    def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
+        self.folder = folder.absolute()
+        self._files = JsonFolder(self.folder)
+        self._lock = StorageLock(self.folder) if lock is None else lock
+        self._owns_lock = lock is None
+        self._guard = threading.RLock()
+        self._recovered: JsonManifest | None = None
+        self._writer: JsonSegmentWriter | None = None
+
+    @property
+    def location(self) -> str:
+        return f"json://{quote(str(self.folder))}"
+
+    def namespace(self) -> StorageInfo | None:
+        """Whose transactions these are; None where nothing says it.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        with self._failing("cannot be read"):
+            manifest = self._files.manifest()
+        return None if manifest is None else manifest.namespace
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def is_formatted(self) -> bool:
+        with self._failing("cannot be read"):
+            return self.folder.is_dir() and (self._files.manifest() is not None or bool(self._files.files()))
+
+    def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
+        """Begin an empty journal; `journal.json` goes first and comes last. Other files in the directory stay."""
+        with self._guard, self._failing("cannot be formatted"):
+            self._refuse_while_writing()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._locked_for_now():
+                if not force and self.is_formatted():
+                    raise JournalExistsError("there is a journal already", file=str(self.folder))
+                self._files.remove_journal()
+                self._files.write_manifest(JsonManifest(namespace))
+            fsync_directory(self.folder.parent)
+            self._recovered = None
+
+    def recover(self, namespace: StorageInfo) -> None:
+        """As `Journal.recover`; the files of the segment in progress are read to see that they are whole."""
+        with self._guard, self._failing("cannot be recovered"):
+            self._refuse_while_writing()
+            self._take_lock()
+            manifest = self._checked_manifest(namespace)
+            self._files.remove_temporary()
+            runs = group_files(self._files.files(), manifest.ends)
+            ends = {end for end in manifest.ends if runs and end >= runs[0].first}
+            if runs and runs[-1].in_progress:
+                _check_whole(runs[-1], runs[-2].last if len(runs) > 1 else None)
+                ends.add(runs[-1].last)
+            self._recovered = self._written(replace(manifest, ends=frozenset(ends)), manifest)
+
+    def start_segment(self, first_txid: int, layout_version: int) -> JsonSegmentWriter:
+        with self._guard, self._failing(f"cannot begin segment {first_txid}"):
+            self._refuse_while_writing()
+            if self._recovered is None:
+                hint = "Call recover first; it keeps what was synced."
+                raise JournalError("it was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+            check_layout(layout_version)
+            for file in self._files.files():
+                if file.last >= first_txid:
+                    hint = "Move the file away if its transactions are not wanted."
+                    problem = f"segment {first_txid} cannot begin: {file.path.name} exists"
+                    raise SegmentError(problem, file=str(file.path), txid=first_txid, hint=hint)
+            self._writer = JsonSegmentWriter(self._files, first_txid, layout_version, self._ended)
+            return self._writer
+
+    def close(self) -> None:
+        with self._guard:
+            if self._writer is not None:
+                self._writer.abort()
+            self._recovered = None
+            if self._owns_lock:
+                self._lock.release()
+
+    # ---- reading and upkeep --------------------------------------------------------------------------------
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
+        try:
+            return chain_segments(self._listed(in_progress=in_progress), from_txid)
+        except TransactionGapError:
+            # A listing may miss a file that was renamed meanwhile.
+            return chain_segments(self._listed(in_progress=in_progress), from_txid)
+
+    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
+        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
+
+    def _listed(self, *, in_progress: bool) -> list[JsonSegment]:
+        with self._failing("cannot be listed"):
+            writer = self._writer
+            durable = None if writer is None else writer.last_txid
+            files = [file for file in self._files.files() if durable is None or file.last <= durable]
+            # Read behind the files, so that it is not older than they are.
+            manifest = self._files.manifest()
+            # Nobody writes where there is no journal.json.
+            ends = {max((file.last for file in files), default=0)} if manifest is None else manifest.ends
+            runs = group_files(files, ends)
+        layout = None if manifest is None else manifest.namespace.layout_version
+        return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
+
+    def purge(self, min_txid_to_keep: int) -> None:
+        """As `Journal.purge`; the oldest file goes first, so that no gap is left by a kill."""
+        with self._failing("cannot be listed"):
+            paths = [
+                file.path
+                for segment in self._listed(in_progress=False)
+                if segment.last < min_txid_to_keep
+                for file in segment.run.files
+            ]
+        failures = []
+        for path in paths:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            problem = f"{len(failures)} of {len(paths)} old files cannot be removed: {failures[0]}"
+            raise JournalStorageError(problem, file=str(self.folder)) from failures[0]
+
+    # ---- the open segment ----------------------------------------------------------------------------------
+
+    def _ended(self, file: JsonFile | None, whole: bool) -> None:
+        with self._guard:
+            self._writer = None
+            manifest, self._recovered = self._recovered, None
+            if not whole or manifest is None:
+                return
+            new = manifest
+            if file is not None and not file.closes:
+                new = replace(manifest, ends=manifest.ends | {file.last})
+            self._recovered = self._written(new, manifest)
+
+    def _written(self, manifest: JsonManifest, before: JsonManifest) -> JsonManifest:
+        if manifest != before:
+            self._files.write_manifest(manifest)
+        return manifest
+
+    def _refuse_while_writing(self) -> None:
+        if self._writer is not None:
+            first = self._writer.first_txid
+            raise JournalInUseError(f"segment {first} is being written", file=str(self.folder), txid=first)
+
+    # ---- the directory -------------------------------------------------------------------------------------
+
+    def _checked_manifest(self, namespace: StorageInfo) -> JsonManifest:
+        manifest = self._files.manifest()
+        if manifest is None:
+            hint = "Format it, or convert what it holds into a new journal with `checkpointer edits convert`."
+            raise JournalError("the journal is not formatted, it has no journal.json", file=str(self.folder), hint=hint)
+        for name in _SAME_NAMESPACE:
+            ours, theirs = getattr(namespace, name), getattr(manifest.namespace, name)
+            if ours != theirs:
+                hint = "Name the directory of this namespace; nothing was changed."
+                raise JournalError(f"{name} is {theirs}, not {ours}", file=str(self.folder), hint=hint)
+        return manifest
+
+    @contextmanager
+    def _locked_for_now(self) -> Iterator[None]:
+        """The lock, which is let go of afterwards unless it was held before."""
+        held_before = self._lock.held
+        self._take_lock()
+        try:
+            yield
+        finally:
+            if not held_before:
+                self._lock.release()
+
+    def _take_lock(self) -> None:
+        if self._lock.held:
+            return
+        if not self._owns_lock:
+            hint = "Take it before the journal is used, or give the journal none."
+            raise JournalError("the caller let go of in_use.lock", file=str(self.folder), hint=hint)
+        self._lock.acquire()
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Turns errors of the system and of the lock into the package's."""
+        try:
+            yield
+        except StorageInUseError as error:
+            raise JournalInUseError(error.message, hint=error.hint) from error
+        except StorageError as error:
+            raise JournalStorageError(error.message, hint=error.hint) from error
+        except OSError as error:
+            raise JournalStorageError(f"the journal {what}: {error}", file=str(self.folder)) from error
+
+
+def _check_whole(run: FileRun, before: int | None) -> None:
+    """Read the segment in progress, behind txid `before`.
+
+    Raises:
+        JournalError: it is damaged, or its beginning is missing.
+    """
+    if before is not None and run.first > before + 1 and not run.files[0].opens:
+        raise TransactionGapError(before + 1, run.first, file=str(run.files[0].path))
+    for file in run.files:
+        for _ in read_records(file):
+            pass

@@ -1,0 +1,122 @@
+"""Reading the files of a JSON journal: every transaction that their names promise, or an error with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+
+from journal.binary_codec import MAX_OP_SIZE, check_layout
+from journal.errors import EditsTextError, JournalStorageError, SegmentError, TransactionGapError
+from journal.json_records import Record, decode_record
+from journal.json_segments import FileRun, JsonFile
+from journal.operation import EditOp
+
+__all__ = ["JsonSegment", "read_records"]
+
+_LONGEST_LINE = 4 * MAX_OP_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSegment:
+    """A segment as it was looked at (`ReadableSegment`).
+
+    Attributes:
+        default_layout: of files that name no layout version; None where nothing tells it.
+    """
+
+    run: FileRun
+    default_layout: int | None
+
+    @property
+    def first(self) -> int:
+        return self.run.first
+
+    @property
+    def last(self) -> int:
+        return self.run.last
+
+    @property
+    def in_progress(self) -> bool:
+        return self.run.in_progress
+
+    @property
+    def name(self) -> str:
+        first, *others = self.run.files
+        return f"{first.path} .. {others[-1].path.name}" if others else str(first.path)
+
+    @property
+    def layout_version(self) -> int | None:
+        """The layout version that the transactions fit, None where nothing tells it; raises as `read`."""
+        record = next(read_records(self.run.files[0]))
+        return self.default_layout if record.layout_version is None else record.layout_version
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`.
+
+        Raises:
+            JournalError: see `read_records`.
+        """
+        for file in self.run.files:
+            if file.last >= from_txid:
+                yield from (record.op for record in read_records(file) if record.op.txid >= from_txid)
+
+
+def read_records(file: JsonFile) -> Iterator[Record]:
+    """The transactions of `file`, checked to be those that its name promises.
+
+    Raises:
+        EditsTextError: a line is no transaction; file, line and txid are named.
+        TransactionGapError: a transaction is missing, or out of order.
+        SegmentError: the file ends before its last transaction, or goes on behind it.
+        UnsupportedLayoutError: its layout version is not known.
+        JournalStorageError: it cannot be read.
+    """
+    path = file.path
+    expected = file.first
+    try:
+        with path.open("rb") as source:
+            for number, line in _lines(source, path, expected):
+                place = f"{path}, line {number}"
+                record = _record(line, path, number, expected)
+                if record.op.txid != expected:
+                    raise TransactionGapError(expected, record.op.txid, file=place)
+                if expected > file.last:
+                    raise SegmentError(f"the file goes on behind txid {file.last}", file=place, txid=expected)
+                if record.layout_version is not None:
+                    _check_layout(record.layout_version, place, is_first=expected == file.first)
+                yield record
+                expected += 1
+    except OSError as error:
+        raise JournalStorageError(f"the file cannot be read: {error}", file=str(path), txid=expected) from error
+    if expected <= file.last:
+        problem = f"the file ends before txid {expected}, its name promises txid {file.last}"
+        raise SegmentError(problem, file=str(path), txid=expected)
+
+
+def _lines(source: BufferedReader, path: Path, txid: int) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, and their numbers."""
+    number = 0
+    while line := source.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE:
+            raise EditsTextError("the line is longer than any transaction", file=str(path), line=number, txid=txid)
+        if line.strip():
+            yield number, line
+
+
+def _record(line: bytes, path: Path, number: int, expected: int) -> Record:
+    try:
+        return decode_record(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise EditsTextError(f"not UTF-8: {error}", file=str(path), line=number, txid=expected) from None
+    except EditsTextError as error:
+        raise error.in_file(str(path), line=number, txid=expected) from None
+
+
+def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
+    if not is_first:
+        problem = "a layout version is named behind a file's first transaction, where it is for all of them"
+        raise SegmentError(problem, file=place)
+    check_layout(layout_version, file=place)

@@ -1,0 +1,110 @@
+"""Names and order of a JSON journal's files, and which of them make up a segment; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from hadoop_common.durable import TEMPORARY_SUFFIX
+from hadoop_common.names import parse_segment, segment_name
+from journal.errors import SegmentError
+
+__all__ = ["MANIFEST", "FileRun", "JsonFile", "group_files", "is_temporary", "json_file_name", "parse_json_file"]
+
+MANIFEST = "journal.json"
+_EDITS = "edits"
+_SUFFIX = ".json"
+_FOREIGN = "Move it to another directory; this one is a JSON journal's, whose files are edits_FIRST-LAST.json."
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """A flushed buffer: transactions `first` to `last`, one a line.
+
+    Attributes:
+        path: where it is.
+        opens: it begins with START_LOG_SEGMENT.
+        closes: it ends with END_LOG_SEGMENT.
+    """
+
+    first: int
+    last: int
+    path: Path
+    opens: bool
+    closes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """The files of one segment, in order and without a gap; at least one."""
+
+    files: tuple[JsonFile, ...]
+    in_progress: bool
+
+    @property
+    def first(self) -> int:
+        return self.files[0].first
+
+    @property
+    def last(self) -> int:
+        return self.files[-1].last
+
+
+def json_file_name(first: int, last: int) -> str:
+    """`edits_%019d-%019d.json`."""
+    return segment_name(first, last) + _SUFFIX
+
+
+def is_temporary(name: str) -> bool:
+    """Whether it is what a kill left of a file that was being written."""
+    final = name.removesuffix(TEMPORARY_SUFFIX)
+    return final != name and (final == MANIFEST or (final.startswith(_EDITS) and final.endswith(_SUFFIX)))
+
+
+def parse_json_file(path: Path) -> tuple[int, int] | None:
+    """First and last txid of a file of transactions by its name; None for a file that has no part in the journal.
+
+    Raises:
+        SegmentError: it looks like edits, or like JSON, but is not named as this journal names its files.
+    """
+    name = path.name
+    if name == MANIFEST or is_temporary(name) or not (name.startswith(_EDITS) or name.endswith(_SUFFIX)):
+        return None
+    found = parse_segment(name.removesuffix(_SUFFIX))
+    if not name.endswith(_SUFFIX) or found is None or found.last is None:
+        raise SegmentError("the file is foreign to a JSON journal", file=str(path), hint=_FOREIGN)
+    if found.last < found.first:
+        raise SegmentError(f"the name ends with txid {found.last}, before its first", file=str(path), hint=_FOREIGN)
+    return found.first, found.last
+
+
+def group_files(files: Iterable[JsonFile], ends: Set[int]) -> list[FileRun]:
+    """The segments that `files`, in any order, make up.
+
+    One begins with START_LOG_SEGMENT, behind an END_LOG_SEGMENT, behind a txid of `ends`, and behind a gap. The last
+    one is in progress unless it ends in one of these ways.
+
+    Raises:
+        SegmentError: a transaction is in two files.
+    """
+    runs: list[list[JsonFile]] = []
+    before: JsonFile | None = None
+    for each in sorted(files, key=lambda item: (item.first, item.last)):
+        if before is not None and each.first <= before.last:
+            raise _overlap(before, each)
+        if before is None or each.opens or each.first > before.last + 1 or _is_end(before, ends):
+            runs.append([])
+        runs[-1].append(each)
+        before = each
+    return [FileRun(tuple(run), run is runs[-1] and not _is_end(run[-1], ends)) for run in runs]
+
+
+def _is_end(file: JsonFile, ends: Set[int]) -> bool:
+    return file.closes or file.last in ends
+
+
+def _overlap(before: JsonFile, each: JsonFile) -> SegmentError:
+    problem = f"txid {each.first} to {min(before.last, each.last)} are in {before.path.name} too"
+    hint = "Compare the two files, and move the one away that is not wanted."
+    return SegmentError(problem, file=str(each.path), txid=each.first, hint=hint)

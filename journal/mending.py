@@ -1,0 +1,103 @@
+"""After a crash or a failed disk: directories of one log get the finalized segments that they lack."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from hadoop_common.durable import fsync_directory, rename_durably, written_atomically
+from hadoop_common.names import segment_name
+from journal.errors import JournalError, JournalStorageError
+from journal.file_segments import FileSegment
+from journal.segment_copies import SegmentCopies
+from journal.segment_extent import check_segment_file
+from journal.segment_output import write_ops
+
+__all__ = ["is_near", "lacks", "mend_folder"]
+
+_LOG = logging.getLogger(__name__)
+_TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
+
+
+def mend_folder(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
+    """Give `folder` every one of `segments` that it lacks; how many those were.
+
+    A crash can cut the copies of a segment at different operations, and a directory that failed lacks all that came
+    after. Without this a reader of that directory alone would meet a gap. A copy is whole before the shorter one
+    goes; one that goes on behind its end, as a writer leaves it that was taken over, is moved aside as `*.trash`.
+
+    Args:
+        segments: finalized ones of all directories, as `group_copies` gives them.
+        layout_version: for a segment that has no file to copy.
+
+    A segment that cannot be read from any copy is reported to the log and left out.
+
+    Raises:
+        JournalStorageError: the folder cannot be written.
+    """
+    taken = 0
+    try:
+        for segment in segments:
+            own = _copies_in(folder, segment)
+            if lacks(folder, segment):
+                if not _take(folder, segment, layout_version):
+                    continue
+                taken += 1
+            for copy in own:
+                _put_away(copy, segment.last)
+    except OSError as error:
+        raise JournalStorageError(f"it cannot be mended: {error}", file=str(folder)) from error
+    return taken
+
+
+def lacks(folder: Path, segment: SegmentCopies) -> bool:
+    """Whether `folder` holds no copy of `segment` that ends where it does."""
+    return not any(copy.last == segment.last for copy in _copies_in(folder, segment))
+
+
+def is_near(segment: SegmentCopies) -> bool:
+    """Whether a directory has the whole of `segment`, so that it can be copied at once."""
+    return any(isinstance(copy, FileSegment) and copy.last >= segment.last for copy in segment.copies)
+
+
+def _copies_in(folder: Path, segment: SegmentCopies) -> list[FileSegment]:
+    return [copy for copy in segment.copies if isinstance(copy, FileSegment) and copy.path.parent == folder]
+
+
+def _take(folder: Path, segment: SegmentCopies, layout_version: int) -> bool:
+    """Copy the segment into `folder`; False where no copy of it can be read."""
+    name = segment_name(segment.first, segment.last)
+    _LOG.warning("%s lacks %s, it is copied", folder, name)
+    for copy in segment.copies:
+        if isinstance(copy, FileSegment) and copy.last == segment.last and _is_whole(copy):
+            with copy.path.open("rb") as source, written_atomically(folder / copy.path.name) as out:
+                shutil.copyfileobj(source, out)
+            return True
+    try:
+        write_ops(folder, segment.read(segment.first), layout_version)
+    except JournalStorageError:
+        raise
+    except JournalError as error:
+        _LOG.error("%s goes on without %s: %s", folder, name, error)
+        return False
+    return True
+
+
+def _is_whole(copy: FileSegment) -> bool:
+    try:
+        check_segment_file(copy.path, copy.first, copy.last, name=copy.name)
+    except (JournalError, OSError) as error:
+        _LOG.warning("%s is not copied: %s", copy.name, error)
+        return False
+    return True
+
+
+def _put_away(copy: FileSegment, last: int) -> None:
+    if copy.last < last:
+        copy.path.unlink()
+        fsync_directory(copy.path.parent)
+    elif copy.last > last:
+        _LOG.warning("%s goes on behind txid %d, where another writer began: it is moved aside", copy.name, last)
+        rename_durably(copy.path, copy.path.with_name(copy.path.name + _TRASH))

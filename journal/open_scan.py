@@ -1,0 +1,82 @@
+"""How far a segment in progress can be read, found out again and again without reading it all again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from journal.errors import CorruptOpError, TransactionGapError
+from journal.primitives import Buffer
+from journal.resync import op_follows
+from journal.segment import HEADER_SIZE, decode_header, scan_segment
+from journal.segment_frames import check_frame, has_frames, hop
+
+__all__ = ["OpenExtent", "extend_extent", "scan_open_file"]
+
+
+class OpenExtent(NamedTuple):
+    """Whole operations up to `last`, one before the first without any; they end at byte `end` of the file."""
+
+    layout_version: int
+    last: int
+    end: int
+
+
+def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExtent:
+    """Go on with `content`, what the file holds from `extent.end` on; checksums and txids are looked at.
+
+    Half an operation at the end, or padding, is not: its writer is at it, or a crash left it.
+
+    Raises:
+        CorruptOpError: whole operations lie behind a damaged one.
+        TransactionGapError: a txid is not the one after its predecessor.
+    """
+    layout_version, last, end = extent
+    position = 0
+    try:
+        for frame in hop(content, 0, len(content), file=file):
+            check_frame(content, frame, file=file)
+            if frame.txid != last + 1:
+                raise TransactionGapError(last + 1, frame.txid, file=file, offset=end + frame.start)
+            last, position = frame.txid, frame.end
+    except CorruptOpError as error:
+        if op_follows(content, position, layout_version, last + 1):
+            problem = f"{error.problem}, with whole operations behind it"
+            raise CorruptOpError(problem, file=file, offset=end + position, txid=last + 1) from error
+    return OpenExtent(layout_version, last, end + position)
+
+
+def scan_open_file(path: Path, first_txid: int, known: OpenExtent | None = None) -> OpenExtent | None:
+    """The extent of the segment in progress `path`; None where not even its header is there.
+
+    The bytes are read, not mapped: a NameNode cuts the file when it finalizes it.
+
+    Args:
+        known: what an earlier call found in the same file.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptOpError, TransactionGapError: see `extend_extent`.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as source:
+        if known is not None and has_frames(known.layout_version):
+            source.seek(known.end)
+            return extend_extent(known, source.read(), file=path.name)
+        content = source.read()
+    if len(content) < HEADER_SIZE:
+        return None
+    layout_version = decode_header(content, file=path.name)
+    if has_frames(layout_version):
+        begin = OpenExtent(layout_version, first_txid - 1, HEADER_SIZE)
+        return extend_extent(begin, content[HEADER_SIZE:], file=path.name)
+    return _scan_unframed(content, first_txid, path.name)
+
+
+def _scan_unframed(content: bytes, first_txid: int, file: str) -> OpenExtent:
+    found = scan_segment(content, file=file, first_txid=first_txid)
+    last = first_txid - 1 if found.last_txid is None else found.last_txid
+    if found.corrupt:
+        problem = "the segment is damaged here, with whole operations behind the damage"
+        raise CorruptOpError(problem, file=file, offset=found.end, txid=last + 1)
+    return OpenExtent(found.layout_version, last, found.end)

@@ -1,0 +1,95 @@
+"""Where the nodes of a quorum journal are: `qjournal://host:port;host:port;…/journal-id`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_values import JournalState, NodeManifest
+from journal.errors import JournalError
+
+__all__ = ["DEFAULT_PORT", "SCHEME", "NodeAddress", "QuorumAddress", "http_base", "segment_url"]
+
+SCHEME = "qjournal"
+DEFAULT_PORT = 8485  # dfs.journalnode.rpc-address
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where a JournalNode answers RPC."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAddress:
+    """The JournalNodes of a journal and its name there."""
+
+    nodes: tuple[NodeAddress, ...]
+    journal_id: str
+
+    @classmethod
+    def parse(cls, uri: str) -> QuorumAddress:
+        """Read a `qjournal:` URI; a node without a port has Hadoop's.
+
+        Raises:
+            JournalError: it is none, or names a node twice.
+        """
+        parts = urlsplit(uri)
+        journal_id = parts.path.removeprefix("/")
+        if parts.scheme != SCHEME:
+            raise _fault(uri, f"its scheme is not {SCHEME}:")
+        if not journal_id or "/" in journal_id or journal_id.startswith("."):
+            raise _fault(uri, f"{journal_id!r} cannot be the name of a journal")
+        nodes = tuple(_node(uri, text.strip()) for text in parts.netloc.split(";"))
+        if len(set(nodes)) != len(nodes):
+            raise _fault(uri, "a JournalNode is named twice, so that its word would count twice")
+        return cls(nodes, journal_id)
+
+    @property
+    def uri(self) -> str:
+        return f"{SCHEME}://{';'.join(map(str, self.nodes))}/{self.journal_id}"
+
+
+def http_base(node: NodeAddress, told: JournalState | NodeManifest) -> str:
+    """`scheme://host:port` of a node's HTTP server.
+
+    The host is that of its RPC server, for a node may know itself by 0.0.0.0 only (IPCLoggerChannel).
+    """
+    scheme, port = "http", told.http_port
+    if told.from_url:
+        parts = urlsplit(told.from_url)
+        scheme, port = parts.scheme, parts.port or told.http_port
+    return f"{scheme}://{_bracketed(node.host)}:{port}"
+
+
+def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:
+    """Where the segment that begins at `first_txid` is served; the node checks `namespace` where it is given."""
+    query = f"jid={quote(journal_id, safe='')}&segmentTxId={first_txid}"
+    if namespace is not None:
+        query += f"&storageInfo={quote(namespace.colon_string(), safe='')}"
+    return f"{base}/getJournal?{query}&inProgressOk=true"
+
+
+def _node(uri: str, text: str) -> NodeAddress:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as fault:
+        raise _fault(uri, f"{text!r} is no host:port: {fault}") from fault
+    if not host or parts.netloc != text or "@" in text:
+        raise _fault(uri, f"{text!r} is no host:port")
+    return NodeAddress(host, port or DEFAULT_PORT)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _fault(uri: str, problem: str) -> JournalError:
+    return JournalError(f"{uri}: {problem}", hint=f"Write {SCHEME}://host:port;host:port;host:port/journal-id.")

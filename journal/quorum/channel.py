@@ -1,0 +1,217 @@
+"""What a writer has to send to one JournalNode, and in which state that node is (IPCLoggerChannel); no I/O."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from hadoop_rpc.qjournal_values import RequestInfo
+from journal.quorum.calls import Kind, Peer, WriterCall
+from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
+from journal.quorum.lanes import NodeStatus, Work
+from journal.quorum.tally import Tally
+
+__all__ = ["HEARTBEAT_INTERVAL", "WriterChannel"]
+
+_LOG = logging.getLogger(__name__)
+
+HEARTBEAT_INTERVAL = 1.0  # seconds, IPCLoggerChannel.HEARTBEAT_INTERVAL_MILLIS
+
+
+@dataclass(slots=True)
+class _Entry:
+    call: WriterCall[Any]
+    tally: Tally[Any]
+    epoch: int
+    offered_at: float
+    gap: bool = False
+    heartbeat: bool = False
+    sent_at: float = 0.0
+
+
+def _not_performed(_: Peer) -> None:
+    """Of a mark in the queue, which holds no records."""
+
+
+class WriterChannel:
+    """The ordered calls to one node.
+
+    Args:
+        node: its name.
+        journal_id, nameservice: told with each call.
+        queue_limit: bytes of records that may wait; a batch is taken beyond it only where nothing else waits.
+    """
+
+    def __init__(self, node: str, journal_id: str, *, queue_limit: int, nameservice: str | None = None) -> None:
+        self.node = node
+        self._journal_id = journal_id
+        self._nameservice = nameservice
+        self._limit = queue_limit
+        self._queue: deque[_Entry] = deque()
+        self._sent: _Entry | None = None
+        self._epoch = 0
+        self._serial = 0
+        self._committed: int | None = None
+        self._committed_at = 0.0
+        self._out_of_sync = ""
+        self._gap_queued = False
+        self._heartbeat_at: float | None = None
+        self._queued_bytes = 0
+        self._acked_txid = 0
+        self._acked_at = 0.0
+        self._writes = 0
+        self._write_seconds = 0.0
+        self._queue_seconds = 0.0
+
+    # ---- the writer's side ----
+
+    def begin_epoch(self, epoch: int) -> None:
+        """What waits from an earlier epoch is dropped; the node counts as in sync."""
+        self._drop("the writer began a new epoch")
+        self._epoch = epoch
+        self._committed = None
+        self._out_of_sync = ""
+        self._gap_queued = False
+
+    def commit(self, txid: int, now: float) -> None:
+        """`txid` is durable; the node is told with the next call."""
+        self._committed, self._committed_at = txid, now
+
+    def offer(self, call: WriterCall[Any], tally: Tally[Any], now: float) -> None:
+        """Queue `call`. A batch for which there is no room fails at once, and the node is out of sync from there on."""
+        entry = _Entry(call, tally, self._epoch, now)
+        if call.kind is Kind.START:
+            self._gap_queued = False
+        elif call.kind is Kind.WRITE and not self._has_room(call.size):
+            self._refuse_for_room(entry)
+            return
+        self._queued_bytes += call.size
+        self._queue.append(entry)
+
+    # ---- the driver's side ----
+
+    @property
+    def waiting(self) -> bool:
+        return self._sent is None and bool(self._queue)
+
+    def take(self, now: float) -> Work | None:
+        while self._sent is None and self._queue:
+            entry = self._queue.popleft()
+            if entry.gap:
+                self._gap_queued = False
+                self._lose_sync(f"it was too far behind for txid {entry.call.last_txid}")
+            if not self._out_of_sync or entry.call.kind not in (Kind.WRITE, Kind.FINALIZE):
+                if reason := entry.call.leave_out(self.node):
+                    self._leave_out(entry, reason)
+                    continue
+                return self._send(entry, now)
+            if self._heartbeat_at is None or now - self._heartbeat_at > HEARTBEAT_INTERVAL:
+                entry.heartbeat = True
+                self._heartbeat_at = now
+                return self._send(entry, now)
+            self._refuse_out_of_sync(entry)
+        return None
+
+    def finish(self, value: Any, now: float) -> None:
+        entry = self._taken()
+        if entry.heartbeat:
+            self._refuse_out_of_sync(entry)
+            return
+        self._measure(entry, now)
+        self._queued_bytes -= entry.call.size
+        if entry.epoch == self._epoch:
+            if entry.call.kind is Kind.WRITE:
+                self._acked_txid, self._acked_at = entry.call.last_txid, entry.offered_at
+            elif entry.call.kind is Kind.START and self._out_of_sync:
+                _LOG.info("%s takes part in the journal %s again", self.node, self._journal_id)
+                self._out_of_sync = ""
+        entry.tally.answer(self.node, value)
+
+    def fail(self, fault: Exception, now: float) -> None:
+        entry = self._taken()
+        if not entry.heartbeat:
+            self._measure(entry, now)
+            if entry.call.kind is Kind.WRITE and entry.epoch == self._epoch:
+                self._lose_sync(str(fault))
+        self._queued_bytes -= entry.call.size
+        entry.tally.fail(self.node, fault)
+
+    def close(self) -> None:
+        self._drop("the journal was closed")
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is under way."""
+        return self._sent is None and not self._queue
+
+    @property
+    def status(self) -> NodeStatus:
+        committed = self._committed or 0
+        return NodeStatus(
+            node=self.node,
+            queued_bytes=self._queued_bytes,
+            acked_txid=self._acked_txid,
+            lag_txids=max(committed - self._acked_txid, 0),
+            lag_seconds=max(self._committed_at - self._acked_at, 0.0),
+            out_of_sync=self._out_of_sync,
+            writes=self._writes,
+            write_seconds=self._write_seconds,
+            queue_seconds=self._queue_seconds,
+        )
+
+    def _has_room(self, size: int) -> bool:
+        if self._gap_queued:
+            return False
+        return self._queued_bytes == 0 or self._queued_bytes + size <= self._limit
+
+    def _refuse_for_room(self, entry: _Entry) -> None:
+        """The first batch that is missing leaves a mark behind those before it, which the node may still get."""
+        if not self._gap_queued:
+            marker = WriterCall(entry.call.name, _not_performed, Kind.WRITE, 0, entry.call.last_txid)
+            self._queue.append(_Entry(marker, entry.tally, entry.epoch, entry.offered_at, gap=True))
+            self._gap_queued = True
+        problem = f"{self.node} is too far behind: {self._queued_bytes} bytes wait to be sent"
+        entry.tally.fail(self.node, NodeLagsError(problem, txid=entry.call.last_txid))
+
+    def _refuse_out_of_sync(self, entry: _Entry) -> None:
+        self._queued_bytes -= entry.call.size
+        problem = f"{self.node} gets nothing more of this segment: {self._out_of_sync}"
+        entry.tally.fail(self.node, NodeOutOfSyncError(problem))
+
+    def _leave_out(self, entry: _Entry, reason: str) -> None:
+        self._queued_bytes -= entry.call.size
+        entry.tally.fail(self.node, NodeLeftOutError(f"{entry.call.name} is not sent to {self.node}: {reason}"))
+
+    def _lose_sync(self, reason: str) -> None:
+        if not self._out_of_sync:
+            _LOG.warning("%s gets no more of this segment of %s: %s", self.node, self._journal_id, reason)
+            self._out_of_sync = reason
+
+    def _send(self, entry: _Entry, now: float) -> Work:
+        self._sent = entry
+        entry.sent_at = now
+        info = RequestInfo(self._journal_id, entry.epoch, self._serial, self._committed, self._nameservice)
+        self._serial += 1
+        if entry.heartbeat:
+            return Work("heartbeat", lambda node: node.heartbeat(info))
+        perform = entry.call.perform
+        return Work(entry.call.name, lambda node: perform(Peer(self.node, node, info)))
+
+    def _taken(self) -> _Entry:
+        entry, self._sent = self._sent, None
+        assert entry is not None, "nothing was taken"
+        return entry
+
+    def _measure(self, entry: _Entry, now: float) -> None:
+        if entry.call.kind is Kind.WRITE:
+            self._writes += 1
+            self._write_seconds += now - entry.sent_at
+            self._queue_seconds += entry.sent_at - entry.offered_at
+
+    def _drop(self, reason: str) -> None:
+        for entry in self._queue:
+            self._queued_bytes -= entry.call.size
+            entry.tally.fail(self.node, NodeClosedError(f"{entry.call.name} was not sent to {self.node}: {reason}"))
+        self._queue.clear()

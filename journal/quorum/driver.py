@@ -1,0 +1,174 @@
+"""Runs procedures against real nodes: a thread for each lane of calls, and whoever asks waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from hadoop_rpc.qjournal_values import QJournal
+from journal.quorum.calls import Ask, Procedure
+from journal.quorum.ensemble import Ensemble
+from journal.quorum.errors import JournalClosedError
+from journal.quorum.lanes import Lane
+from journal.quorum.tally import Tally
+
+__all__ = ["Driver", "NodeClient", "ThreadDriver"]
+
+_LOG = logging.getLogger(__name__)
+
+_SLICE = 1.0  # seconds of one wait: what the process was stopped for beyond it does not count as the nodes' delay
+_CLOSE_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class NodeClient(QJournal, Protocol):
+    """A `QJournal` with a connection behind it."""
+
+    def close(self) -> None:
+        """Let go of it; calls that wait end with an error."""
+
+
+class Driver(Protocol):
+    """Runs procedures on an ensemble."""
+
+    def run(self, procedure: Procedure[T]) -> T:
+        """Run `procedure` to its end; raises what it raises, and JournalClosedError once closed."""
+
+    def locked(self, action: Callable[[], T]) -> T:
+        """What `action` returns, while nothing else touches the ensemble."""
+
+    def close(self) -> None:
+        """End everything; procedures that wait raise JournalClosedError. A second call does nothing."""
+
+
+class ThreadDriver:
+    """Works the lanes of an ensemble off with daemon threads, which begin with the first call.
+
+    Args:
+        clients: of the ensemble's nodes, by name.
+        clock: monotonic seconds.
+        drain: seconds that `close` waits for calls that are queued for slower nodes.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        clients: dict[str, NodeClient],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        drain: float = 1.0,
+    ) -> None:
+        self._ensemble = ensemble
+        self._clients = clients
+        self._clock = clock
+        self._drain = drain
+        self._lock = threading.Lock()
+        self._settled = threading.Condition(self._lock)
+        self._offered = [threading.Condition(self._lock) for _ in ensemble.lanes]
+        self._threads: dict[int, threading.Thread] = {}
+        self._closed = False
+
+    def run(self, procedure: Procedure[T]) -> T:
+        with self._lock:
+            try:
+                ask = next(procedure)
+                while True:
+                    ask = procedure.send(self._ask(procedure, ask))
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                procedure.close()
+
+    def locked(self, action: Callable[[], T]) -> T:
+        with self._lock:
+            return action()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._settled.wait_for(lambda: self._ensemble.idle, self._drain)
+            self._closed = True
+            self._ensemble.close()
+            for offered in self._offered:
+                offered.notify_all()
+            self._settled.notify_all()
+        # A client may be about to connect, and is closed only then: the nodes are not waited for one by one.
+        closers = [threading.Thread(target=client.close, daemon=True) for client in self._clients.values()]
+        for each in closers:
+            each.start()
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        for each in [*closers, *self._threads.values()]:
+            each.join(max(0.0, deadline - time.monotonic()))
+
+    # ---- below: the lock is held ----
+
+    def _ask(self, procedure: Procedure[Any], ask: Ask[Any]) -> Tally[Any]:
+        if self._closed:
+            procedure.throw(JournalClosedError(f"{ask.call.name}: the journal is closed"))
+        tally = self._ensemble.offer(ask)
+        self._wake_lanes()
+        try:
+            self._wait(ask, lambda: ask.decided(tally), ask.timeout)
+            if ask.decided(tally):
+                self._wait(ask, lambda: ask.complete(tally), ask.linger)
+        finally:
+            tally.abandon()
+        if self._closed:
+            procedure.throw(JournalClosedError(f"{ask.call.name}: the journal was closed"))
+        return tally
+
+    def _wait(self, ask: Ask[Any], reached: Callable[[], bool], seconds: float) -> None:
+        left = seconds
+        warned = False
+        while not (reached() or self._closed) and left > 0:
+            nominal = min(left, _SLICE)
+            before = self._clock()
+            self._settled.wait(nominal)
+            left -= min(self._clock() - before, nominal)
+            if not warned and left < seconds / 2 and seconds > 2 * _SLICE and not reached():
+                warned = True
+                _LOG.warning("%s waits for more than %.0f of %.0f s", ask.call.name, seconds - left, seconds)
+
+    def _wake_lanes(self) -> None:
+        for number, lane in enumerate(self._ensemble.lanes):
+            if not lane.waiting:
+                continue
+            if number in self._threads:
+                self._offered[number].notify()
+                continue
+            work = partial(self._work, lane, self._offered[number])
+            self._threads[number] = threading.Thread(target=work, name=f"journal-{lane.node}-{number}", daemon=True)
+            self._threads[number].start()
+
+    # ---- below: threads of their own ----
+
+    def _work(self, lane: Lane, offered: threading.Condition) -> None:
+        client = self._clients[lane.node]
+        while True:
+            with self._lock:
+                while True:
+                    work = lane.take(self._clock())
+                    self._settled.notify_all()
+                    if work is not None:
+                        break
+                    if self._closed:
+                        return
+                    offered.wait()
+            try:
+                value = work.run(client)
+            except Exception as fault:
+                self._end(lane.fail, fault)
+            else:
+                self._end(lane.finish, value)
+
+    def _end(self, tell: Callable[[Any, float], None], outcome: Any) -> None:
+        with self._lock:
+            tell(outcome, self._clock())
+            self._settled.notify_all()

@@ -1,0 +1,87 @@
+"""The nodes of a quorum as one: a call is offered to each, and the answers are counted; no I/O, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from journal.quorum.calls import Ask, ReadCall
+from journal.quorum.channel import WriterChannel
+from journal.quorum.lanes import Lane, NodeStatus, ReadLane
+from journal.quorum.tally import Tally, majority
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble:
+    """Channels and read lanes of all nodes; whoever drives them holds a lock where threads are about.
+
+    Args:
+        nodes: their names, `host:port`.
+        journal_id, nameservice: told with each call of the writer.
+        queue_limit: bytes of records that may wait for one node.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        journal_id: str,
+        *,
+        queue_limit: int,
+        clock: Callable[[], float],
+        nameservice: str | None = None,
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.journal_id = journal_id
+        self._clock = clock
+        self._channels = [
+            WriterChannel(node, journal_id, queue_limit=queue_limit, nameservice=nameservice) for node in nodes
+        ]
+        self._read_lanes = [ReadLane(node) for node in nodes]
+
+    @property
+    def size(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def majority(self) -> int:
+        return majority(self.size)
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        return [*self._channels, *self._read_lanes]
+
+    @property
+    def idle(self) -> bool:
+        """No call of the writer waits or is under way."""
+        return all(channel.idle for channel in self._channels)
+
+    @property
+    def statuses(self) -> tuple[NodeStatus, ...]:
+        return tuple(channel.status for channel in self._channels)
+
+    def offer(self, ask: Ask[Any]) -> Tally[Any]:
+        """Put the call into every node's lane; the tally fills as the lanes are worked off."""
+        tally: Tally[Any] = Tally(self.nodes, ask.need)
+        if isinstance(ask.call, ReadCall):
+            for lane in self._read_lanes:
+                lane.offer(ask.call, tally)
+        else:
+            now = self._clock()
+            for channel in self._channels:
+                channel.offer(ask.call, tally, now)
+        return tally
+
+    def begin_epoch(self, epoch: int) -> None:
+        for channel in self._channels:
+            channel.begin_epoch(epoch)
+
+    def commit(self, txid: int) -> None:
+        now = self._clock()
+        for channel in self._channels:
+            channel.commit(txid, now)
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            lane.close()

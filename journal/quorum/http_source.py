@@ -1,0 +1,73 @@
+"""Fetches a segment from a JournalNode's /getJournal (GetJournalEditServlet)."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import tempfile
+from collections.abc import Callable
+from mmap import ACCESS_READ, mmap
+from typing import IO
+from urllib.parse import urlsplit
+
+from journal.primitives import Buffer
+from journal.quorum.errors import SegmentFetchError
+from journal.quorum.settings import QuorumSettings
+
+__all__ = ["SegmentSource", "http_source"]
+
+SegmentSource = Callable[[str], Buffer]
+"""The content at a URL; raises `JournalError` where it cannot be had whole."""
+
+_CHUNK = 1 << 18
+
+
+def http_source(settings: QuorumSettings) -> SegmentSource:
+    """Fetches over HTTP into a file without a name, which is mapped: large segments do not fill the memory."""
+
+    def fetch(url: str) -> Buffer:
+        connection = _connection(url, settings)
+        try:
+            with tempfile.TemporaryFile() as spool:
+                _receive(url, connection, settings, spool)
+                spool.flush()
+                return mmap(spool.fileno(), 0, access=ACCESS_READ)
+        except (OSError, http.client.HTTPException) as fault:
+            raise SegmentFetchError(f"it could not be fetched: {fault or type(fault).__name__}", file=url) from fault
+        finally:
+            connection.close()
+
+    return fetch
+
+
+def _connection(url: str, settings: QuorumSettings) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    timeout = settings.http_open or None  # 0 is no limit, as in Java
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=context)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+
+
+def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumSettings, spool: IO[bytes]) -> None:
+    connection.connect()
+    connection.sock.settimeout(settings.http_read or None)
+    parts = urlsplit(url)
+    connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity"})
+    answer = connection.getresponse()
+    expected = _length(url, answer)
+    received = 0
+    while chunk := answer.read(_CHUNK):
+        spool.write(chunk)
+        received += len(chunk)
+    if received != expected:
+        raise SegmentFetchError(f"it broke off after {received} of {expected} bytes", file=url)
+
+
+def _length(url: str, answer: http.client.HTTPResponse) -> int:
+    if answer.status != http.client.OK:
+        raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url)
+    text = answer.headers.get("Content-Length", "")
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+        raise SegmentFetchError(f"it came with Content-Length {text!r}, expected its size", file=url)
+    return int(text)

@@ -1,0 +1,116 @@
+"""Lanes of calls to one JournalNode: a driver takes one `Work` at a time, performs it, and tells how it ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hadoop_rpc.qjournal_values import QJournal
+from journal.quorum.calls import ReadCall
+from journal.quorum.errors import NodeClosedError
+from journal.quorum.tally import Tally
+
+__all__ = ["Lane", "NodeStatus", "ReadLane", "Work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A call to perform on a node."""
+
+    name: str
+    run: Callable[[QJournal], Any]
+
+
+class Lane(Protocol):
+    """Calls to one node, of which one at a time is under way."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def waiting(self) -> bool:
+        """Something may be taken."""
+
+    def take(self, now: float) -> Work | None:
+        """What to perform next; None where nothing waits, or something is under way."""
+
+    def finish(self, value: Any, now: float) -> None:
+        """The work taken last was performed."""
+
+    def fail(self, fault: Exception, now: float) -> None:
+        """It failed, or nobody knows."""
+
+    def close(self) -> None:
+        """Drop what waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """How a node keeps up with the writer.
+
+    Attributes:
+        queued_bytes: records that wait to be sent, or for their answer.
+        acked_txid: newest transaction that the node said it holds.
+        lag_txids, lag_seconds: how far that is behind the newest committed one.
+        out_of_sync: why the node gets nothing more of this segment, "" where it does.
+        writes, write_seconds, queue_seconds: batches answered, and the sums of how long those calls took and how long
+            they had waited before.
+    """
+
+    node: str
+    queued_bytes: int
+    acked_txid: int
+    lag_txids: int
+    lag_seconds: float
+    out_of_sync: str
+    writes: int
+    write_seconds: float
+    queue_seconds: float
+
+
+class ReadLane:
+    """The calls to one node that only read; those that nobody waits for any longer are not sent."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self._queue: deque[tuple[ReadCall[Any], Tally[Any]]] = deque()
+        self._sent: Tally[Any] | None = None
+
+    def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
+        """Queue `call`; what is abandoned goes first, for the other nodes' answers are kept with it."""
+        while self._queue and self._queue[0][1].abandoned:
+            self._queue.popleft()
+        self._queue.append((call, tally))
+
+    @property
+    def waiting(self) -> bool:
+        return self._sent is None and bool(self._queue)
+
+    def take(self, now: float) -> Work | None:
+        del now
+        while self._sent is None and self._queue:
+            call, tally = self._queue.popleft()
+            if not tally.abandoned:
+                self._sent = tally
+                return Work(call.name, call.perform)
+        return None
+
+    def finish(self, value: Any, now: float) -> None:
+        del now
+        self._taken().answer(self.node, value)
+
+    def fail(self, fault: Exception, now: float) -> None:
+        del now
+        self._taken().fail(self.node, fault)
+
+    def close(self) -> None:
+        for call, tally in self._queue:
+            tally.fail(self.node, NodeClosedError(f"{call.name} was not sent to {self.node}: the journal was closed"))
+        self._queue.clear()
+
+    def _taken(self) -> Tally[Any]:
+        tally, self._sent = self._sent, None
+        assert tally is not None, "nothing was taken"
+        return tally

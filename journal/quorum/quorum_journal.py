@@ -1,0 +1,135 @@
+"""A journal on a majority of JournalNodes (QuorumJournalManager)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from hadoop_common.storage_info import StorageInfo
+from journal.journal import ReadableSegment, RecordBatch
+from journal.quorum.address import QuorumAddress
+from journal.quorum.driver import Driver
+from journal.quorum.ensemble import Ensemble
+from journal.quorum.errors import QuorumError
+from journal.quorum.http_source import SegmentSource
+from journal.quorum.lanes import NodeStatus
+from journal.quorum.reader import QuorumReader
+from journal.quorum.settings import QuorumSettings
+from journal.quorum.writer import OpenSegment, QuorumWriter
+from journal.segment_copies import count_transactions
+
+__all__ = ["QuorumJournal", "QuorumSegmentWriter"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class QuorumJournal:
+    """`Journal` on JournalNodes; see there. What a call raises beyond that tells the nodes' own words.
+
+    A writer that another one has taken over from fails for good: `recover` is for one that lost its majority, and
+    tells the two apart by what the nodes have promised since.
+
+    Args:
+        address: the nodes and the journal's name there.
+        ensemble: over the nodes of `address`, in the same order.
+        driver: of that ensemble; closed with the journal.
+        source: fetches segments from the nodes' HTTP servers.
+        namespace: whose journal is read; None reads whichever it is.
+    """
+
+    def __init__(
+        self,
+        address: QuorumAddress,
+        ensemble: Ensemble,
+        driver: Driver,
+        settings: QuorumSettings,
+        *,
+        source: SegmentSource,
+        namespace: StorageInfo | None = None,
+    ) -> None:
+        self.location = address.uri
+        self._ensemble = ensemble
+        self._driver = driver
+        self._settings = settings
+        self._writer = QuorumWriter(ensemble, address.nodes, settings, source)
+        self._reader = QuorumReader(
+            ensemble, address.nodes, settings, run=driver.run, source=source, namespace=namespace
+        )
+        self._cached = True
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that this writer got last; None before it recovered the journal."""
+        return self._driver.locked(lambda: self._writer.epoch)
+
+    @property
+    def node_statuses(self) -> tuple[NodeStatus, ...]:
+        """How each node keeps up with this writer."""
+        return self._driver.locked(lambda: self._ensemble.statuses)
+
+    def is_formatted(self) -> bool:
+        return self._driver.run(self._writer.is_formatted())
+
+    def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
+        self._driver.run(self._writer.format(namespace, force=force))
+
+    def recover(self, namespace: StorageInfo) -> None:
+        self._driver.run(self._writer.recover(namespace))
+
+    def start_segment(self, first_txid: int, layout_version: int) -> QuorumSegmentWriter:
+        segment = self._driver.run(self._writer.start_segment(first_txid, layout_version))
+        return QuorumSegmentWriter(self._driver, self._writer, segment)
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
+        """As `Journal.segments`; with in-progress tailing the list may stop short of the newest transaction.
+
+        Then it holds what one call gets from the nodes' caches, and the next call from there on gets more.
+        """
+        if in_progress and self._settings.tail_in_progress:
+            try:
+                newest = self._reader.newest(from_txid)
+            except QuorumError as fault:
+                self._streaming(from_txid, fault)
+            else:
+                self._cached = True
+                return newest
+        return self._reader.streams(from_txid, in_progress=in_progress)
+
+    def _streaming(self, from_txid: int, fault: QuorumError) -> None:
+        """Nodes without a cache, as those of Hadoop 2, would have this said at each look."""
+        level = logging.INFO if self._cached else logging.DEBUG
+        _LOG.log(level, "the nodes' caches cannot serve txid %d on, segments are streamed: %s", from_txid, fault)
+        self._cached = False
+
+    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
+        return count_transactions(self._reader.streams(from_txid, in_progress=in_progress), from_txid)
+
+    def purge(self, min_txid_to_keep: int) -> None:
+        """As `Journal.purge`, by the writer only; an error where no majority did it, other failures are logged."""
+        self._driver.run(self._writer.purge(min_txid_to_keep))
+
+    def close(self) -> None:
+        self._driver.locked(self._writer.close)
+        self._driver.close()
+
+
+class QuorumSegmentWriter:
+    """`SegmentWriter` of a quorum journal; what it appends is durable when a majority of the nodes has it."""
+
+    def __init__(self, driver: Driver, writer: QuorumWriter, segment: OpenSegment) -> None:
+        self._driver = driver
+        self._writer = writer
+        self._segment = segment
+
+    @property
+    def first_txid(self) -> int:
+        return self._segment.first_txid
+
+    def append(self, batch: RecordBatch) -> None:
+        self._driver.run(self._writer.append(self._segment, batch))
+
+    def finalize(self, last_txid: int) -> None:
+        self._driver.run(self._writer.finalize(self._segment, last_txid))
+
+    def abort(self) -> None:
+        self._driver.locked(lambda: self._writer.abort(self._segment))

@@ -1,0 +1,153 @@
+"""Reads a quorum journal: asks a majority what there is, fetches it from whoever has it (selectInputStreams)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hadoop_common.names import inprogress_name
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
+from journal.errors import JournalError
+from journal.journal import ReadableSegment
+from journal.quorum.address import NodeAddress, http_base, segment_url
+from journal.quorum.agreement import DurablePart, OpenCopy, durable_part
+from journal.quorum.calls import Ask, Procedure, ReadCall, answers_to
+from journal.quorum.ensemble import Ensemble
+from journal.quorum.errors import QuorumError
+from journal.quorum.http_source import SegmentSource
+from journal.quorum.remote_segments import FetchedSegment, RemoteSegment
+from journal.quorum.settings import QuorumSettings
+from journal.segment_copies import chain_segments
+
+__all__ = ["LINGER", "QuorumReader"]
+
+_LOG = logging.getLogger(__name__)
+
+LINGER = 0.25  # seconds that a reader goes on waiting for nodes beyond the majority: three know more than two
+
+Run = Callable[[Procedure[Any]], Any]
+
+
+class QuorumReader:
+    """Lists segments over all nodes; any thread may call.
+
+    Args:
+        run: runs a procedure on the ensemble.
+        addresses: of the ensemble's nodes, in the same order.
+        namespace: told to the nodes' HTTP servers, which refuse another one's readers; None tells nothing.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        addresses: tuple[NodeAddress, ...],
+        settings: QuorumSettings,
+        *,
+        run: Run,
+        source: SegmentSource,
+        namespace: StorageInfo | None,
+    ) -> None:
+        self._ensemble = ensemble
+        self._addresses = dict(zip(ensemble.nodes, addresses, strict=True))
+        self._settings = settings
+        self._run = run
+        self._source = source
+        self._namespace = namespace
+        self._told: dict[str, str] = {}
+
+    def newest(self, from_txid: int) -> list[ReadableSegment]:
+        """What the nodes' caches hold from `from_txid` on, as far as a majority has it; it may not be all.
+
+        Raises:
+            QuorumError: no majority can answer from its cache.
+        """
+        call = ReadCall(
+            "getJournaledEdits",
+            lambda node: node.get_journaled_edits(
+                self._ensemble.journal_id, from_txid, self._settings.max_tail_transactions
+            ),
+        )
+        edits: Mapping[str, JournaledEdits] = self._run(answers_to(self._reading(call), txid=from_txid))
+        copies = [OpenCopy(each.content) for each in edits.values()]
+        part = durable_part(copies, from_txid, self._ensemble.majority)
+        name = f"{self._ensemble.journal_id} from txid {from_txid}"
+        return [] if part is None else [FetchedSegment(from_txid, part, name)]
+
+    def streams(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
+        """Finalized segments from `from_txid` on, and the open one's durable part behind them.
+
+        Raises:
+            QuorumError: no majority told what it holds.
+            TransactionGapError: transactions are missing.
+        """
+        call = ReadCall(
+            "getEditLogManifest",
+            lambda node: node.get_edit_log_manifest(self._ensemble.journal_id, from_txid, in_progress_ok=in_progress),
+        )
+        manifests: Mapping[str, NodeManifest] = self._run(answers_to(self._reading(call), txid=from_txid))
+        found: list[ReadableSegment] = [
+            RemoteSegment(log.first, log.last, self._url(node, manifest, log.first), self._source)
+            for node, manifest in manifests.items()
+            for log in manifest.manifest.logs
+            if not log.in_progress
+        ]
+        chain = chain_segments(found, from_txid)
+        if in_progress:
+            after = chain[-1].last + 1 if chain else from_txid
+            opened = self._open_segment(manifests, after, within=not chain)
+            if opened is not None:
+                chain = chain_segments([*found, opened], from_txid)
+        return list(chain)
+
+    def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> FetchedSegment | None:
+        """The durable part of the open segment that begins at `txid`, or before it where it may hold it `within`."""
+        firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
+        # Of several the latest: who began it had recovered what was before, the earlier ones were left behind.
+        first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
+        if first is None:
+            # A later one means that something is missing, but only where it holds anything durable.
+            first = min((first for first in firsts if first > txid), default=None)
+        if first is None:
+            return None
+        part = self._agreed(manifests, first)
+        name = f"{self._ensemble.journal_id} {inprogress_name(first)}"
+        return None if part is None else FetchedSegment(first, part, name)
+
+    def _agreed(self, manifests: Mapping[str, NodeManifest], first: int) -> DurablePart | None:
+        holders = [
+            node
+            for node, each in manifests.items()
+            if any(log.in_progress and log.first == first for log in each.manifest.logs)
+        ]
+        copies, faults = self._fetched(manifests, holders, first)
+        if len(manifests) - len(faults) < self._ensemble.majority:
+            told = "; ".join(f"{node}: {fault}" for node, fault in faults.items())
+            problem = f"the open segment of txid {first} can be compared on too few nodes: {told}"
+            raise QuorumError(problem, faults=faults, txid=first)
+        return durable_part(copies, first, self._ensemble.majority)
+
+    def _fetched(
+        self, manifests: Mapping[str, NodeManifest], holders: Iterable[str], first: int
+    ) -> tuple[Sequence[OpenCopy], dict[str, Exception]]:
+        copies, faults = [], dict[str, Exception]()
+        for node in holders:
+            try:
+                content = self._source(self._url(node, manifests[node], first))
+            except JournalError as fault:
+                # What stays wrong is worth one line a segment, not one a look.
+                level = logging.DEBUG if self._told.get(node) == str(fault) else logging.WARNING
+                _LOG.log(level, "the open segment of txid %d cannot be had from %s: %s", first, node, fault)
+                faults[node], self._told[node] = fault, str(fault)
+            else:
+                self._told.pop(node, None)
+                copies.append(OpenCopy(content, manifests[node].manifest.committed_txid))
+        return copies, faults
+
+    def _url(self, node: str, manifest: NodeManifest, first: int) -> str:
+        base = http_base(self._addresses[node], manifest)
+        return segment_url(base, self._ensemble.journal_id, first, self._namespace)
+
+    def _reading(self, call: ReadCall[Any]) -> Ask[Any]:
+        return Ask(call, self._ensemble.majority, self._settings.select_input_streams, linger=LINGER)

@@ -1,0 +1,127 @@
+"""The recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_values import JournalState, PreparedRecovery
+from journal.quorum.address import NodeAddress, http_base, segment_url
+from journal.quorum.agreement import same_transactions
+from journal.quorum.calls import RECOVER_AGAIN, Ask, Kind, Peer, Procedure, WriterCall, reached
+from journal.quorum.decisions import Chosen, choose_recovery, may_differ_unseen
+from journal.quorum.ensemble import Ensemble
+from journal.quorum.errors import NodeLeftOutError
+from journal.quorum.http_source import SegmentSource
+from journal.quorum.phases import Event
+from journal.quorum.settings import QuorumSettings
+from journal.quorum.tally import Tally
+
+__all__ = ["SegmentRecovery", "finalizing"]
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a node holds of the segment, and what it says of its HTTP server."""
+
+    state: JournalState
+    prepared: PreparedRecovery
+
+
+class SegmentRecovery:
+    """Recovers the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
+
+    Stricter than Hadoop, whose JournalNode keeps its own copy of the segment where that is as long as the chosen one,
+    and finalizes whatever has the right length: a node takes part only if it told what it holds, its copy is the same
+    or is replaced, and it said so.
+
+    Args:
+        addresses: of the ensemble's nodes, in the same order.
+        source: fetches segments from the nodes' HTTP servers, to compare them.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        namespace: StorageInfo,
+        ensemble: Ensemble,
+        addresses: tuple[NodeAddress, ...],
+        settings: QuorumSettings,
+        source: SegmentSource,
+    ) -> None:
+        self._first = first
+        self._namespace = namespace
+        self._ensemble = ensemble
+        self._addresses = dict(zip(ensemble.nodes, addresses, strict=True))
+        self._settings = settings
+        self._source = source
+
+    def run(self, step: Callable[[Event], None]) -> Procedure[None]:
+        """The whole recovery; `step` is told how it gets on.
+
+        Raises:
+            QuorumError: a step got no majority.
+            SegmentRecoveryError: the copies contradict each other.
+        """
+        held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
+        chosen = choose_recovery(self._first, {node: each.prepared for node, each in held.answers.items()})
+        if chosen is None:
+            step(Event.PREPARED_EMPTY)
+            return
+        step(Event.PREPARED)
+        last = chosen.segment.last
+        _LOG.info("segment %d-%d of %s is recovered as on %s", self._first, last, self._journal_id, chosen.node)
+        accept = WriterCall(
+            "acceptRecovery",
+            lambda peer: self._accept(peer, chosen, held),
+            leave_out=lambda node: "" if node in held.answers else "it did not tell what it holds",
+        )
+        accepted = yield from self._majority(accept, self._settings.accept_recovery)
+        step(Event.ACCEPTED)
+        finalize = replace(
+            finalizing(self._first, last),
+            leave_out=lambda node: "" if node in accepted.answers else "it did not accept the chosen copy",
+        )
+        yield from self._majority(finalize, self._settings.finalize_segment)
+        step(Event.SEALED)
+
+    @property
+    def _journal_id(self) -> str:
+        return self._ensemble.journal_id
+
+    def _majority(self, call: WriterCall[T], timeout: float) -> Procedure[Tally[T]]:
+        return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=self._first)
+
+    # ---- on a node, beside the others ----
+
+    def _prepare(self, peer: Peer) -> _Held:
+        """Its HTTP address goes with what it holds, for the others may have to fetch the segment from there."""
+        state = peer.node.get_journal_state(self._journal_id)
+        return _Held(state, peer.node.prepare_recovery(peer.request, self._first))
+
+    def _accept(self, peer: Peer, chosen: Chosen, held: Tally[_Held]) -> None:
+        best, own = held.answers[chosen.node], held.answers[peer.name]
+        url = self._url(chosen.node, best)
+        if may_differ_unseen(best.prepared, own.prepared):
+            copies = self._source(url), self._source(self._url(peer.name, own))
+            if not same_transactions(*copies, self._first, chosen.segment.last):
+                problem = f"{peer.name} holds other transactions than {chosen.node}, and as many: it would keep them"
+                raise NodeLeftOutError(problem, txid=self._first)
+        peer.node.accept_recovery(peer.request, chosen.segment, url)
+
+    def _url(self, node: str, held: _Held) -> str:
+        return segment_url(http_base(self._addresses[node], held.state), self._journal_id, self._first, self._namespace)
+
+
+def finalizing(first: int, last: int) -> WriterCall[None]:
+    """The call that ends a segment."""
+    return WriterCall(
+        "finalizeLogSegment", lambda peer: peer.node.finalize_log_segment(peer.request, first, last), Kind.FINALIZE
+    )

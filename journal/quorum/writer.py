@@ -1,0 +1,277 @@
+"""The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_values import QJournal
+from journal.errors import JournalExistsError
+from journal.journal import RecordBatch
+from journal.quorum.address import NodeAddress
+from journal.quorum.calls import RECOVER_AGAIN, Ask, Kind, Procedure, ReadCall, WriterCall, quorum_error, reached
+from journal.quorum.decisions import newest_segment, next_epoch
+from journal.quorum.ensemble import Ensemble
+from journal.quorum.errors import WriterFencedError, WriterStateError
+from journal.quorum.http_source import SegmentSource
+from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
+from journal.quorum.recovery import SegmentRecovery, finalizing
+from journal.quorum.settings import QuorumSettings
+from journal.quorum.tally import Tally, Verdict
+
+__all__ = ["OpenSegment", "QuorumWriter"]
+
+_LOG = logging.getLogger(__name__)
+
+_PURGE_LINGER = 1.0  # seconds: whoever purges has just taken a checkpoint, whose sender waits
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class OpenSegment:
+    """The segment that a writer has open; `next_txid` is the first that is not durable yet."""
+
+    first_txid: int
+    next_txid: int
+
+
+class QuorumWriter:
+    """One writer's life: recover, then segments; see `TRANSITIONS`. A call that fails leaves it LOST or FENCED.
+
+    The procedures ask all nodes at once and go on when a majority has answered.
+
+    Args:
+        addresses: of the ensemble's nodes, in the same order.
+        source: fetches segments from the nodes' HTTP servers.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        addresses: tuple[NodeAddress, ...],
+        settings: QuorumSettings,
+        source: SegmentSource,
+    ) -> None:
+        self._ensemble = ensemble
+        self._addresses = addresses
+        self._settings = settings
+        self._source = source
+        self._journal_id = ensemble.journal_id
+        self._epoch: int | None = None
+        # Since the last one that a majority granted, in their order.
+        self._proposals: list[tuple[int, Tally[int | None]]] = []
+        self._segment: OpenSegment | None = None
+        self.phase = Phase.IDLE
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that a majority promised itself to last; None before the first one did."""
+        return self._epoch
+
+    # ---- what concerns the journal as a whole ----
+
+    def is_formatted(self) -> Procedure[bool]:
+        """Whether any node holds the journal; all have to say so where none does.
+
+        Raises:
+            QuorumError: no node said that it does, and some did not answer.
+        """
+        call = ReadCall("isFormatted", lambda node: node.is_formatted(self._journal_id))
+        timeout = self._settings.operations
+        ask = Ask(call, self._ensemble.size, timeout, linger=timeout, enough=lambda told: any(told.answers.values()))
+        tally: Tally[bool] = yield ask
+        if any(tally.answers.values()):
+            return True
+        if tally.verdict is Verdict.REACHED:
+            return False
+        raise quorum_error(ask, tally, None)
+
+    def format(self, namespace: StorageInfo, *, force: bool) -> Procedure[None]:
+        """Begin an empty journal on all nodes.
+
+        Raises:
+            JournalExistsError: a node holds one, and `force` is not set.
+            QuorumError: a node did not do it; others may have.
+        """
+        self._require(Event.FORMAT)
+        if not force and (yield from self.is_formatted()):
+            raise JournalExistsError(f"the journal {self._journal_id} is there already")
+        call = self._plain("format", lambda node: node.format(self._journal_id, namespace, force=force))
+        yield from reached(Ask(call, self._ensemble.size, self._settings.operations))
+        self._step(Event.FORMAT)
+        self._epoch = None
+
+    def purge(self, min_txid_to_keep: int) -> Procedure[None]:
+        """Remove old segments; a majority is enough, the other nodes' answers are waited for a moment only.
+
+        Raises:
+            QuorumError: no majority did.
+            WriterStateError: the journal was not recovered.
+        """
+        self._step(Event.PURGE)
+        call = WriterCall("purgeLogs", lambda peer: peer.node.purge_logs(peer.request, min_txid_to_keep))
+        timeout = self._settings.operations
+        ask = Ask(call, self._ensemble.majority, timeout, linger=min(timeout, _PURGE_LINGER))
+        tally = yield from reached(ask)
+        for node, fault in tally.faults.items():
+            _LOG.warning("%s keeps segments before txid %d: %s", node, min_txid_to_keep, fault)
+
+    # ---- recovery ----
+
+    def recover(self, namespace: StorageInfo) -> Procedure[None]:
+        """Get an epoch, and have the newest segment finalized on a majority.
+
+        Raises:
+            QuorumError: a step got no majority; another attempt may be made.
+            WriterFencedError: another writer took over from this one.
+            SegmentRecoveryError: the copies contradict each other.
+        """
+        self._step(Event.RECOVER)
+        with self._losing():
+            first = yield from self._take_epoch(namespace)
+            if first is not None:
+                recovery = SegmentRecovery(
+                    first, namespace, self._ensemble, self._addresses, self._settings, self._source
+                )
+                yield from recovery.run(self._step)
+
+    def _take_epoch(self, namespace: StorageInfo) -> Procedure[int | None]:
+        settings = self._settings
+        asked = self._plain("getJournalState", lambda node: node.get_journal_state(self._journal_id))
+        states = yield from self._majority(asked, settings.get_journal_state)
+        promised = {node: state.last_promised_epoch for node, state in states.answers.items()}
+        epoch = next_epoch(promised, self._epoch, self._granted())
+        self._step(Event.PROMISED)
+        proposed = self._plain("newEpoch", lambda node: node.new_epoch(self._journal_id, namespace, epoch))
+        ask = Ask(proposed, self._ensemble.majority, settings.new_epoch, hint=RECOVER_AGAIN)
+        tally: Tally[int | None] = yield ask
+        self._proposals = [each for each in self._proposals if each[1].answers or not each[1].complete]
+        self._proposals.append((epoch, tally))
+        if tally.verdict is not Verdict.REACHED:
+            raise quorum_error(ask, tally, None)
+        self._epoch = epoch
+        self._proposals.clear()
+        self._ensemble.begin_epoch(epoch)
+        first = newest_segment(tally.answers.values())
+        self._step(Event.GRANTED_EMPTY if first is None else Event.GRANTED)
+        _LOG.info("epoch %d of journal %s begins", epoch, self._journal_id)
+        return first
+
+    def _granted(self) -> dict[str, int]:
+        """The newest proposal of this writer that each node has taken; an answer may have come when it was late."""
+        return {node: epoch for epoch, tally in self._proposals for node in tally.answers}
+
+    # ---- segments ----
+
+    def start_segment(self, first_txid: int, layout_version: int) -> Procedure[OpenSegment]:
+        """Begin a segment on a majority.
+
+        Raises:
+            QuorumError, WriterFencedError: no majority did.
+            JournalInUseError: a segment is open.
+            WriterStateError: the journal has to be recovered first.
+        """
+        self._step(Event.START)
+        with self._losing():
+            call = WriterCall(
+                "startLogSegment",
+                lambda peer: peer.node.start_log_segment(peer.request, first_txid, layout_version),
+                Kind.START,
+            )
+            yield from self._majority(call, self._settings.start_segment, first_txid)
+            self._step(Event.STARTED)
+        self._segment = OpenSegment(first_txid, first_txid)
+        return self._segment
+
+    def append(self, segment: OpenSegment, batch: RecordBatch) -> Procedure[None]:
+        """Have a majority hold `batch`.
+
+        Raises:
+            QuorumError, WriterFencedError: it may not be durable; the segment takes nothing more.
+            WriterStateError: the segment is not open any more.
+            ValueError: it does not begin behind the batch before, or holds nothing.
+        """
+        self._require_open(segment, Event.APPEND)
+        if batch.first != segment.next_txid or batch.last < batch.first:
+            raise ValueError(f"txids {batch.first} .. {batch.last} where {segment.next_txid} comes next")
+        self._step(Event.APPEND)
+        records = bytes(batch.records)
+        with self._losing():
+            call = WriterCall(
+                "journal",
+                lambda peer: peer.node.journal(peer.request, segment.first_txid, batch.first, batch.count, records),
+                Kind.WRITE,
+                len(records),
+                batch.last,
+            )
+            yield from self._majority(call, self._settings.write_transactions, batch.first)
+            segment.next_txid = batch.last + 1
+            self._ensemble.commit(batch.last)
+            self._step(Event.APPENDED)
+
+    def finalize(self, segment: OpenSegment, last_txid: int) -> Procedure[None]:
+        """End the segment on a majority.
+
+        Raises:
+            QuorumError, WriterFencedError: it may still be in progress.
+            WriterStateError: the segment is not open any more.
+            ValueError: `last_txid` is not that of the last batch.
+        """
+        self._require_open(segment, Event.FINALIZE)
+        if last_txid != segment.next_txid - 1 or last_txid < segment.first_txid:
+            raise ValueError(f"the segment ends with txid {segment.next_txid - 1}, not with {last_txid}")
+        self._step(Event.FINALIZE)
+        with self._losing():
+            call = finalizing(segment.first_txid, last_txid)
+            yield from self._majority(call, self._settings.finalize_segment, segment.first_txid)
+            self._step(Event.FINALIZED)
+        self._segment = None
+
+    def abort(self, segment: OpenSegment) -> None:
+        """Leave the segment in progress; nothing happens where it is not open any more."""
+        if segment is self._segment and self.phase is Phase.WRITING:
+            self._step(Event.ABORT)
+            self._segment = None
+
+    def close(self) -> None:
+        if self.phase is not Phase.CLOSED:
+            self._step(Event.CLOSE)
+
+    # ---- below: what the procedures share ----
+
+    def _majority(self, call: WriterCall[T], timeout: float, txid: int | None = None) -> Procedure[Tally[T]]:
+        return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=txid)
+
+    @staticmethod
+    def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
+        """A call that goes in order with the writer's, but carries nothing of its epoch."""
+        return WriterCall(name, lambda peer: perform(peer.node))
+
+    def _step(self, event: Event) -> None:
+        self._require(event)
+        self.phase = TRANSITIONS[self.phase][event]
+
+    def _require(self, event: Event) -> None:
+        if event not in TRANSITIONS[self.phase]:
+            raise refusal(self.phase, event)
+
+    def _require_open(self, segment: OpenSegment, event: Event) -> None:
+        self._require(event)
+        if segment is not self._segment:
+            raise WriterStateError(f"cannot {event.value}: it is not open any more", txid=segment.first_txid)
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """A call that fails on its way leaves the writer without knowledge of what the nodes hold."""
+        try:
+            yield
+        except BaseException as fault:
+            self._segment = None
+            if self.phase is not Phase.CLOSED:
+                self._step(Event.FENCE if isinstance(fault, WriterFencedError) else Event.LOSE)
+            raise

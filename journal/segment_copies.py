@@ -1,0 +1,132 @@
+"""Copies of segments, of one journal or of several: which of them make up the log, and reading from the best."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from journal.errors import JournalError, SegmentError, TransactionGapError
+from journal.journal import ReadableSegment
+from journal.operation import EditOp
+
+__all__ = ["SegmentCopies", "chain_segments", "count_transactions", "group_copies", "read_log"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SegmentCopies:
+    """A segment of which there are several copies, the best first (RedundantEditLogInputStream).
+
+    Attributes:
+        last: the last txid that counts; copies may go on behind it.
+    """
+
+    def __init__(self, copies: Sequence[ReadableSegment], last: int) -> None:
+        self.copies = tuple(copies)
+        self.last = last
+
+    @property
+    def first(self) -> int:
+        return self.copies[0].first
+
+    @property
+    def in_progress(self) -> bool:
+        return self.copies[0].in_progress
+
+    @property
+    def name(self) -> str:
+        return self.copies[0].name
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`; where a copy fails the next one goes on with the right txid.
+
+        Raises:
+            JournalError: no copy has what is missing; the first failure.
+        """
+        expected = max(from_txid, self.first)
+        failure: JournalError | None = None
+        for copy in self.copies:
+            if expected > self.last:
+                return
+            try:
+                for op in copy.read(expected):
+                    if op.txid > self.last:
+                        return
+                    yield op
+                    expected = op.txid + 1
+            except JournalError as error:
+                failure = failure or error
+                _LOG.warning("%s fails at txid %d: %s", copy.name, expected, error)
+        if expected <= self.last:
+            raise failure or SegmentError(f"no copy goes on to txid {self.last}", file=self.name, txid=expected)
+
+
+def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
+    """`segments` in order, those that begin with the same txid as copies of one.
+
+    A segment ends where the next one begins: who began that one had recovered all before it, so what a copy holds
+    behind, a writer left that was taken over (JournalSet.chainAndMakeRedundantStreams, which looks at starts only).
+    A copy that reaches this end is better than one that does not, a finalized one better than one in progress, and a
+    longer one better than a shorter one.
+    """
+    by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
+    for segment in segments:
+        by_first[segment.first].append(segment)
+    starts = sorted(by_first)
+    ends = [start - 1 for start in starts[1:]]
+    return [_best_first(by_first[first], end) for first, end in zip_longest(starts, ends)]
+
+
+def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[SegmentCopies]:
+    """The log from `from_txid` on, made of `segments` in any order as `group_copies` does.
+
+    Raises:
+        TransactionGapError: transactions are missing between `from_txid` and the newest one.
+    """
+    chain = []
+    expected = from_txid
+    for segment in group_copies(segments):
+        if segment.last < expected:
+            continue
+        if segment.first > expected:
+            raise _gap(expected, segment.first, segment.name)
+        chain.append(segment)
+        expected = segment.last + 1
+    return chain
+
+
+def count_transactions(chain: Sequence[ReadableSegment], from_txid: int) -> int:
+    """How many transactions `chain`, as `chain_segments` gives it, holds from `from_txid` on."""
+    return chain[-1].last - from_txid + 1 if chain else 0
+
+
+def read_log(chain: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditOp]:
+    """The operations of `chain`, as `Journal.segments` gives it, in one sequence from `from_txid` on.
+
+    Raises:
+        TransactionGapError: a segment does not go on where the one before ends.
+        JournalError: a segment cannot be read.
+    """
+    expected = from_txid
+    for segment in chain:
+        for op in segment.read(expected):
+            if op.txid != expected:
+                raise TransactionGapError(expected, op.txid, file=segment.name, offset=op.offset)
+            yield op
+            expected += 1
+
+
+def _best_first(copies: list[ReadableSegment], end: int | None) -> SegmentCopies:
+    def merit(copy: ReadableSegment) -> tuple[bool, bool, int]:
+        return (end is not None and copy.last >= end, not copy.in_progress, copy.last)
+
+    ordered = sorted(copies, key=merit, reverse=True)
+    last = ordered[0].last
+    return SegmentCopies(ordered, last if end is None else min(last, end))
+
+
+def _gap(expected: int, found: int, name: str) -> TransactionGapError:
+    problem = f"gap in the edit log: txid {expected} to {found - 1} are missing before {name}"
+    return TransactionGapError(expected, found, problem=problem, file=name)

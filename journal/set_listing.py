@@ -1,0 +1,32 @@
+"""What the members of a journal set have, as a reader of the set is to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from journal.errors import TransactionGapError
+from journal.file_journal import FileJournal
+from journal.journal import Journal, ReadableSegment
+from journal.segment_copies import SegmentCopies
+
+__all__ = ["bounded", "segments_of"]
+
+
+def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
+    """What a member has; behind a gap, where it has one: the transactions before may be in another member."""
+    if isinstance(journal, FileJournal):
+        return journal.files(in_progress=in_progress)
+    while True:
+        try:
+            return journal.segments(from_txid, in_progress=in_progress)
+        except TransactionGapError as gap:
+            if gap.found is None or gap.found <= from_txid:
+                raise
+            from_txid = gap.found
+
+
+def bounded(segment: ReadableSegment, open_first: int, open_last: int) -> ReadableSegment:
+    """A copy of the open segment as far as it is durable; what a member has beyond may be taken back."""
+    if segment.in_progress and segment.first == open_first:
+        return SegmentCopies([segment], min(segment.last, open_last))
+    return segment

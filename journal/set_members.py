@@ -1,0 +1,137 @@
+"""The members of a journal set: which are written, which were dropped and why, and whether enough are left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from journal.errors import JournalError, JournalStorageError
+from journal.journal import Journal, SegmentWriter
+
+__all__ = ["Member", "Members", "Seat"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A journal of a set.
+
+    Attributes:
+        required: the set fails with it (dfs.namenode.edits.dir.required).
+        shared: others read it, as dfs.namenode.shared.edits.dir; it is written first, so that no other member has
+            transactions that a standby did not see.
+    """
+
+    journal: Journal
+    required: bool = False
+    shared: bool = False
+
+
+class Seat:
+    """A member, the segment that is open in it, and why it was dropped."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.writer: SegmentWriter | None = None
+        self.fault: JournalError | None = None
+
+    @property
+    def journal(self) -> Journal:
+        return self.member.journal
+
+    @property
+    def location(self) -> str:
+        return self.member.journal.location
+
+
+class Members:
+    """Seats in the order in which they are written; one thread at a time.
+
+    Args:
+        minimum: how many of those that are not required have to work.
+        on_failure: told of every member that is dropped.
+    """
+
+    def __init__(
+        self, members: Iterable[Member], minimum: int, on_failure: Callable[[Member, JournalError], None] | None
+    ) -> None:
+        ordered = sorted(members, key=lambda member: (not member.shared, not member.required))
+        self.seats = tuple(Seat(member) for member in ordered)
+        self._minimum = minimum
+        self._on_failure = on_failure
+
+    @property
+    def usable(self) -> list[Seat]:
+        """Those that were not dropped."""
+        return [seat for seat in self.seats if seat.fault is None]
+
+    @property
+    def written(self) -> list[Seat]:
+        """Those with an open segment."""
+        return [seat for seat in self.seats if seat.writer is not None]
+
+    @contextmanager
+    def dropping(self, seat: Seat, kind: type[JournalError] = JournalError) -> Iterator[None]:
+        """Drops the member where a step fails with an error of this kind; a required one takes the set with it.
+
+        Raises:
+            JournalStorageError: it is required.
+        """
+        try:
+            yield
+        except kind as error:
+            self._drop(seat, error)
+            if seat.member.required:
+                problem = f"the required journal {seat.location} failed: {error.message}"
+                raise JournalStorageError(problem, hint=error.hint) from error
+
+    def in_each(self, what: str, step: Callable[[SegmentWriter], None]) -> None:
+        """Take a step in every open segment.
+
+        Raises:
+            JournalStorageError: too many failed.
+        """
+        for seat in self.written:
+            with self.dropping(seat):
+                if seat.writer is not None:
+                    step(seat.writer)
+        self.require_enough(what, self.written)
+
+    def forget(self) -> None:
+        """The open segments were finalized."""
+        for seat in self.seats:
+            seat.writer = None
+
+    def require_enough(self, what: str, working: Sequence[Seat]) -> None:
+        """Check that enough members work (NameNodeResourcePolicy).
+
+        Raises:
+            JournalStorageError: they do not.
+        """
+        redundant = [seat for seat in self.seats if not seat.member.required]
+        left = sum(seat in working for seat in redundant)
+        required_work = all(seat in working for seat in self.seats if seat.member.required)
+        if required_work and (left >= self._minimum or not redundant):
+            return
+        faults = [seat.fault for seat in self.seats if seat.fault is not None]
+        told = "; ".join(fault.message for fault in faults)
+        problem = f"{what}: {left} of {len(redundant)} redundant journals work, {self._minimum} have to: {told}"
+        raise JournalStorageError(problem) from (faults[-1] if faults else None)
+
+    def abort(self) -> None:
+        """Let go of every open segment."""
+        for seat in self.written:
+            if seat.writer is not None:
+                seat.writer.abort()
+            seat.writer = None
+
+    def _drop(self, seat: Seat, error: JournalError) -> None:
+        writer, seat.writer, seat.fault = seat.writer, None, error
+        if writer is not None:
+            writer.abort()
+        _LOG.error("%s is dropped: %s", seat.location, error)
+        if self._on_failure is not None:
+            self._on_failure(seat.member, error)

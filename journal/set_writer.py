@@ -1,0 +1,61 @@
+"""The open segment of a journal set, in every member that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from journal.errors import JournalError
+from journal.journal import RecordBatch
+from journal.set_members import Members
+
+__all__ = ["SetWriter"]
+
+
+class SetWriter:
+    """`SegmentWriter` of a set; each step is done in all members, and ends the segment where too many fail.
+
+    Args:
+        members: each with its open segment.
+        first_txid: where they begin.
+        ended: told when it is over, and whether the segment is whole and finalized.
+
+    Attributes:
+        last_txid: newest transaction that all members have that are written.
+    """
+
+    def __init__(self, members: Members, first_txid: int, ended: Callable[[bool], None]) -> None:
+        self._members = members
+        self._ended = ended
+        self._open = True
+        self.first_txid = first_txid
+        self.last_txid = first_txid - 1
+
+    def append(self, batch: RecordBatch) -> None:
+        with self._aborting():
+            self._members.in_each(f"write of txid {batch.first}", lambda writer: writer.append(batch))
+            self.last_txid = batch.last
+
+    def finalize(self, last_txid: int) -> None:
+        with self._aborting():
+            self._members.in_each(f"end of segment {self.first_txid}", lambda writer: writer.finalize(last_txid))
+            self._open = False
+            self._members.forget()
+        self._ended(True)
+
+    def abort(self) -> None:
+        if self._open:
+            self._open = False
+            self._members.abort()
+            self._ended(False)
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        if not self._open:
+            hint = "Recover the journals, and begin another segment."
+            raise JournalError(f"segment {self.first_txid} was let go of", txid=self.last_txid, hint=hint)
+        try:
+            yield
+        except BaseException:
+            self.abort()
+            raise

@@ -1,0 +1,38 @@
+"""A writer that recovers segments as Hadoop's does: all nodes accept and finalize, nobody compares the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from journal.quorum.calls import Ask, Procedure, WriterCall, reached
+from journal.quorum.decisions import choose_recovery
+from journal.quorum.phases import Event
+from journal.quorum.recovery import SegmentRecovery, finalizing
+
+__all__ = ["HadoopRecovery"]
+
+
+class HadoopRecovery(SegmentRecovery):
+    """QuorumJournalManager.recoverUnclosedSegment."""
+
+    def run(self, step: Callable[[Event], None]) -> Procedure[None]:
+        held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
+        # Later answers come too late for a choice that is made.
+        told = dict(held.answers)
+        chosen = choose_recovery(self._first, {node: each.prepared for node, each in told.items()})
+        if chosen is None:
+            step(Event.PREPARED_EMPTY)
+            return
+        step(Event.PREPARED)
+        url = self._url(chosen.node, told[chosen.node])
+        calls: list[tuple[WriterCall[Any], Event]] = [
+            (
+                WriterCall("acceptRecovery", lambda peer: peer.node.accept_recovery(peer.request, chosen.segment, url)),
+                Event.ACCEPTED,
+            ),
+            (finalizing(self._first, chosen.segment.last), Event.SEALED),
+        ]
+        for call, event in calls:
+            yield from reached(Ask(call, self._ensemble.majority, self._settings.accept_recovery), txid=self._first)
+            step(event)

@@ -1,0 +1,50 @@
+"""Writes to a quorum journal until killed, and tells what was acknowledged: `-m tests.journal.quorum_writer URI N`.
+
+Lines are `recovered TXID`, then `acknowledged FIRST LAST SHA1` of each batch's records.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from hashlib import sha1
+
+from journal.quorum.open_quorum import open_quorum_journal
+from journal.quorum.quorum_journal import QuorumSegmentWriter
+from journal.quorum.settings import QuorumSettings
+from tests.journal.quorum_model import LAYOUT, NAMESPACE
+from tests.journal.quorum_ops import batch_of, end_op, mark, start_op
+
+SEGMENT = 40  # transactions, about
+
+
+def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:
+    """Recover, go on behind what is there, roll now and then; raises JournalError where the quorum is lost."""
+    rng = random.Random(value)
+    journal = open_quorum_journal(uri, user="hdfs", settings=settings)
+    journal.recover(NAMESPACE)
+    txid = journal.count(1) + 1
+    tell(f"recovered {txid - 1}\n")
+
+    def append(segment: QuorumSegmentWriter, first: int, records: list[bytes]) -> int:
+        segment.append(batch_of(first, records))
+        last = first + len(records) - 1
+        tell(f"acknowledged {first} {last} {sha1(b''.join(records)).hexdigest()}\n")
+        return last + 1
+
+    while True:
+        segment, end = journal.start_segment(txid, LAYOUT), txid + SEGMENT
+        txid = append(segment, txid, [start_op(txid)])
+        while txid < end:
+            txid = append(segment, txid, [mark(txid + number, value) for number in range(rng.randint(1, 5))])
+        txid = append(segment, txid, [end_op(txid)])
+        segment.finalize(txid - 1)
+
+
+def print_line(line: str) -> None:
+    print(line, end="", flush=True)
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], int(sys.argv[2]), print_line)

@@ -1,0 +1,216 @@
+"""The double buffer and group commit against a plain model: a list of records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from journal.double_buffer import DoubleBuffer
+from journal.errors import JournalStorageError
+from journal.group_commit import GroupCommit, Turn
+from journal.journal import RecordBatch
+
+records = st.binary(max_size=12)
+
+
+class BufferMachine(RuleBasedStateMachine):
+    """`records[i]` belongs to txid `first + i`; up to `durable` they were flushed, up to `swapped` swapped."""
+
+    @initialize(first=st.integers(0, 5), window=st.sampled_from([0, 5, 30]))
+    def begin(self, first: int, window: int) -> None:
+        self.first, self.window = first, window
+        self.buffer = DoubleBuffer(first, window=window)
+        self.records: list[bytes] = []
+        self.durable = self.swapped = first - 1
+        self.batches: list[RecordBatch] = []
+        self.pending: RecordBatch | None = None
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.records) - 1
+
+    def joined(self, first: int, last: int) -> bytes:
+        return b"".join(self.records[first - self.first : last - self.first + 1])
+
+    @rule(record=records)
+    def append(self, record: bytes) -> None:
+        self.records.append(record)
+        assert self.buffer.append(record) == self.last
+
+    @precondition(lambda self: self.pending is None)
+    @rule()
+    def swap(self) -> None:
+        batch = self.buffer.swap()
+        if self.swapped == self.last:
+            assert batch is None
+            return
+        assert batch is not None
+        assert (batch.first, batch.last, batch.count) == (self.swapped + 1, self.last, self.last - self.swapped)
+        assert batch.records == self.joined(batch.first, batch.last)
+        self.pending, self.swapped = batch, self.last
+
+    @precondition(lambda self: self.pending is not None)
+    @rule()
+    def flushed(self) -> None:
+        with pytest.raises(RuntimeError, match="swapped before"):
+            self.buffer.swap()
+        self.buffer.flushed()
+        assert self.pending is not None
+        self.batches.append(self.pending)
+        self.durable, self.pending = self.pending.last, None
+
+    @precondition(lambda self: self.pending is None)
+    @rule()
+    def nothing_to_flush(self) -> None:
+        with pytest.raises(RuntimeError, match="nothing was swapped"):
+            self.buffer.flushed()
+
+    @rule(back=st.integers(-2, 20), durable_only=st.booleans())
+    def read(self, back: int, durable_only: bool) -> None:
+        from_txid = self.last - back
+        found = self.buffer.read(from_txid, durable_only=durable_only)
+        if from_txid < self.oldest():
+            assert found is None
+            return
+        assert found is not None
+        end = self.durable if durable_only else self.last
+        assert b"".join(bytes(batch.records) for batch in found) == self.joined(max(from_txid, self.first), end)
+        expected = from_txid
+        for batch in found:
+            assert batch.first == expected
+            expected = batch.last + 1
+        assert expected == max(from_txid, end + 1)
+
+    def oldest(self) -> int:
+        """The first of the newest batches that fit in the window together."""
+        size, oldest = 0, self.durable + 1
+        for batch in reversed(self.batches):
+            size += len(batch.records)
+            if size > self.window:
+                break
+            oldest = batch.first
+        return oldest
+
+    @invariant()
+    def sizes_and_txids_fit(self) -> None:
+        filling = self.joined(self.swapped + 1, self.last)
+        assert (self.buffer.size, self.buffer.count) == (len(filling), self.last - self.swapped)
+        assert (self.buffer.next_txid, self.buffer.durable_txid) == (self.last + 1, self.durable)
+        assert self.buffer.oldest_txid == self.oldest()
+
+
+TestBuffer = BufferMachine.TestCase
+
+
+class CommitMachine(RuleBasedStateMachine):
+    """Callers of one log; nothing is durable that was not flushed, and one at a time has the turn."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.commit = GroupCommit(1, capacity=20)
+        self.sizes: list[int] = []
+        self.durable = 0
+        self.batch: RecordBatch | None = None
+        self.claimed = False
+        self.failure: JournalStorageError | None = None
+        self.flushes: list[RecordBatch] = []
+
+    @rule(record=records)
+    def write(self, record: bytes) -> None:
+        if self.failure is not None:
+            with pytest.raises(JournalStorageError):
+                self.commit.turn_to_write()
+            return
+        taken = self.batch.last if self.batch is not None else self.durable
+        full = sum(self.sizes[taken:]) >= 20
+        expected = (Turn.WAIT if self.claimed else Turn.FLUSH) if full else Turn.DONE
+        assert self.commit.turn_to_write() is expected
+        if not full:
+            self.sizes.append(len(record))
+            assert self.commit.add(record) == len(self.sizes)
+
+    @rule(back=st.integers(-1, 6))
+    def sync(self, back: int) -> None:
+        txid = len(self.sizes) - back
+        if txid > len(self.sizes):
+            with pytest.raises(ValueError, match="not written yet"):
+                self.commit.turn_to_sync(txid)
+        elif txid <= self.durable:
+            assert self.commit.turn_to_sync(txid) is Turn.DONE
+        elif self.failure is not None:
+            with pytest.raises(JournalStorageError):
+                self.commit.turn_to_sync(txid)
+        else:
+            assert self.commit.turn_to_sync(txid) is (Turn.WAIT if self.claimed else Turn.FLUSH)
+
+    @precondition(lambda self: not self.claimed and self.failure is None)
+    @rule()
+    def claim(self) -> None:
+        self.commit.claim()
+        self.claimed = True
+        with pytest.raises(RuntimeError, match="twice"):
+            self.commit.claim()
+        self.batch = self.commit.take()
+
+    @precondition(lambda self: self.claimed)
+    @rule(fails=st.integers(0, 5).map(lambda number: not number), seconds=st.sampled_from([0.25, 0.5]))
+    def release(self, fails: bool, seconds: float) -> None:
+        if fails:
+            self.failure = JournalStorageError("disk")
+            self.commit.fail(self.failure)
+            self.commit.fail(JournalStorageError("another"))
+        elif self.batch is not None:
+            self.commit.flushed(self.batch, seconds)
+            self.durable = self.batch.last
+            self.flushes.append(self.batch)
+        self.batch, self.claimed = None, False
+        self.commit.release()
+
+    @invariant()
+    def state_fits(self) -> None:
+        assert (self.commit.last_txid, self.commit.durable_txid) == (len(self.sizes), self.durable)
+        assert self.commit.failure is self.failure
+        assert self.commit.claimed is self.claimed
+
+    @invariant()
+    def metrics_fit(self) -> None:
+        metrics = self.commit.metrics()
+        assert (metrics.transactions, metrics.transaction_bytes) == (self.durable, sum(self.sizes[: self.durable]))
+        assert metrics.syncs == len(self.flushes)
+        assert metrics.largest_batch == max((batch.count for batch in self.flushes), default=0)
+        assert metrics.largest_batch_bytes == max((len(batch.records) for batch in self.flushes), default=0)
+        assert metrics.last_batch == (self.flushes[-1].count if self.flushes else 0)
+        if self.failure is None:
+            taken = self.batch.last if self.batch is not None else self.durable
+            assert (metrics.pending, metrics.pending_bytes) == (len(self.sizes) - taken, sum(self.sizes[taken:]))
+
+
+TestCommit = CommitMachine.TestCase
+
+
+@given(seconds=st.lists(st.floats(0, 10, allow_nan=False), min_size=1, max_size=5))
+def test_times_add_up(seconds: list[float]) -> None:
+    commit = GroupCommit(1, capacity=100)
+    for each in seconds:
+        commit.add(b"x")
+        commit.claim()
+        batch = commit.take()
+        assert batch is not None
+        commit.flushed(batch, each)
+        commit.release()
+        commit.waited(each)
+        commit.waited_for_room(each)
+    metrics = commit.metrics()
+    assert metrics.sync_seconds == metrics.wait_seconds == metrics.full_wait_seconds == pytest.approx(sum(seconds))
+    assert metrics.longest_sync_seconds == max(seconds)
+    assert metrics.syncs == metrics.waits == metrics.full_waits == len(seconds)
+
+
+def test_what_was_read_is_a_copy() -> None:
+    buffer = DoubleBuffer(1)
+    buffer.append(b"ab")
+    (batch,) = buffer.read(1, durable_only=False) or []
+    buffer.append(b"c")
+    assert batch.records == b"ab"

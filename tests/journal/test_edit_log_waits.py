@@ -1,0 +1,365 @@
+"""Who waits for what in the edit log, what it measures and keeps in memory, and its async mode."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+
+import pytest
+from wal_support import LAYOUT, delete, paths_of
+
+from journal.async_edit_log import AsyncEditLog
+from journal.binary_codec import encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import JournalStorageError, OpEncodingError
+from journal.journal import RecordBatch
+from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.segment import encode_header, iter_ops
+
+DEADLINE = 30.0
+SIZE = len(encode_op(delete(1), LAYOUT))
+
+
+class Gate:
+    """A step that can be held up; `entered` tells that somebody is in it."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.entered = threading.Event()
+
+    def close(self) -> None:
+        self.entered.clear()
+        self.open.clear()
+
+    def __call__(self) -> None:
+        self.entered.set()
+        assert self.open.wait(DEADLINE)
+
+
+class MemoryJournal:
+    """A journal in memory, as much of it as a writer needs; `log` is what was asked of it."""
+
+    location = "memory:"
+
+    def __init__(self) -> None:
+        self.appending, self.starting = Gate(), Gate()
+        self.batches: list[RecordBatch] = []
+        self.log: list[tuple[str, int]] = []
+        self.failure: BaseException | None = None
+        self.first_txid = 0
+
+    def start_segment(self, first_txid: int, layout_version: int) -> MemoryJournal:
+        self.starting()
+        self.first_txid = first_txid
+        self.log.append(("start", first_txid))
+        return self
+
+    def append(self, batch: RecordBatch) -> None:
+        self.appending()
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(RecordBatch(batch.first, batch.last, bytes(batch.records)))
+        self.log.append(("append", batch.last))
+
+    def finalize(self, last_txid: int) -> None:
+        self.log.append(("finalize", last_txid))
+
+    def abort(self) -> None:
+        self.log.append(("abort", self.first_txid))
+
+    @property
+    def names(self) -> list[str]:
+        return [op.name for batch in self.batches for op in ops_of(batch)]
+
+
+def ops_of(batch: RecordBatch) -> list[object]:
+    return list(iter_ops(encode_header(LAYOUT) + bytes(batch.records), first_txid=batch.first, last_txid=batch.last))
+
+
+def open_log(journal: MemoryJournal, **options: object) -> EditLogWriter:
+    return EditLogWriter(journal, LAYOUT, 1, **options)  # type: ignore[arg-type]
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_a_writer_waits_while_the_buffer_is_full() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal, capacity=2 * SIZE)
+    journal.appending.close()
+    with ThreadPoolExecutor(4) as pool:
+        flushing = pool.submit(writer.sync, writer.write(delete(2)))
+        assert journal.appending.entered.wait(DEADLINE)
+        for number in (3, 4):
+            writer.write(delete(number))
+        waiting = [pool.submit(writer.write, delete(number)) for number in (5, 6)]
+        assert not any(future.done() for future in waiting)
+        assert writer.metrics().pending == 2
+        journal.appending.open.set()
+        assert {future.result() for future in [*waiting]} == {5, 6}
+        flushing.result()
+    assert writer.metrics().full_waits >= 1
+    writer.close()
+    assert [batch.count for batch in journal.batches][:2] == [1, 1]
+    assert max(len(batch.records) for batch in journal.batches) <= 3 * SIZE
+
+
+def test_a_failure_wakes_the_writers_that_wait_for_room() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal, capacity=SIZE)
+    journal.appending.close()
+    with ThreadPoolExecutor(4) as pool:
+        flushing = pool.submit(writer.sync, writer.write(delete(2)))
+        assert journal.appending.entered.wait(DEADLINE)
+        writer.write(delete(3))
+        waiting = [pool.submit(writer.write, delete(number)) for number in (4, 5)]
+        journal.failure = JournalStorageError("disk")
+        journal.appending.open.set()
+        assert {id(future.exception()) for future in [flushing, *waiting]} == {id(journal.failure)}
+
+
+def test_others_write_and_see_durable_what_was_synced_while_a_roll_goes_on() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    journal.starting.close()
+    with ThreadPoolExecutor(2) as pool:
+        before = writer.write(delete(2))
+        rolling = pool.submit(writer.roll)
+        assert journal.starting.entered.wait(DEADLINE)
+        writer.sync(before)
+        assert (writer.durable_txid, writer.segment_first_txid) == (3, 1)
+        assert writer.write(delete(5)) == 5
+        synced = pool.submit(writer.sync, 5)
+        assert not synced.done()
+        journal.starting.open.set()
+        assert (rolling.result().first, rolling.result().last) == (1, 3)
+        synced.result()
+    assert writer.segment_first_txid == 4
+    writer.close()
+    start, end = StartLogSegmentOp.name, EndLogSegmentOp.name
+    assert journal.names == [start, DeleteOp.name, end, start, DeleteOp.name, end]
+    finalized = [step for step in journal.log if step[0] != "append"]
+    assert finalized == [("start", 1), ("finalize", 3), ("start", 4), ("finalize", 6)]
+
+
+def test_a_roll_that_fails_ends_the_log() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    journal.failure = OSError("unforeseen")
+    with pytest.raises(OSError, match="unforeseen"):
+        writer.roll()
+    with pytest.raises(JournalStorageError, match="broken off"):
+        writer.write(delete(2))
+    with pytest.raises(JournalStorageError, match="broken off"):
+        writer.close()
+    assert journal.log[-1] == ("abort", 1)
+
+
+def test_a_log_that_cannot_begin_lets_go_of_its_segment() -> None:
+    journal = MemoryJournal()
+    journal.failure = JournalStorageError("disk")
+    with pytest.raises(JournalStorageError, match="disk"):
+        open_log(journal)
+    assert journal.log == [("start", 1), ("abort", 1)]
+
+
+def test_a_snapshot_of_the_metrics() -> None:
+    ticks = itertools.count(0, 2)
+    writer = open_log(MemoryJournal(), clock=lambda: float(next(ticks)))
+    begun = writer.metrics()
+    assert (begun.transactions, begun.syncs) == (1, 1)
+    for number in range(2, 6):
+        writer.write(delete(number))
+    waiting = writer.metrics()
+    assert (waiting.pending, waiting.pending_bytes) == (4, 4 * SIZE)
+    writer.flush()
+    synced = writer.metrics()
+    assert (synced.transactions, synced.syncs, synced.pending) == (5, 2, 0)
+    assert (synced.last_batch, synced.last_batch_bytes) == (4, 4 * SIZE)
+    assert (synced.largest_batch, synced.largest_batch_bytes) == (4, 4 * SIZE)
+    assert (synced.sync_seconds, synced.longest_sync_seconds) == (4.0, 2.0)
+    writer.close()
+
+
+def test_a_tailing_reader_gets_what_is_durable_and_on_request_the_rest() -> None:
+    writer = open_log(MemoryJournal(), window=3 * SIZE)
+    for number in range(2, 5):
+        writer.sync(writer.write(delete(number)))
+    writer.write(delete(5))
+    assert writer.recent(1) is None  # the START was flushed too long ago
+    assert deleted(writer.recent(3)) == {3: "/000003", 4: "/000004"}
+    assert deleted(writer.recent(3, durable_only=False)) == {3: "/000003", 4: "/000004", 5: "/000005"}
+    assert writer.recent(5) == []
+    assert deleted(writer.recent(5, durable_only=False)) == {5: "/000005"}
+    assert writer.recent(6, durable_only=False) == []
+    writer.close()
+
+
+def deleted(batches: list[RecordBatch] | None) -> dict[int, str]:
+    assert batches is not None
+    return {txid: path for batch in batches for txid, path in paths_of(iter(ops_of(batch))).items()}
+
+
+# ---- async ---------------------------------------------------------------------------------------------------
+
+
+def test_queued_operations_are_durable_when_their_futures_are_done() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    told: list[int] = []
+    with AsyncEditLog(writer) as log:
+        futures = [log.submit(delete(number)) for number in range(2, 202)]
+        futures[0].add_done_callback(lambda future: told.append(future.result()))
+        assert [future.result(DEADLINE) for future in futures] == list(range(2, 202))
+        assert writer.durable_txid == 201
+    assert told == [2]
+    with pytest.raises(JournalStorageError, match="closed"):
+        log.submit(delete(1))
+    log.close()
+    writer.close()
+
+
+def test_what_queues_up_during_a_sync_is_one_batch() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    with AsyncEditLog(writer) as log:
+        journal.appending.close()
+        first = log.submit(delete(2))
+        assert journal.appending.entered.wait(DEADLINE)
+        others = [log.submit(delete(number)) for number in range(3, 50)]
+        journal.appending.open.set()
+        wait_for([first, *others], DEADLINE)
+    assert [batch.count for batch in journal.batches] == [1, 1, 47]
+    writer.close()
+
+
+def test_a_full_queue_holds_up_whoever_submits() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    with AsyncEditLog(writer, pending=2) as log, ThreadPoolExecutor(1) as pool:
+        journal.appending.close()
+        log.submit(delete(2))
+        assert journal.appending.entered.wait(DEADLINE)
+        for number in (3, 4):
+            log.submit(delete(number))
+        held = pool.submit(log.submit, delete(5))
+        assert not held.done()
+        journal.appending.open.set()
+        assert held.result(DEADLINE).result(DEADLINE) == 5
+    assert [batch.count for batch in journal.batches][2:] in ([2, 1], [1, 2])
+    writer.close()
+
+
+def test_each_operation_hears_of_its_own_failure() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    with AsyncEditLog(writer) as log:
+        journal.appending.close()
+        durable = log.submit(delete(2))
+        assert journal.appending.entered.wait(DEADLINE)
+        cancelled, large, good = log.submit(delete(3)), log.submit(DeleteOp(path="x" * 70000, timestamp=0)), None
+        assert cancelled.cancel()
+        good = log.submit(delete(4))
+        journal.appending.open.set()
+        assert (durable.result(DEADLINE), good.result(DEADLINE)) == (2, 3)
+        assert isinstance(large.exception(DEADLINE), OpEncodingError)
+        with pytest.raises(CancelledError):
+            cancelled.result(DEADLINE)
+        journal.failure = JournalStorageError("disk")
+        lost: list[Future[int]] = [log.submit(delete(number)) for number in (5, 6)]
+        assert [future.exception(DEADLINE) for future in lost] == [journal.failure] * 2
+    with pytest.raises(JournalStorageError, match="disk"):
+        writer.close()
+
+
+def test_close_waits_for_what_is_queued() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    log = AsyncEditLog(writer)
+    journal.appending.close()
+    futures = [log.submit(delete(number)) for number in range(2, 20)]
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    journal.appending.open.set()
+    closing.join(DEADLINE)
+    assert [future.result(0) for future in futures] == list(range(2, 20))
+    writer.close()
+
+
+def test_a_roll_between_queued_operations() -> None:
+    journal = MemoryJournal()
+    writer = open_log(journal)
+    with AsyncEditLog(writer) as log:
+        log.submit(delete(2)).result(DEADLINE)
+        writer.roll()
+        assert log.submit(delete(5)).result(DEADLINE) == 5
+    until(lambda: writer.durable_txid == 5)
+    writer.close()
+
+
+# ---- who comes along ----
+
+
+class SlowJournal(MemoryJournal):
+    """Each append takes 10 seconds of a clock that stands still otherwise."""
+
+    now = 0.0
+
+    def append(self, batch: RecordBatch) -> None:
+        super().append(batch)
+        self.now += 10.0
+
+
+def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = SlowJournal()
+    log = open_log(journal, clock=lambda: journal.now)
+    late = iter(range(10, 15))
+
+    def let_another_one_write(seconds: float) -> None:
+        assert seconds == 0
+        if (number := next(late, None)) is not None:
+            log.write(delete(number))
+
+    monkeypatch.setattr(time, "sleep", let_another_one_write)
+    log.write(delete(1))
+    log.sync(log.write(delete(2)))
+    assert [(each.first, each.last) for each in journal.batches] == [(1, 1), (2, 8)]
+    assert log.durable_txid == log.last_txid == 8
+    # the one before was of several, so that others are expected although nobody has come yet
+    late = iter([20])
+    log.sync(log.write(delete(3)))
+    assert journal.batches[-1].count == 2
+
+
+def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = SlowJournal()
+    log = open_log(journal, clock=lambda: journal.now)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it let others run"))
+    for number in range(3):
+        log.sync(log.write(delete(number)))
+    assert [each.count for each in journal.batches] == [1, 1, 1, 1]
+
+
+def test_a_flush_waits_half_as_long_as_the_one_before_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many write without an end."""
+    journal = SlowJournal()
+    log = open_log(journal, clock=lambda: journal.now)
+
+    def let_another_one_write(_: float) -> None:
+        journal.now += 1.0
+        log.write(delete(1))
+
+    monkeypatch.setattr(time, "sleep", let_another_one_write)
+    log.write(delete(1))
+    log.sync(log.write(delete(1)))
+    assert [each.count for each in journal.batches] == [1, 7]
+    assert log.durable_txid == log.last_txid

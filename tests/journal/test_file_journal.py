@@ -1,0 +1,387 @@
+"""A journal in one storage directory: its files, its states, who may write, and what a reader gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from wal_support import INFO, LAYOUT, delete, file_journal, names, read_all
+
+from hadoop_common.names import inprogress_name, segment_name
+from hadoop_common.storage_info import parse_version
+from hadoop_common.storage_lock import StorageLock
+from journal.binary_codec import encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import (
+    CorruptOpError,
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    JournalStorageError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.file_journal import FileJournal
+from journal.journal import RecordBatch
+from journal.open_journal import open_journal
+from journal.segment import encode_header
+
+ROOT = Path(__file__).parents[2]
+
+
+def batch(first: int, last: int) -> RecordBatch:
+    ops = [delete(txid) for txid in range(first, last + 1)]
+    for txid, op in enumerate(ops, first):
+        op.txid = txid
+    return RecordBatch(first, last, b"".join(encode_op(op, LAYOUT) for op in ops))
+
+
+def segment(first: int, last: int, layout: int = LAYOUT) -> bytes:
+    return encode_header(layout) + bytes(batch(first, last).records)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[FileJournal]:
+    made = file_journal(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, journal: FileJournal) -> Path:
+    return tmp_path / "current"
+
+
+# ---- format ------------------------------------------------------------------------------------------------
+
+
+def test_a_formatted_journal_has_version_and_no_transactions(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "new" / "current")
+    assert not journal.is_formatted()
+    journal.format(INFO)
+    assert journal.is_formatted()
+    folder = tmp_path / "new" / "current"
+    assert parse_version((folder / "VERSION").read_bytes(), "") == INFO
+    assert (folder / "seen_txid").read_text() == "0\n"
+    assert (journal.segments(1), journal.count(1)) == ([], 0)
+    assert not (tmp_path / "new" / "in_use.lock").exists()
+
+
+def test_an_existing_journal_is_refused_unless_forced(journal: FileJournal, folder: Path) -> None:
+    (folder / segment_name(1, 2)).write_bytes(segment(1, 2))
+    (folder / "fsimage_0000000000000000000").write_bytes(b"image")
+    (folder / (inprogress_name(3) + ".empty")).write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    other = dataclasses.replace(INFO, cluster_id="CID-other")
+    with pytest.raises(JournalExistsError) as caught:
+        journal.format(other)
+    assert caught.value.hint
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    journal.format(other, force=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["VERSION", "fsimage_0000000000000000000", "seen_txid"]
+    assert parse_version((folder / "VERSION").read_bytes(), "") == other
+
+
+def test_edits_without_version_are_a_journal_too(journal: FileJournal, folder: Path) -> None:
+    (folder / segment_name(1, 2)).write_bytes(segment(1, 2))
+    (folder / "VERSION").unlink()
+    with pytest.raises(JournalExistsError):
+        journal.format(INFO)
+
+
+def test_a_format_that_was_killed_does_not_count(
+    journal: FileJournal, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / segment_name(1, 2)).write_bytes(segment(1, 2))
+
+    def killed(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("journal.file_journal.write_atomically", killed)
+        with pytest.raises(JournalStorageError, match="No space"):
+            journal.format(INFO, force=True)
+    assert not journal.is_formatted()
+    with pytest.raises(JournalError, match="not formatted"):
+        journal.recover(INFO)
+    journal.format(INFO)
+    journal.recover(INFO)
+
+
+# ---- states ------------------------------------------------------------------------------------------------
+
+
+def test_a_writer_recovers_first(journal: FileJournal) -> None:
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(1, LAYOUT)
+
+
+def test_another_namespace_is_refused(journal: FileJournal) -> None:
+    with pytest.raises(JournalError, match="cluster_id is CID-test, not CID-other"):
+        journal.recover(dataclasses.replace(INFO, cluster_id="CID-other"))
+    journal.recover(dataclasses.replace(INFO, layout_version=-63))
+
+
+def test_a_damaged_version_is_told(journal: FileJournal, folder: Path) -> None:
+    (folder / "VERSION").write_text("nonsense\n")
+    with pytest.raises(JournalError, match="VERSION"):
+        journal.recover(INFO)
+
+
+def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch(1, 3))
+    with pytest.raises(SegmentError, match="its last one is 3"):
+        writer.finalize(4)
+    writer.finalize(3)
+    for first in (1, 3):
+        with pytest.raises(SegmentError, match=f"{segment_name(1, 3)} exists"):
+            journal.start_segment(first, LAYOUT)
+    with pytest.raises(JournalError, match="let go"):
+        writer.append(batch(4, 4))
+    writer.abort()
+    second = journal.start_segment(4, LAYOUT)
+    with pytest.raises(TransactionGapError):
+        second.append(batch(5, 5))
+    second.abort()
+    assert sorted(path.name for path in folder.glob("edits*")) == [segment_name(1, 3), inprogress_name(4)]
+
+
+def test_a_segment_left_in_progress_is_recovered_first(journal: FileJournal, folder: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch(1, 3))
+    writer.abort()
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(4, LAYOUT)
+    journal.recover(INFO)
+    assert (folder / segment_name(1, 3)).exists()
+    journal.start_segment(4, LAYOUT)
+
+
+def test_an_unknown_layout_begins_nothing(journal: FileJournal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    with pytest.raises(UnsupportedLayoutError):
+        journal.start_segment(1, -70)
+    assert names(tmp_path) == []
+
+
+def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) -> None:
+    content = bytearray(segment(1, 5))
+    content[40] ^= 0xFF
+    path = folder / inprogress_name(1)
+    path.write_bytes(content)
+    with pytest.raises(CorruptOpError, match="whole operations"):
+        journal.recover(INFO)
+    assert path.read_bytes() == content
+    with pytest.raises(CorruptOpError, match="whole operations"):
+        journal.segments(1, in_progress=True)
+
+
+# ---- one writer --------------------------------------------------------------------------------------------
+
+
+def test_a_second_segment_is_refused_while_one_is_written(journal: FileJournal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    for call in (
+        lambda: journal.start_segment(2, LAYOUT),
+        lambda: journal.recover(INFO),
+        lambda: journal.format(INFO, force=True),
+    ):
+        with pytest.raises(JournalInUseError, match="segment 1 is being written"):
+            call()
+    writer.append(batch(1, 1))
+
+
+def test_a_second_writer_of_this_process_is_refused(journal: FileJournal, folder: Path) -> None:
+    journal.recover(INFO)
+    second = FileJournal(folder)
+    for call in (lambda: second.recover(INFO), lambda: second.format(INFO, force=True)):
+        with pytest.raises(JournalInUseError, match="held by this process"):
+            call()
+    journal.close()
+    journal.close()
+    second.recover(INFO)
+    second.close()
+
+
+def test_a_second_writer_of_another_process_is_refused(journal: FileJournal, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from hadoop_common.storage_lock import StorageLock\n"
+        "with StorageLock(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(JournalInUseError, match=f"held by {other.pid}@"):
+            journal.recover(INFO)
+        assert journal.segments(1) == []  # readers need no lock
+        other.communicate(b"")
+    journal.recover(INFO)
+
+
+def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
+    file_journal(tmp_path).close()
+    with StorageLock(tmp_path) as lock:
+        journal = open_journal(tmp_path.as_uri(), locks=[lock])
+        journal.recover(INFO)
+        journal.start_segment(1, LAYOUT)
+        journal.close()
+        assert lock.held
+    with pytest.raises(JournalError, match="the caller let go"):
+        journal.recover(INFO)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def write_log(journal: FileJournal) -> EditLogWriter:
+    """Segments 1-3 and 4-6, and 7 to 8 in progress, durable up to 8, with 9 in the buffer."""
+    journal.recover(INFO)
+    writer = EditLogWriter(journal, LAYOUT, 1)
+    for txid in (2, 5, 8):
+        writer.sync(writer.write(delete(txid)))
+        if txid < 8:
+            writer.roll()
+    writer.write(delete(9))
+    return writer
+
+
+def test_a_reader_gets_segments_from_a_txid_on(journal: FileJournal, folder: Path) -> None:
+    write_log(journal)
+    reader = FileJournal(folder)
+    for each in (journal, reader):
+        assert [(s.first, s.last, s.in_progress) for s in each.segments(1)] == [(1, 3, False), (4, 6, False)]
+        opened = each.segments(5, in_progress=True)
+        assert [(s.first, s.last, s.in_progress) for s in opened] == [(4, 6, False), (7, 8, True)]
+        assert [op.txid for op in opened[0].read(5)] == [5, 6]
+        assert read_all(each, 1, in_progress=True) == {2: "/000002", 5: "/000005", 8: "/000008"}
+        assert (each.count(1), each.count(5), each.count(5, in_progress=True), each.count(99)) == (6, 2, 4, 0)
+        assert each.segments(7) == []
+
+
+def test_a_gap_is_named(journal: FileJournal, folder: Path) -> None:
+    for first, last in ((1, 3), (7, 9)):
+        (folder / segment_name(first, last)).write_bytes(segment(first, last))
+    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
+        with pytest.raises(TransactionGapError, match="txid 4 to 6 are missing") as caught:
+            call()
+        assert (caught.value.expected, caught.value.found) == (4, 7)
+    with pytest.raises(TransactionGapError, match="txid 5 to 6 are missing"):
+        journal.segments(5)
+    assert [each.first for each in journal.segments(7)] == [7]
+    assert [each.first for each in journal.files()] == [1, 7]
+
+
+def test_a_reader_goes_on_where_the_open_segment_grew(journal: FileJournal, folder: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    reader = FileJournal(folder)
+    assert reader.segments(1, in_progress=True) == []
+    for last in (3, 4, 9):
+        writer.append(batch(writer.last_txid + 1, last))
+        (seen,) = reader.segments(1, in_progress=True)
+        assert seen.last == last
+        assert [op.txid for op in seen.read(2)] == list(range(2, last + 1))
+    path = folder / inprogress_name(1)
+    with path.open("ab") as out:
+        out.write(bytes(batch(10, 10).records)[:20])  # its writer is at it
+    assert reader.count(1, in_progress=True) == 9
+    with path.open("ab") as out:
+        out.write(bytes(batch(10, 10).records)[20:] + b"\xff" * 100)
+    assert reader.count(1, in_progress=True) == 10
+
+
+def test_a_reader_holds_a_segment_that_is_finalized_and_then_purged(journal: FileJournal, folder: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch(1, 4))
+    (seen,) = FileJournal(folder).segments(1, in_progress=True)
+    writer.append(batch(5, 6))
+    writer.finalize(6)
+    assert [op.txid for op in seen.read(2)] == [2, 3, 4]
+    journal.purge(7)
+    with pytest.raises(JournalStorageError, match="cannot be read"):
+        list(seen.read(1))
+
+
+def test_a_torn_open_segment_of_an_old_layout_is_read_too(journal: FileJournal, folder: Path) -> None:
+    op = delete(1)
+    op.txid = 1
+    (folder / inprogress_name(1)).write_bytes(encode_header(-55) + encode_op(op, -55) + b"\x02\x00")
+    (seen,) = journal.segments(1, in_progress=True)
+    assert (seen.last, [each.txid for each in seen.read(1)]) == (1, [1])
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xff", segment(1, 0)])
+def test_an_open_segment_without_transactions_is_none(journal: FileJournal, folder: Path, content: bytes) -> None:
+    (folder / inprogress_name(1)).write_bytes(content)
+    assert journal.segments(1, in_progress=True) == []
+
+
+def test_txids_out_of_order_in_the_open_segment_are_told(journal: FileJournal, folder: Path) -> None:
+    (folder / inprogress_name(1)).write_bytes(segment(1, 2) + bytes(batch(4, 4).records))
+    with pytest.raises(TransactionGapError):
+        journal.segments(1, in_progress=True)
+
+
+def test_a_directory_that_is_gone_cannot_be_listed(journal: FileJournal, folder: Path) -> None:
+    folder.rename(folder.with_name("gone"))
+    for call in (lambda: journal.segments(1), lambda: journal.purge(1), lambda: journal.recover(INFO)):
+        with pytest.raises(JournalStorageError) as caught:
+            call()
+        assert caught.value.hint
+
+
+# ---- purge and URIs ----------------------------------------------------------------------------------------
+
+
+def test_purge_removes_what_lies_before_and_no_more(journal: FileJournal, folder: Path) -> None:
+    kept = [segment_name(4, 6), inprogress_name(1), inprogress_name(7), inprogress_name(8) + ".empty", "VERSION"]
+    gone = [segment_name(1, 3), segment_name(1, 2) + ".trash", inprogress_name(2) + ".corrupt"]
+    for name in (*kept[:4], *gone):
+        (folder / name).write_bytes(b"")
+    journal.purge(5)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*kept, "seen_txid"])
+
+
+def test_what_cannot_be_purged_does_not_keep_the_rest(journal: FileJournal, folder: Path) -> None:
+    (folder / segment_name(1, 2)).mkdir()
+    (folder / segment_name(3, 4)).write_bytes(b"")
+    with pytest.raises(JournalStorageError, match="1 of 2 old segments"):
+        journal.purge(9)
+    assert not (folder / segment_name(3, 4)).exists()
+
+
+def test_journals_by_uri(tmp_path: Path) -> None:
+    for uri in (tmp_path.as_uri(), str(tmp_path), f"file://localhost{tmp_path}"):
+        journal = open_journal(uri)
+        assert isinstance(journal, FileJournal)
+        assert journal.folder == tmp_path / "current"
+        assert journal.location == tmp_path.as_uri()
+    named = open_journal(f"{tmp_path.as_uri()}/a%20b", "ns1")
+    assert isinstance(named, FileJournal)
+    assert named.folder == tmp_path / "a b" / "ns1" / "current"
+    for wrong in ("bookkeeper://zk/ledgers", "file://host/dir", "relative/dir"):
+        with pytest.raises(JournalError) as caught:
+            open_journal(wrong)
+        assert caught.value.hint
+
+
+def test_a_directory_that_cannot_be_locked_is_told(tmp_path: Path) -> None:
+    journal = file_journal(tmp_path)
+    (tmp_path / "in_use.lock").mkdir()
+    with pytest.raises(JournalStorageError, match="cannot be locked"):
+        journal.recover(INFO)
+    (tmp_path / "in_use.lock").rmdir()
+    journal.recover(INFO)
+    journal.close()

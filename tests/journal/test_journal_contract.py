@@ -1,0 +1,342 @@
+"""What every kind of journal on local disks owes its callers: `journal.journal`, over directories, sets and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from journal_support import numbered, operations
+from wal_support import INFO, LAYOUT, delete, read_all
+
+from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import (
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.file_journal import FileJournal
+from journal.journal import Journal, RecordBatch
+from journal.journal_set import JournalSet, Member
+from journal.json_journal import JsonJournal
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+
+_TXIDS = re.compile(r"edits_([0-9]+)-([0-9]+)(\.json)?")
+Open = Callable[[Path], Journal]
+
+
+def open_file(root: Path) -> Journal:
+    return FileJournal(root / "current")
+
+
+def open_set(root: Path) -> Journal:
+    return JournalSet([Member(FileJournal(root / name / "current")) for name in "ab"])
+
+
+def open_mixed(root: Path) -> Journal:
+    return JournalSet([Member(FileJournal(root / "a" / "current")), Member(JsonJournal(root / "b"))])
+
+
+KINDS: dict[str, Open] = {"file": open_file, "set": open_set, "mixed set": open_mixed, "json": JsonJournal}
+
+
+@pytest.fixture(params=KINDS)
+def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens journals of one kind, which are closed in the end."""
+    journals: list[Journal] = []
+
+    def opened(root: Path) -> Journal:
+        journals.append(KINDS[request.param](root))
+        return journals[-1]
+
+    yield opened
+    for journal in journals:
+        journal.close()
+
+
+@pytest.fixture
+def journal(opened: Open, tmp_path: Path) -> Journal:
+    made = opened(tmp_path)
+    made.format(INFO)
+    return made
+
+
+def batch(first: int, ops: list[EditOp], layout_version: int = LAYOUT) -> RecordBatch:
+    records = b"".join(encode_op(op, layout_version) for op in numbered(ops, first))
+    return RecordBatch(first, first + len(ops) - 1, records)
+
+
+def beginning(first: int, last: int) -> RecordBatch:
+    """START_LOG_SEGMENT and deletes."""
+    return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last + 1))])
+
+
+def whole(first: int, last: int) -> RecordBatch:
+    """A segment that was closed in order."""
+    return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last)), EndLogSegmentOp()])
+
+
+def write_segments(journal: Journal, *bounds: tuple[int, int]) -> None:
+    journal.recover(INFO)
+    for first, last in bounds:
+        writer = journal.start_segment(first, LAYOUT)
+        writer.append(whole(first, last))
+        writer.finalize(last)
+
+
+def extents(journal: Journal, from_txid: int, *, in_progress: bool = False) -> list[tuple[int, int, bool]]:
+    return [(each.first, each.last, each.in_progress) for each in journal.segments(from_txid, in_progress=in_progress)]
+
+
+# ---- format and recovery -----------------------------------------------------------------------------------
+
+
+def test_a_journal_is_formatted_once_unless_forced(opened: Open, tmp_path: Path) -> None:
+    journal = opened(tmp_path / "new")
+    assert not journal.is_formatted()
+    journal.format(INFO)
+    assert journal.is_formatted()
+    assert (list(journal.segments(1)), journal.count(1)) == ([], 0)
+    write_segments(journal, (1, 4))
+    before = read_all(journal)
+    other = dataclasses.replace(INFO, cluster_id="CID-other")
+    with pytest.raises(JournalExistsError) as caught:
+        journal.format(other)
+    assert caught.value.hint
+    assert read_all(journal) == before == {2: "/000002", 3: "/000003"}
+    journal.format(other, force=True)
+    assert list(journal.segments(1)) == []
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(1, LAYOUT)
+    with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
+        journal.recover(INFO)
+    journal.recover(other)
+
+
+def test_edits_without_the_file_that_describes_them_are_a_journal_too(journal: Journal, tmp_path: Path) -> None:
+    write_segments(journal, (1, 4))
+    for name in ("VERSION", "journal.json"):
+        for path in tmp_path.rglob(name):
+            path.unlink()
+    with pytest.raises(JournalExistsError):
+        journal.format(INFO)
+    journal.format(INFO, force=True)
+    assert journal.count(1) == 0
+
+
+def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(journal: Journal, tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(1, LAYOUT)
+    journal.recover(INFO)
+    with pytest.raises(UnsupportedLayoutError):
+        journal.start_segment(1, -70)
+    assert list(tmp_path.rglob("edits_*")) == []
+    assert list(tmp_path.rglob("in_use.lock")) != []
+    journal.close()
+    journal.close()
+    assert list(tmp_path.rglob("in_use.lock")) == []
+
+
+def test_a_segment_left_in_progress_is_recovered(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(beginning(1, 3))
+    writer.append(batch(4, [delete(4)]))
+    writer.abort()
+    writer.abort()
+    with pytest.raises(JournalError, match="let go"):
+        writer.append(batch(5, [delete(5)]))
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(5, LAYOUT)
+    assert extents(journal, 1) == []
+    assert extents(journal, 1, in_progress=True) == [(1, 4, True)]
+    journal.recover(INFO)
+    for each in (journal, opened(tmp_path)):
+        assert extents(each, 1) == extents(each, 1, in_progress=True) == [(1, 4, False)]
+    # it stays one segment, whatever the next one begins with
+    second = journal.start_segment(5, LAYOUT)
+    second.append(batch(5, [delete(5)]))
+    assert extents(journal, 1, in_progress=True) == [(1, 4, False), (5, 5, True)]
+    second.finalize(5)
+    assert extents(opened(tmp_path), 1) == [(1, 4, False), (5, 5, False)]
+
+
+# ---- one writer --------------------------------------------------------------------------------------------
+
+
+def test_a_segment_takes_what_follows_and_nothing_else(journal: Journal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(whole(1, 3))
+    writer.finalize(3)
+    for first in (1, 3):
+        with pytest.raises(JournalError, match="exists"):
+            journal.start_segment(first, LAYOUT)
+        journal.recover(INFO)
+    writer = journal.start_segment(4, LAYOUT)
+    with pytest.raises(JournalError, match="expected txid 4, found 5"):
+        writer.append(beginning(5, 6))
+    writer.abort()
+    assert extents(journal, 1) == [(1, 3, False)]
+
+
+def test_a_segment_ends_with_its_last_transaction(journal: Journal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(whole(1, 3))
+    with pytest.raises(JournalError, match="its last one is 3"):
+        writer.finalize(4)
+    writer.abort()
+    journal.recover(INFO)
+    assert extents(journal, 1) == [(1, 3, False)]
+
+
+def test_a_second_segment_is_refused_while_one_is_written(journal: Journal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    for call in (
+        lambda: journal.start_segment(2, LAYOUT),
+        lambda: journal.recover(INFO),
+        lambda: journal.format(INFO, force=True),
+    ):
+        with pytest.raises(JournalInUseError, match="segment 1 is being written"):
+            call()
+    writer.append(beginning(1, 2))
+    assert extents(journal, 1, in_progress=True) == [(1, 2, True)]
+
+
+def test_a_second_writer_is_refused(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    second = opened(tmp_path)
+    for call in (lambda: second.recover(INFO), lambda: second.format(INFO, force=True)):
+        with pytest.raises(JournalInUseError, match="held by this process"):
+            call()
+    assert second.count(1) == 0  # readers need no lock
+    journal.close()
+    second.recover(INFO)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def test_a_reader_gets_segments_from_a_txid_on(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    log = EditLogWriter(journal, LAYOUT, 1)
+    for txid in (2, 5, 8):
+        log.sync(log.write(delete(txid)))
+        if txid < 8:
+            log.roll()
+    log.write(delete(9))
+    for each in (journal, opened(tmp_path)):
+        assert extents(each, 1) == [(1, 3, False), (4, 6, False)]
+        assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, 8, True)]
+        assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
+        assert read_all(each, 1, in_progress=True) == {2: "/000002", 5: "/000005", 8: "/000008"}
+        assert (each.count(1), each.count(5), each.count(5, in_progress=True), each.count(99)) == (6, 2, 4, 0)
+        assert list(each.segments(7)) == []
+    log.close()
+    assert journal.count(1) == 10
+
+
+def test_a_reader_follows_the_segment_that_grows(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    reader = opened(tmp_path)
+    assert list(reader.segments(1, in_progress=True)) == []
+    writer.append(beginning(1, 2))
+    (held,) = reader.segments(1, in_progress=True)
+    for txid in range(3, 7):
+        writer.append(batch(txid, [delete(txid)]))
+        assert extents(reader, 1, in_progress=True) == [(1, txid, True)]
+    writer.append(batch(7, [EndLogSegmentOp()]))
+    writer.finalize(7)
+    assert extents(reader, 3) == [(1, 7, False)]
+    assert [op.txid for op in held.read(1)] == [1, 2]
+
+
+def test_a_gap_is_named(journal: Journal, tmp_path: Path) -> None:
+    write_segments(journal, (1, 3), (4, 6), (7, 9))
+    for path in tmp_path.rglob("edits_*"):
+        name = _TXIDS.fullmatch(path.name)
+        assert name is not None
+        if int(name[1]) == 4:
+            path.unlink()
+    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
+        with pytest.raises(TransactionGapError, match="txid 4 to 6 are missing") as caught:
+            call()
+        assert (caught.value.expected, caught.value.found) == (4, 7)
+    with pytest.raises(TransactionGapError, match="txid 5 to 6 are missing"):
+        journal.segments(5)
+    assert extents(journal, 7) == [(7, 9, False)]
+
+
+def test_purge_removes_segments_that_lie_before(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    write_segments(journal, (1, 3), (4, 6))
+    writer = journal.start_segment(7, LAYOUT)
+    writer.append(beginning(7, 8))
+    journal.purge(6)
+    assert extents(journal, 4, in_progress=True) == [(4, 6, False), (7, 8, True)]
+    with pytest.raises(TransactionGapError, match="txid 3 to 3 are missing"):
+        journal.segments(3)
+    journal.purge(100)
+    assert extents(opened(tmp_path), 7, in_progress=True) == [(7, 8, True)]
+    writer.abort()
+    journal.recover(INFO)
+    assert extents(journal, 7) == [(7, 8, False)]
+
+
+# ---- content -----------------------------------------------------------------------------------------------
+
+
+def test_many_threads_lose_and_reorder_nothing(opened: Open, journal: Journal, tmp_path: Path) -> None:
+    journal.recover(INFO)
+    threads, each = 6, 40
+    with EditLogWriter(journal, LAYOUT, 1, capacity=1000) as log, ThreadPoolExecutor(threads) as pool:
+
+        def work(thread: int) -> dict[int, str]:
+            written = {}
+            for number in range(each):
+                op = delete(thread * each + number)
+                written[log.write(op)] = op.path
+                if number % 7 == thread:
+                    log.flush()
+                if number == 20:
+                    log.roll()
+            return written
+
+        results = [future.result() for future in [pool.submit(work, number) for number in range(threads)]]
+    expected = {txid: path for result in results for txid, path in result.items()}
+    assert len(expected) == threads * each
+    reader = opened(tmp_path)
+    assert read_all(reader) == expected
+    assert len(reader.segments(1)) == threads + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), layout_version=st.sampled_from(range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1)))
+def test_every_operation_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject, layout_version: int
+) -> None:
+    root = tmp_path_factory.mktemp("journal")
+    journal = KINDS[kind](root)
+    journal.format(INFO)
+    journal.recover(INFO)
+    ops = data.draw(st.lists(operations(layout_version=layout_version), min_size=1, max_size=12))
+    writer = journal.start_segment(7, layout_version)
+    writer.append(batch(7, ops, layout_version))
+    writer.finalize(6 + len(ops))
+    journal.close()
+    (segment,) = KINDS[kind](root).segments(7)
+    found = list(segment.read(7))
+    assert found == ops
+    assert [encode_op(op, layout_version) for op in found] == [encode_op(op, layout_version) for op in ops]

@@ -1,0 +1,275 @@
+"""Copies of journals: from binary to JSON and back byte for byte, ranges, layouts, and what a copy refuses."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journal_support import case_id, numbered, recorded_segments
+from wal_support import INFO, LAYOUT, contents, delete, read_all
+
+from hadoop_common.storage_info import parse_version
+from journal import json_folder
+from journal.binary_codec import encode_op
+from journal.errors import (
+    CorruptOpError,
+    JournalError,
+    JournalExistsError,
+    JournalStorageError,
+    OpEncodingError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.file_journal import FileJournal
+from journal.journal import Journal, RecordBatch
+from journal.journal_copy import CopyRange, copy_journal, select_range
+from journal.json_journal import JsonJournal
+from journal.operation import EditOp
+from journal.ops import CreateSnapshotOp, EndLogSegmentOp, StartLogSegmentOp
+
+
+def copy(
+    source: Journal, target: Journal, wanted: CopyRange | None = None, *, force: bool = False, **options: Any
+) -> int:
+    settings = {"layout_version": None, "default_layout": LAYOUT} | options
+    return copy_journal(select_range(source, wanted or CopyRange(), **settings), target, INFO, force=force)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[FileJournal]:
+    """Segments 11-13 and 14-16, and 17-18 in progress."""
+    journal = FileJournal(tmp_path / "source" / "current")
+    journal.format(INFO)
+    journal.recover(INFO)
+    for first in (11, 14, 17):
+        ops: list[EditOp] = [StartLogSegmentOp(), delete(first + 1), EndLogSegmentOp()]
+        records = [encode_op(op, LAYOUT) for op in numbered(ops, first)]
+        writer = journal.start_segment(first, LAYOUT)
+        count = 2 if first == 17 else 3
+        writer.append(RecordBatch(first, first + count - 1, b"".join(records[:count])))
+        if first < 17:
+            writer.finalize(first + 2)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[JsonJournal]:
+    journal = JsonJournal(tmp_path / "target")
+    yield journal
+    journal.close()
+
+
+def bounds(journal: Journal, from_txid: int) -> list[tuple[int, int]]:
+    return [(each.first, each.last) for each in journal.segments(from_txid)]
+
+
+# ---- byte for byte -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", sorted({path.parent for path in recorded_segments()}), ids=case_id)
+def test_recorded_edits_come_back_from_json_byte_for_byte(tmp_path: Path, case: Path) -> None:
+    shutil.copytree(case, tmp_path / "a" / "current")
+    namespace = parse_version((case / "VERSION").read_bytes(), "")
+    journals = [FileJournal(tmp_path / "a" / "current"), JsonJournal(tmp_path / "b")]
+    journals.append(FileJournal(tmp_path / "c" / "current"))
+    for source, target in pairwise(journals):
+        parts = select_range(source, CopyRange(), layout_version=None, default_layout=namespace.layout_version)
+        assert copy_journal(parts, target, namespace) == target.count(parts[0].first) > 0
+        target.close()
+    before, after = contents(tmp_path / "a"), contents(tmp_path / "c")
+    assert before.keys() == after.keys()
+    for name, content in before.items():
+        # what follows the operations is padding
+        assert content.startswith(after[name])
+        assert not content[len(after[name]) :].strip(b"\xff")
+
+
+# ---- ranges ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "copied"),
+    [
+        (CopyRange(), [(11, 13), (14, 16)]),
+        (CopyRange(in_progress=True), [(11, 13), (14, 16), (17, 18)]),
+        (CopyRange(11, 18, in_progress=True), [(11, 13), (14, 16), (17, 18)]),
+        (CopyRange(12), [(12, 13), (14, 16)]),
+        (CopyRange(last=15), [(11, 13), (14, 15)]),
+        (CopyRange(12, 12), [(12, 12)]),
+        (CopyRange(14, 16), [(14, 16)]),
+    ],
+)
+def test_a_range_is_copied_by_segments(
+    source: FileJournal, target: JsonJournal, tmp_path: Path, wanted: CopyRange, copied: list[tuple[int, int]]
+) -> None:
+    first, last = copied[0][0], copied[-1][1]
+    assert copy(source, target, wanted) == last - first + 1
+    assert bounds(target, first) == copied
+    assert target.namespace() == INFO
+    back = FileJournal(tmp_path / "back" / "current")
+    copy(target, back)
+    assert bounds(back, first) == copied
+    assert read_all(back, first) == {
+        txid: path for txid, path in read_all(source, 11, in_progress=True).items() if first <= txid <= last
+    }
+    back.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (CopyRange(19), 19),
+        (CopyRange(17), 17),
+        (CopyRange(last=10), 0),
+        (CopyRange(5), 5),
+        (CopyRange(12, 17), 17),
+        (CopyRange(12, 99, in_progress=True), 19),
+    ],
+)
+def test_transactions_that_are_not_there_are_told(
+    source: FileJournal, target: JsonJournal, wanted: CopyRange, expected: int
+) -> None:
+    with pytest.raises(TransactionGapError) as caught:
+        copy(source, target, wanted)
+    assert caught.value.expected == expected
+    assert not target.is_formatted()
+
+
+def test_a_gap_is_told(source: FileJournal, target: JsonJournal) -> None:
+    (source.folder / "edits_0000000000000000014-0000000000000000016").unlink()
+    with pytest.raises(TransactionGapError, match="txid 14 to 16 are missing"):
+        copy(source, target, CopyRange(in_progress=True))
+    assert not target.is_formatted()
+
+
+# ---- layouts -----------------------------------------------------------------------------------------------
+
+
+def test_the_layout_is_the_segments_own_unless_another_one_is_wanted(source: FileJournal, tmp_path: Path) -> None:
+    json_form, again = JsonJournal(tmp_path / "json"), FileJournal(tmp_path / "again" / "current")
+    copy(source, json_form, layout_version=-63)
+    copy(json_form, again)
+    assert [content[:4] for content in contents(tmp_path / "again").values()] == [
+        (-63).to_bytes(4, "big", signed=True)
+    ] * 2
+    assert read_all(again, 11) == read_all(source, 11)
+    for journal in (json_form, again):
+        journal.close()
+
+
+def test_records_by_hand_get_the_default_layout(tmp_path: Path) -> None:
+    source = JsonJournal(tmp_path / "hand")
+    source.folder.mkdir()
+    (source.folder / "edits_1-1.json").write_text('{"OP":"MKDIR","PATH":"/a","txid":1}')
+    (part,) = select_range(source, CopyRange(), layout_version=None, default_layout=-60)
+    assert part.layout_version == -60
+
+
+def test_what_a_layout_has_no_place_for_is_refused(tmp_path: Path, target: JsonJournal) -> None:
+    source = JsonJournal(tmp_path / "hand")
+    source.folder.mkdir()
+    (source.folder / "edits_1-1.json").write_text(
+        '{"OP":"CREATE_SNAPSHOT","SNAPSHOTROOT":"/","SNAPSHOTNAME":"s","MTIME":5,"txid":1}'
+    )
+    with pytest.raises(OpEncodingError, match="-63 has no mtime"):
+        copy(source, target, layout_version=-63)
+    with pytest.raises(UnsupportedLayoutError):
+        copy(source, target, layout_version=-12)
+    copy(source, target, layout_version=-66, force=True)
+    (op,) = target.segments(1)[0].read(1)
+    assert isinstance(op, CreateSnapshotOp)
+    assert op.mtime == 5
+
+
+# ---- targets -----------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_exists_is_refused_unless_forced(source: FileJournal, target: JsonJournal) -> None:
+    copy(source, target, CopyRange(11, 13))
+    with pytest.raises(JournalExistsError) as caught:
+        copy(source, target)
+    assert "--force" in caught.value.hint
+    assert target.count(11) == 3
+    target.close()
+    copy(source, target, force=True)
+    assert target.count(11) == 6
+
+
+def test_a_damaged_source_costs_no_target(source: FileJournal, target: JsonJournal) -> None:
+    copy(source, target, CopyRange(11, 13))
+    target.close()
+    path = source.folder / "edits_0000000000000000014-0000000000000000016"
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptOpError):
+        copy(source, target, force=True)
+    assert target.count(11) == 3
+
+
+def test_a_target_that_fails_is_incomplete_and_can_be_written_again(
+    source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def failing(folder: json_folder.JsonFolder, *arguments: Any) -> Any:
+        written.append(arguments[1])
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        return write_ops(folder, *arguments)
+
+    write_ops = json_folder.JsonFolder.write_ops
+    monkeypatch.setattr(json_folder.JsonFolder, "write_ops", failing)
+    with pytest.raises(JournalStorageError, match="No space"):
+        copy(source, target)
+    assert target.count(11) == 3
+    with pytest.raises(JournalExistsError):
+        copy(source, target)
+    assert copy(source, target, force=True) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace('"/000012"', '"/000099"'), "are not what was written"),
+        (lambda text: "\n".join(text.splitlines()[:-1]), "ends before txid 13"),
+    ],
+)
+def test_what_arrived_is_compared(
+    source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch, change: Any, words: str
+) -> None:
+    def lying(folder: json_folder.JsonFolder, *arguments: Any) -> Any:
+        written = write_ops(folder, *arguments)
+        written.path.write_text(change(written.path.read_text()))
+        return written
+
+    write_ops = json_folder.JsonFolder.write_ops
+    monkeypatch.setattr(json_folder.JsonFolder, "write_ops", lying)
+    with pytest.raises(JournalError, match=words):
+        copy(source, target)
+
+
+def test_segments_that_did_not_arrive_are_told(
+    source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = JsonJournal.segments
+    monkeypatch.setattr(JsonJournal, "segments", lambda journal, first, **options: segments(journal, first)[:1])
+    with pytest.raises(SegmentError, match="6 transactions, 11 to 16, were written, 3 are there"):
+        copy(source, target)
+
+
+def test_large_segments_are_written_in_batches(
+    source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("journal.journal_copy._BATCH", 20)
+    copy(source, target)
+    names = sorted(path.name for path in target.folder.glob("edits*"))
+    assert len(names) == 4
+    assert bounds(target, 11) == [(11, 13), (14, 16)]

@@ -1,0 +1,586 @@
+"""The files of a JSON journal: names, segments, damage, and what is left when it fails or is killed at any step."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from journal_support import numbered
+from wal_support import INFO, LAYOUT, delete, read_all
+
+from journal.binary_codec import encode_op
+from journal.errors import (
+    CorruptOpError,
+    EditsTextError,
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    JournalStorageError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.file_journal import FileJournal
+from journal.journal import RecordBatch
+from journal.journal_set import JournalSet, Member
+from journal.json_journal import JsonJournal
+from journal.json_manifest import JsonManifest, decode_manifest, encode_manifest
+from journal.json_segments import JsonFile, group_files, json_file_name
+from journal.open_journal import open_journal
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, MkdirOp, StartLogSegmentOp
+
+
+def batch(first: int, *ops: EditOp, layout_version: int = LAYOUT) -> RecordBatch:
+    records = b"".join(encode_op(op, layout_version) for op in numbered(list(ops), first))
+    return RecordBatch(first, first + len(ops) - 1, records)
+
+
+def deletes(first: int, last: int) -> RecordBatch:
+    return batch(first, *map(delete, range(first, last + 1)))
+
+
+def edits(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("edits"))
+
+
+def ends(folder: Path) -> list[int]:
+    return json.loads((folder / "journal.json").read_text())["ends"]
+
+
+def write_lines(folder: Path, first: int, last: int, *lines: str, name: str = "") -> Path:
+    path = folder / (name or json_file_name(first, last))
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+def rm(txid: int) -> str:
+    return f'{{"OP":"RM","PATH":"/{txid:06d}","txid":{txid}}}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def journal(folder: Path) -> Iterator[JsonJournal]:
+    made = JsonJournal(folder)
+    made.format(INFO)
+    made.recover(INFO)
+    yield made
+    made.close()
+
+
+# ---- files and segments ------------------------------------------------------------------------------------
+
+
+def test_each_batch_is_a_file_of_one_object_a_transaction(journal: JsonJournal, folder: Path) -> None:
+    writer = journal.start_segment(1, -63)
+    writer.append(batch(1, StartLogSegmentOp(), delete(2), layout_version=-63))
+    writer.append(batch(3, delete(3), EndLogSegmentOp(), layout_version=-63))
+    assert edits(folder) == [
+        "edits_0000000000000000001-0000000000000000002.json",
+        "edits_0000000000000000003-0000000000000000004.json",
+    ]
+    lines = (folder / edits(folder)[0]).read_text().splitlines()
+    assert lines[0] == '{"OP":"START_LOG_SEGMENT","txid":1,"layoutVersion":-63}'
+    assert json.loads(lines[1]) == {
+        "OP": "DELETE",
+        "txid": 2,
+        "PATH": "/000002",
+        "TIMESTAMP": 2,
+        "RPC_CLIENT_ID": "",
+        "RPC_CALL_ID": -2,
+    }
+    (segment,) = journal.segments(1)
+    assert (segment.first, segment.last, segment.in_progress) == (1, 4, False)
+    assert segment.name == f"{folder}/{edits(folder)[0]} .. {edits(folder)[1]}"
+    writer.finalize(4)
+    assert ends(folder) == []
+
+
+def test_a_segment_without_an_end_is_noted_as_ended(journal: JsonJournal, folder: Path) -> None:
+    for first in (1, 4):
+        writer = journal.start_segment(first, LAYOUT)
+        writer.append(deletes(first, first + 2))
+        writer.finalize(first + 2)
+    assert ends(folder) == [3, 6]
+    journal.start_segment(7, LAYOUT).finalize(6)
+    assert [(each.first, each.last) for each in JsonJournal(folder).segments(1)] == [(1, 3), (4, 6)]
+    journal.purge(4)
+    journal.recover(INFO)
+    assert ends(folder) == [6]
+
+
+def test_the_manifest_says_whose_journal_it_is(journal: JsonJournal, folder: Path) -> None:
+    content = json.loads((folder / "journal.json").read_text())
+    assert content["version"] == 1
+    assert content["namespace"]["namespaceID"] == 42
+    assert journal.namespace() == INFO
+    assert JsonJournal(folder / "none").namespace() is None
+
+
+@given(st.frozensets(st.integers(0, (1 << 63) - 1)))
+def test_the_manifest_comes_back(ends: frozenset[int]) -> None:
+    manifest = JsonManifest(INFO, ends)
+    assert decode_manifest(encode_manifest(manifest)) == manifest
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"namespace": None}, "does not describe"),
+        ({"namespace": {}}, "layoutVersion"),
+        ({"ends": [-1]}, "'-1' is no transaction id"),
+        ({"ends": [True]}, "no transaction id"),
+        ({"ends": 3}, "does not describe"),
+        ({"version": 2}, "version 2 of JSON journals"),
+        ({"version": None}, "version None"),
+    ],
+)
+def test_a_damaged_manifest_is_told(journal: JsonJournal, folder: Path, change: dict[str, object], words: str) -> None:
+    path = folder / "journal.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    for call in (lambda: journal.recover(INFO), lambda: journal.segments(1), journal.is_formatted):
+        with pytest.raises(JournalError, match=words) as caught:
+            call()
+        assert str(path) in str(caught.value)
+        assert caught.value.hint
+    path.write_text(path.read_text()[:20])
+    with pytest.raises(JournalError, match="does not describe a JSON journal"):
+        journal.segments(1)
+
+
+def file_of(first: int, last: int, marks: str = "") -> JsonFile:
+    return JsonFile(first, last, Path(json_file_name(first, last)), "s" in marks, "e" in marks)
+
+
+@pytest.mark.parametrize(
+    ("files", "ends", "runs"),
+    [
+        ([], [], []),
+        ([file_of(1, 3, "s"), file_of(4, 6, "e")], [], [(1, 6, False)]),
+        ([file_of(4, 6), file_of(1, 3, "s")], [], [(1, 6, True)]),
+        ([file_of(1, 3, "s"), file_of(4, 6)], [6], [(1, 6, False)]),
+        ([file_of(1, 3, "s"), file_of(4, 6)], [3], [(1, 3, False), (4, 6, True)]),
+        ([file_of(1, 3), file_of(4, 4, "s"), file_of(5, 5, "e")], [], [(1, 3, False), (4, 5, False)]),
+        ([file_of(1, 3, "se"), file_of(4, 6, "se"), file_of(7, 7)], [], [(1, 3, False), (4, 6, False), (7, 7, True)]),
+        ([file_of(1, 3), file_of(7, 9)], [], [(1, 3, False), (7, 9, True)]),
+    ],
+)
+def test_files_make_up_segments(files: list[JsonFile], ends: list[int], runs: list[tuple[int, int, bool]]) -> None:
+    assert [(run.first, run.last, run.in_progress) for run in group_files(files, set(ends))] == runs
+
+
+# ---- by hand -----------------------------------------------------------------------------------------------
+
+
+def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "README").write_text("not of the journal")
+    write_lines(folder, 0, 0, "", rm(1), "  ", '{"op": "MKDIR", "path": "/d", "txid": 2}', name="edits_1-2.json")
+    write_lines(folder, 3, 3, rm(3)).write_text("\n\n" + rm(3))
+    journal = open_journal(f"json:{folder}")
+    assert journal.is_formatted()
+    assert journal.count(1) == journal.count(1, in_progress=True) == 3
+    assert read_all(journal) == {1: "/000001", 3: "/000003"}
+    (first,) = (op for op in journal.segments(1)[0].read(2) if isinstance(op, MkdirOp))
+    assert (first.path, first.inode_id) == ("/d", 16387)
+    with pytest.raises(JournalError, match="not formatted") as caught:
+        journal.recover(INFO)
+    assert "edits convert" in caught.value.hint
+    journal.close()
+
+
+# ---- damage ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "words"),
+    [
+        ([rm(4), rm(5)[:-3], rm(6)], EditsTextError, "line 2, txid 5: no transaction"),
+        ([rm(4), "", rm(5), '{"OP":"RM","txid":6}'], EditsTextError, "line 4, txid 6: .* needs PATH"),
+        ([rm(4), rm(5), rm(6)[:10]], EditsTextError, "line 3, txid 6"),
+        ([rm(4), rm(5)], SegmentError, "txid 6: the file ends before txid 6, its name promises txid 6"),
+        ([], SegmentError, "ends before txid 4"),
+        ([rm(4), rm(6)], TransactionGapError, "line 2, txid 6: gap in the edit log: expected txid 5, found 6"),
+        ([rm(4), rm(5), rm(5)], TransactionGapError, "line 3, txid 5: out of order"),
+        ([rm(3), rm(4), rm(5)], TransactionGapError, "line 1, txid 3: out of order: expected txid 4"),
+        ([rm(4), rm(5), rm(6), rm(7)], SegmentError, "line 4, txid 7: the file goes on behind txid 6"),
+        ([rm(4)[:-1] + ',"layoutVersion":-99}', rm(5), rm(6)], UnsupportedLayoutError, "line 1.*-99"),
+        ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a layout version"),
+    ],
+)
+def test_a_damaged_file_is_told_with_line_and_txid(
+    journal: JsonJournal, folder: Path, lines: list[str], error: type[JournalError], words: str
+) -> None:
+    write_lines(folder, 1, 3, rm(1), rm(2), rm(3))
+    path = write_lines(folder, 4, 6, *lines)
+    (segment,) = journal.segments(1, in_progress=True)
+    for call in (lambda: list(segment.copies[0].read(1)), lambda: journal.recover(INFO)):
+        with pytest.raises(error, match=words) as caught:
+            call()
+        assert str(caught.value).startswith(str(path))
+        assert caught.value.hint
+
+
+def test_bytes_that_are_no_text_are_told(journal: JsonJournal, folder: Path) -> None:
+    write_lines(folder, 1, 2, rm(1)).write_bytes(rm(1).encode() + b"\n\xff\xfe\n")
+    with pytest.raises(EditsTextError, match="line 2, txid 2: not UTF-8"):
+        journal.recover(INFO)
+
+
+def test_an_endless_line_is_told(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("journal.json_reading._LONGEST_LINE", 100)
+    write_lines(folder, 1, 1, rm(1) + " " * 100)
+    with pytest.raises(EditsTextError, match="line 1, txid 1: the line is longer"):
+        journal.recover(INFO)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("edits_0000000000000000001-0000000000000000003", "foreign"),
+        ("edits_inprogress_0000000000000000001", "foreign"),
+        ("edits_inprogress_0000000000000000001.json", "foreign"),
+        ("edits_0000000000000000001.json", "foreign"),
+        ("edits_1-3.json.bak", "foreign"),
+        ("table.json", "foreign"),
+        ("edits_3-1.json", "ends with txid 1, before its first"),
+    ],
+)
+def test_a_foreign_file_is_told(journal: JsonJournal, folder: Path, name: str, words: str) -> None:
+    (folder / name).write_text("precious")
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: journal.segments(1),
+        lambda: journal.purge(9),
+        lambda: journal.recover(INFO),
+        lambda: journal.start_segment(1, LAYOUT),
+        lambda: journal.format(INFO, force=True),
+    )
+    for call in calls:
+        with pytest.raises(JournalError, match=words) as caught:
+            call()
+        assert str(folder / name) in str(caught.value)
+    assert (folder / name).read_text() == "precious"
+
+
+@pytest.mark.parametrize("overlapping", [(2, 4), (3, 3), (1, 3), (1, 2)])
+def test_a_transaction_in_two_files_is_told(journal: JsonJournal, folder: Path, overlapping: tuple[int, int]) -> None:
+    write_lines(folder, 1, 3)
+    first, last = overlapping
+    write_lines(folder, first, last, name=f"edits_{first}-{last}.json")
+    for call in (lambda: journal.segments(1), lambda: journal.recover(INFO)):
+        with pytest.raises(SegmentError, match=f"txid {first} to {min(3, last)} are in edits_") as caught:
+            call()
+        assert "move the one away" in caught.value.hint
+
+
+def test_a_segment_whose_beginning_is_missing_is_not_recovered(journal: JsonJournal, folder: Path) -> None:
+    write_lines(folder, 1, 1, '{"OP":"START_LOG_SEGMENT","txid":1}')
+    missing = write_lines(folder, 2, 2, rm(2))
+    write_lines(folder, 3, 3, rm(3))
+    missing.unlink()
+    for call in (lambda: journal.recover(INFO), lambda: journal.segments(1, in_progress=True)):
+        with pytest.raises(TransactionGapError, match="txid 3: gap in the edit log"):
+            call()
+    # as it is where a set took its member back
+    write_lines(folder, 3, 3, '{"OP":"START_LOG_SEGMENT","txid":3}')
+    journal.close()
+    journal = JsonJournal(folder)
+    journal.recover(INFO)
+    assert journal.count(3) == 1
+    journal.close()
+
+
+def test_a_purged_file_that_a_reader_holds_is_told(journal: JsonJournal, folder: Path) -> None:
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch(1, StartLogSegmentOp(), EndLogSegmentOp()))
+    writer.finalize(2)
+    (segment,) = JsonJournal(folder).segments(1)
+    journal.purge(3)
+    with pytest.raises(JournalStorageError, match="cannot be read"):
+        list(segment.read(1))
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (b"", SegmentError),
+        (bytes(deletes(1, 1).records), SegmentError),
+        (bytes(deletes(1, 3).records), SegmentError),
+        (bytes(deletes(2, 3).records), TransactionGapError),
+        (bytes(deletes(1, 2).records)[:-1], CorruptOpError),
+    ],
+)
+def test_records_that_are_not_those_of_their_batch_are_refused(
+    journal: JsonJournal, folder: Path, records: bytes, error: type[JournalError]
+) -> None:
+    writer = journal.start_segment(1, LAYOUT)
+    with pytest.raises(error, match="segment 1"):
+        writer.append(RecordBatch(1, 2, records))
+    assert edits(folder) == []
+    with pytest.raises(JournalError, match="let go"):
+        writer.finalize(0)
+
+
+# ---- URIs, locks and directories ---------------------------------------------------------------------------
+
+
+def test_journals_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for uri in (f"json://{tmp_path}/a%20b", "json:a b", f"json:{tmp_path}/a%20b", f"json://localhost{tmp_path}/a%20b"):
+        journal = open_journal(uri)
+        assert isinstance(journal, JsonJournal)
+        assert journal.folder == tmp_path / "a b"
+        assert journal.location == f"json://{tmp_path}/a%20b"
+    named = open_journal(f"json://{tmp_path}", "ns1")
+    assert isinstance(named, JsonJournal)
+    assert named.folder == tmp_path / "ns1"
+    for wrong in ("json://host/dir", "json:", "json://"):
+        with pytest.raises(JournalError) as caught:
+            open_journal(wrong)
+        assert caught.value.hint
+
+
+def test_the_lock_of_the_owner_of_the_directory_is_used(journal: JsonJournal, folder: Path) -> None:
+    journal.close()
+    lock = journal._lock
+    with lock:
+        other = open_journal(f"json://{folder}", locks=[lock])
+        other.recover(INFO)
+        other.close()
+        assert lock.held
+    with pytest.raises(JournalError, match="the caller let go"):
+        other.recover(INFO)
+
+
+def test_a_directory_that_is_gone_or_cannot_be_locked_is_told(journal: JsonJournal, folder: Path) -> None:
+    journal.close()
+    (folder / "in_use.lock").mkdir()
+    with pytest.raises(JournalStorageError, match="cannot be locked"):
+        journal.recover(INFO)
+    shutil.rmtree(folder)
+    for call in (lambda: journal.segments(1), lambda: journal.purge(1), lambda: journal.recover(INFO)):
+        with pytest.raises(JournalStorageError) as caught:
+            call()
+        assert caught.value.hint
+    assert not journal.is_formatted()
+
+
+def test_a_member_of_a_set_that_fails_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [Member(FileJournal(tmp_path / "a" / "current")), Member(JsonJournal(tmp_path / "b"))]
+    journals = JournalSet(members)
+    journals.format(INFO)
+    journals.recover(INFO)
+    writer = journals.start_segment(1, LAYOUT)
+    writer.append(deletes(1, 2))
+    steps = Steps(monkeypatch, tmp_path / "b")
+    steps.fail(1)
+    writer.append(deletes(3, 4))
+    steps.fail(0)
+    writer.finalize(4)
+    assert list(journals.faults) == [f"json://{tmp_path}/b"]
+    assert read_all(journals) == {txid: f"/{txid:06d}" for txid in range(1, 5)}
+    assert JsonJournal(tmp_path / "b").count(1, in_progress=True) == 2
+    journals.close()
+
+
+# ---- faults and crashes at every durable step --------------------------------------------------------------
+
+
+class Steps:
+    """Watches whatever is synced, renamed or removed below a directory; one step fails, each may be looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self._root = root
+        self._failing = 0
+        self.taken = 0
+        self.synced: set[int] = set()
+        self.look: Callable[[], None] = lambda: None
+        fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", lambda fd: self._step(Path(f"/proc/self/fd/{fd}").readlink(), fsync, fd))
+        for name in ("replace", "unlink"):
+            self._watch(monkeypatch, name)
+
+    def fail(self, number: int) -> None:
+        """Let the step of this number from now on fail, 0 for none."""
+        self._failing, self.taken = number, 0
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        original = getattr(Path, name)
+
+        def watched(path: Path, *arguments: object, **options: object) -> object:
+            if name == "unlink" and (path.name == "in_use.lock" or not path.exists()):
+                return original(path, *arguments, **options)
+            return self._step(path, original, path, *arguments, **options)
+
+        monkeypatch.setattr(Path, name, watched)
+
+    def _step(self, path: Path, action: Callable[..., object], *arguments: object, **options: object) -> object:
+        if self._root not in (path, *path.parents):
+            return action(*arguments, **options)
+        self.taken += 1
+        if self.taken == self._failing:
+            raise OSError(28, "No space left on device", str(path))
+        self.look()
+        done = action(*arguments, **options)
+        if path.is_file():
+            self.synced.add(path.stat().st_ino)
+        self.look()
+        return done
+
+
+def write_more(journal: JsonJournal) -> None:
+    """Two flushes, an end without an END_LOG_SEGMENT."""
+    writer = journal.start_segment(3, LAYOUT)
+    try:
+        writer.append(batch(3, StartLogSegmentOp(), delete(4)))
+        writer.append(deletes(5, 6))
+        writer.finalize(6)
+    finally:
+        writer.abort()
+
+
+# write a file, sync it, rename it, sync the directory; twice for transactions, once for journal.json
+@pytest.mark.parametrize("step", range(1, 10))
+def test_what_fails_at_any_step_is_recovered(
+    journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch(1, StartLogSegmentOp(), EndLogSegmentOp()))
+    writer.finalize(2)
+    steps = Steps(monkeypatch, folder)
+    steps.fail(step)
+    with pytest.raises(JournalStorageError, match="No space left") as caught:
+        write_more(journal)
+    assert caught.value.exit_code == 6
+    assert not any(path.name.endswith(".tmp") for path in folder.iterdir())
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(3, LAYOUT)
+    steps.fail(0)
+    journal.recover(INFO)
+    acknowledged = 2 + 2 * ((step - 1) // 3)
+    reached = journal.count(1)
+    # a directory that was not synced may hold the new name all the same
+    assert reached == (acknowledged + 2 if step in (3, 6) else acknowledged)
+    writer = journal.start_segment(reached + 1, LAYOUT)
+    writer.append(deletes(reached + 1, reached + 1))
+    assert [segment.last for segment in journal.segments(1, in_progress=True)][-1] == reached + 1
+
+
+def test_these_are_all_steps(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch, folder)
+    writer = journal.start_segment(3, LAYOUT)
+    writer.append(batch(3, StartLogSegmentOp(), delete(4)))
+    assert steps.taken == 3
+    writer.append(deletes(5, 6))
+    writer.finalize(6)
+    assert steps.taken == 9
+
+
+class Crashes:
+    """Copies of the directory before and after every step, without what was not synced."""
+
+    def __init__(self, folder: Path, target: Path, steps: Steps) -> None:
+        self._folder, self._target, self._steps = folder, target, steps
+        self.copies: list[tuple[Path, int, int]] = []
+        self.acknowledged, self.kept_from = 0, 1
+        steps.look = self._take
+
+    def _take(self) -> None:
+        copy = self._target / str(len(self.copies))
+        copy.mkdir(parents=True)
+        for path in self._folder.iterdir():
+            if path.is_file() and path.name != "in_use.lock":
+                shutil.copy(path, copy)
+                if path.stat().st_ino not in self._steps.synced:
+                    os.truncate(copy / path.name, 0)
+        self.copies.append((copy, self.acknowledged, self.kept_from))
+
+
+def test_a_kill_at_any_step_keeps_what_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    crashes = Crashes(folder, tmp_path / "copies", Steps(monkeypatch, folder))
+    journal = JsonJournal(folder)
+    journal.format(INFO)
+    formatted = len(crashes.copies)
+    journal.recover(INFO)
+    for first, end in ((1, True), (6, False), (11, True)):
+        writer = journal.start_segment(first, LAYOUT)
+        for part in (
+            batch(first, StartLogSegmentOp(), delete(first + 1)),
+            deletes(first + 2, first + 3),
+            batch(first + 4, EndLogSegmentOp() if end else delete(first + 4)),
+        ):
+            writer.append(part)
+            crashes.acknowledged = part.last
+        if end:
+            writer.finalize(first + 4)
+        else:
+            writer.abort()
+            journal.recover(INFO)
+    crashes.kept_from = 9
+    journal.purge(9)
+    journal.close()
+    monkeypatch.undo()
+    assert len(crashes.copies) > 60
+    for number, (copy, acknowledged, kept_from) in enumerate(crashes.copies):
+        check_copy(copy, acknowledged, kept_from, formatted=number >= formatted)
+
+
+def check_copy(copy: Path, acknowledged: int, kept_from: int, *, formatted: bool) -> None:
+    journal = JsonJournal(copy)
+    if not formatted and not journal.is_formatted():
+        journal.format(INFO)
+    journal.recover(INFO)
+    assert not any(path.name.endswith(".tmp") for path in copy.iterdir())
+    segments = journal.segments(kept_from)
+    last = segments[-1].last if segments else kept_from - 1
+    assert last >= acknowledged
+    if acknowledged:
+        assert segments[0].first == kept_from or segments[0].first < kept_from
+    found = [op.txid for segment in segments for op in segment.read(kept_from)]
+    assert found == list(range(kept_from, last + 1))
+    writer = journal.start_segment(last + 1, LAYOUT)
+    writer.append(batch(last + 1, StartLogSegmentOp(), EndLogSegmentOp()))
+    writer.finalize(last + 2)
+    assert journal.count(kept_from) == last + 2 - kept_from + 1
+    journal.close()
+
+
+def test_a_forced_format_that_was_killed_can_be_repeated(
+    journal: JsonJournal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = journal.start_segment(1, LAYOUT)
+    for txid in (1, 2):
+        writer.append(deletes(txid, txid))
+    writer.finalize(2)
+    with monkeypatch.context() as patch:
+        crashes = Crashes(folder, tmp_path / "copies", Steps(patch, folder))
+        journal.format(INFO, force=True)
+    assert len(crashes.copies) == 16
+    for copy, _, _ in crashes.copies[2:]:
+        other = JsonJournal(copy)
+        if edits(copy):
+            assert other.namespace() is None
+            with pytest.raises(JournalExistsError):
+                other.format(INFO)
+            with pytest.raises(JournalError, match="not formatted"):
+                other.recover(INFO)
+            other.close()
+        other.format(INFO, force=True)
+        assert (edits(copy), other.namespace()) == ([], INFO)
+
+
+def test_another_writer_is_refused_by_name(journal: JsonJournal, folder: Path) -> None:
+    with pytest.raises(JournalInUseError, match="held by this process"):
+        JsonJournal(folder).recover(INFO)

@@ -1,0 +1,112 @@
+"""How much of copies of an open segment is durable."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from journal.binary_codec import encode_op
+from journal.ops import SetGenstampV2Op, StartLogSegmentOp
+from journal.quorum.agreement import OpenCopy, durable_part, same_transactions
+from journal.segment import encode_header
+from tests.journal.quorum_model import LAYOUT
+from tests.journal.quorum_ops import mark, start_op
+
+HEADER = encode_header(LAYOUT)
+PADDING = b"\xff" * 100
+
+
+def content(*values: int, first: int = 1, tail: bytes = b"") -> bytes:
+    """START_LOG_SEGMENT, and a transaction for each of `values`."""
+    records = [start_op(first), *(mark(first + number, value) for number, value in enumerate(values, 1))]
+    return HEADER + b"".join(records) + tail
+
+
+def durable(*copies: bytes, need: int = 2, committed: list[int | None] | None = None) -> int | None:
+    known = committed or [None] * len(copies)
+    part = durable_part([OpenCopy(each, knows) for each, knows in zip(copies, known, strict=True)], 1, need)
+    return None if part is None else part.last
+
+
+def test_what_a_majority_holds_is_durable() -> None:
+    assert durable(content(1, 2, 3), content(1, 2), content(1)) == 3
+    assert durable(content(1, 2, 3), content(1, 2), need=2) == 3
+    assert durable(content(1, 2, 3), content(1, 2, 3), content(1, 2, 3, 4)) == 4
+
+
+def test_one_copy_of_three_is_not_enough() -> None:
+    assert durable(content(1, 2)) is None
+    assert durable(content(1, 2), HEADER) is None
+    assert durable(content(1, 2), b"") is None
+
+
+def test_a_copy_of_a_writer_that_was_cut_off_does_not_count() -> None:
+    """By the number of transactions alone, 4 of them would seem durable."""
+    assert durable(content(91, 92, 93, 94), content(1, 2, 3), content(1)) == 2
+    assert durable(content(91, 92), content(1, 2)) is None
+
+
+def test_a_start_alone_may_be_anybodys() -> None:
+    assert durable(content(), content()) is None
+    assert durable(content(), content(), committed=[1, None]) == 1
+
+
+def test_what_a_node_knows_to_be_committed_is_durable() -> None:
+    assert durable(content(1, 2, 3), content(1), committed=[3, None]) == 3
+    assert durable(content(1, 2, 3), content(1), committed=[None, 3]) == 3
+    assert durable(content(1, 2, 3), content(1), committed=[9, None]) == 4
+    assert durable(content(1, 2, 3), content(1, 2, 3), committed=[2, 2]) == 4
+    assert durable(content(1, 2), committed=[2]) == 2
+
+
+def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:
+    """Heartbeats tell it, although its own copy is another one."""
+    assert durable(content(91, 92, 93), content(1, 2), committed=[3, None]) is None
+
+
+@pytest.mark.parametrize("tail", [PADDING, b"\0" * 100, mark(4, 3)[:-1], b"\x18\0\0"])
+def test_what_lies_behind_the_last_whole_transaction_does_not_matter(tail: bytes) -> None:
+    assert durable(content(1, 2, tail=tail), content(1, 2, 3)) == 3
+    assert durable(content(1, 2, tail=PADDING), content(1, 2, tail=tail)) == 3
+
+
+def test_copies_of_other_layouts_are_not_the_same() -> None:
+    assert durable(content(1, 2), encode_header(-65) + content(1, 2)[8:]) is None
+
+
+def test_layouts_whose_operations_tell_no_length() -> None:
+    old = -55
+    ops = [StartLogSegmentOp(txid=1), *(SetGenstampV2Op(genstamp=7, txid=txid) for txid in (2, 3))]
+    whole = encode_header(old) + b"".join(encode_op(op, old) for op in ops)
+    assert durable(whole + PADDING, whole[:-3]) == 2
+    assert durable(whole, whole) == 3
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 1), max_size=6), min_size=1, max_size=5),
+    st.integers(1, 5),
+)
+def test_it_is_the_longest_beginning_that_so_many_share(values: list[list[int]], need: int) -> None:
+    copies = [content(*each) for each in values]
+    shared = [
+        length
+        for each in values
+        for length in range(1, len(each) + 1)
+        if sum(other[:length] == each[:length] for other in values) >= need
+    ]
+    assert durable(*copies, need=need) == (max(shared) + 1 if shared else None)
+
+
+def test_long_copies_are_compared_to_the_byte() -> None:
+    values = list(range(5000))
+    other = [*values[:4321], 99999, *values[4322:]]
+    assert durable(content(*values), content(*other)) == 4322
+    assert durable(content(*values), content(*values)) == 5001
+
+
+def test_same_transactions() -> None:
+    assert same_transactions(content(1, 2, tail=PADDING), content(1, 2, 3), 1, 3)
+    assert not same_transactions(content(1, 2), content(1, 3), 1, 3)
+    assert not same_transactions(content(1, 2), content(1), 1, 3)
+    assert not same_transactions(content(1), content(1, 2), 1, 3)

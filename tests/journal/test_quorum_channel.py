@@ -1,0 +1,289 @@
+"""A node's channel: order, serial numbers, the limit of its queue, out of sync until the next segment, lag."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import pytest
+
+from hadoop_rpc.errors import RpcConnectionError
+from hadoop_rpc.qjournal_values import RequestInfo
+from journal.quorum.calls import Kind, ReadCall, WriterCall
+from journal.quorum.channel import HEARTBEAT_INTERVAL, WriterChannel
+from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
+from journal.quorum.lanes import ReadLane
+from journal.quorum.tally import Tally
+
+NODE = "jn1:8485"
+LIMIT = 1000
+
+
+class Recorder:
+    """A node that notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, RequestInfo]] = []
+
+    def heartbeat(self, request: RequestInfo) -> None:
+        self.calls.append(("heartbeat", request))
+
+    def note(self, name: str, request: RequestInfo) -> str:
+        self.calls.append((name, request))
+        return name
+
+
+@pytest.fixture
+def node() -> Any:
+    return Recorder()
+
+
+@pytest.fixture
+def channel() -> WriterChannel:
+    channel = WriterChannel(NODE, "j1", queue_limit=LIMIT, nameservice="ns1")
+    channel.begin_epoch(3)
+    return channel
+
+
+def offer(
+    channel: WriterChannel,
+    name: str,
+    kind: Kind = Kind.ORDERED,
+    *,
+    size: int = 0,
+    last: int = 0,
+    now: float = 0.0,
+    **more: Any,
+) -> Tally[Any]:
+    tally: Tally[Any] = Tally([NODE], 1)
+    call = WriterCall(name, lambda peer: peer.node.note(name, peer.request), kind, size, last, **more)  # type: ignore[attr-defined]
+    channel.offer(call, tally, now)
+    return tally
+
+
+def write(channel: WriterChannel, last: int, size: int = 100, now: float = 0.0) -> Tally[Any]:
+    return offer(channel, f"journal {last}", Kind.WRITE, size=size, last=last, now=now)
+
+
+def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
+    """The next call is made; its name, "" where there is none."""
+    work = channel.take(now)
+    if work is None:
+        return ""
+    if fault is None:
+        channel.finish(work.run(node), now)
+    else:
+        channel.fail(fault, now)
+    return work.name
+
+
+def names(node: Recorder) -> list[str]:
+    return [name for name, _ in node.calls]
+
+
+def test_calls_go_one_at_a_time_in_order(channel: WriterChannel, node: Any) -> None:
+    first, second = offer(channel, "a"), offer(channel, "b")
+    work = channel.take(0.0)
+    assert work is not None
+    assert (work.name, channel.take(0.0), channel.waiting, channel.idle) == ("a", None, False, False)
+    channel.finish(work.run(node), 0.0)
+    assert perform(channel, node) == "b"
+    assert (first.answers, second.answers) == ({NODE: "a"}, {NODE: "b"})
+    assert channel.idle
+
+
+def test_a_request_is_made_when_it_is_sent(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    write(channel, 2)
+    perform(channel, node)
+    channel.commit(1, 0.0)
+    perform(channel, node)
+    one, two = (request for _, request in node.calls)
+    assert (one.journal_id, one.epoch, one.nameservice, one.committed_txid) == ("j1", 3, "ns1", None)
+    assert (two.serial - one.serial, two.committed_txid) == (1, 1)
+
+
+def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel: WriterChannel, node: Any) -> None:
+    failed = write(channel, 1)
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    assert list(failed.faults) == [NODE]
+    assert channel.status.out_of_sync == "refused"
+    later, end = write(channel, 2), offer(channel, "finalize", Kind.FINALIZE)
+    assert perform(channel, node) == "heartbeat"
+    assert perform(channel, node) == ""
+    assert isinstance(later.faults[NODE], NodeOutOfSyncError)
+    assert isinstance(end.faults[NODE], NodeOutOfSyncError)
+    assert "refused" in str(end.faults[NODE])
+    offer(channel, "start", Kind.START)
+    good = write(channel, 3)
+    assert [perform(channel, node), perform(channel, node)] == ["start", "journal 3"]
+    assert good.answers
+    assert channel.status.out_of_sync == ""
+
+
+def test_a_start_that_fails_leaves_the_node_as_it_was(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    offer(channel, "start", Kind.START)
+    perform(channel, node, fault=RpcConnectionError("refused again"))
+    assert channel.status.out_of_sync == "refused"
+
+
+def test_heartbeats_go_once_a_second_while_out_of_sync(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    sent = []
+    for tenth in range(31):
+        now = tenth / 10
+        write(channel, 2, now=now)
+        sent.append(perform(channel, node, now))
+    assert HEARTBEAT_INTERVAL == 1.0
+    assert [tenth for tenth, name in enumerate(sent) if name] == [0, 11, 22]
+    assert names(node) == ["heartbeat"] * 3
+    channel.commit(7, 3.2)
+    write(channel, 8, now=4.0)
+    perform(channel, node, 4.0)
+    assert node.calls[-1][1].committed_txid == 7
+
+
+def test_a_heartbeat_that_fails_says_why(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    later = write(channel, 2)
+    perform(channel, node, fault=RpcConnectionError("still refused"))
+    assert str(later.faults[NODE]) == "still refused"
+    assert channel.status.queued_bytes == 0
+
+
+def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChannel, node: Any) -> None:
+    tallies = [write(channel, txid, 400) for txid in (1, 2, 3, 4)]
+    assert [bool(each.faults) for each in tallies] == [False, False, True, True]
+    assert isinstance(tallies[2].faults[NODE], NodeLagsError)
+    assert channel.status.queued_bytes == 800
+    assert [perform(channel, node), perform(channel, node)] == ["journal 1", "journal 2"]
+    # the room is there again, but not the batch that was refused
+    assert channel.status.queued_bytes == 0
+    assert write(channel, 5, 400).faults
+    assert perform(channel, node) == "heartbeat"
+    assert "too far behind for txid 3" in channel.status.out_of_sync
+    assert names(node) == ["journal 1", "journal 2", "heartbeat"]
+
+
+def test_a_new_segment_has_room_again(channel: WriterChannel, node: Any) -> None:
+    for txid in (1, 2, 3):
+        write(channel, txid, 400)
+    offer(channel, "start", Kind.START)
+    for _ in range(2):
+        perform(channel, node)
+    good = write(channel, 4, 400)
+    assert [perform(channel, node), perform(channel, node), perform(channel, node)] == [
+        "heartbeat",
+        "start",
+        "journal 4",
+    ]
+    assert good.answers
+
+
+def test_a_batch_larger_than_the_limit_is_taken_where_nothing_else_waits(channel: WriterChannel, node: Any) -> None:
+    assert not write(channel, 1, 5 * LIMIT).faults
+    assert write(channel, 2, 1).faults
+    assert perform(channel, node) == "journal 1"
+
+
+def test_room_is_given_back_however_a_call_ends(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1, 300)
+    write(channel, 2, 300)
+    write(channel, 3, 300)
+    perform(channel, node)
+    assert channel.status.queued_bytes == 600
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    perform(channel, node)
+    assert channel.status.queued_bytes == 0
+
+
+def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    waiting = write(channel, 2)
+    work = channel.take(0.0)
+    assert work is not None
+    channel.begin_epoch(4)
+    assert isinstance(waiting.faults[NODE], NodeClosedError)
+    channel.fail(RpcConnectionError("refused"), 0.0)  # of the old epoch, so it says nothing of this one
+    assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
+    offer(channel, "start", Kind.START)
+    perform(channel, node)
+    assert node.calls[-1][1].epoch == 4
+
+
+def test_a_new_epoch_begins_in_sync(channel: WriterChannel, node: Any) -> None:
+    write(channel, 1)
+    perform(channel, node, fault=RpcConnectionError("refused"))
+    channel.begin_epoch(4)
+    offer(channel, "finalize", Kind.FINALIZE)
+    assert perform(channel, node) == "finalize"
+
+
+def test_a_node_can_be_left_out(channel: WriterChannel, node: Any) -> None:
+    left_out = offer(channel, "accept", leave_out=lambda name: f"{name} told nothing")
+    following = offer(channel, "next")
+    assert perform(channel, node) == "next"
+    assert isinstance(left_out.faults[NODE], NodeLeftOutError)
+    assert "told nothing" in str(left_out.faults[NODE])
+    assert following.answers
+
+
+def test_the_lag_of_a_node(channel: WriterChannel, node: Any) -> None:
+    write(channel, 5, now=1.0)
+    perform(channel, node, 1.5)
+    write(channel, 8, now=2.0)
+    channel.commit(8, 4.0)
+    status = channel.status
+    assert (status.acked_txid, status.lag_txids, status.lag_seconds) == (5, 3, 3.0)
+    work = channel.take(5.0)
+    assert work is not None
+    channel.finish(None, 7.0)
+    status = channel.status
+    assert (status.acked_txid, status.lag_txids, status.lag_seconds) == (8, 0, 2.0)
+    assert (status.writes, status.queue_seconds, status.write_seconds) == (2, 3.5, 2.0)
+
+
+def test_closing_fails_what_waits(channel: WriterChannel) -> None:
+    waiting = write(channel, 1)
+    channel.close()
+    assert isinstance(waiting.faults[NODE], NodeClosedError)
+    assert channel.idle
+
+
+def test_reads_that_nobody_waits_for_are_not_sent() -> None:
+    lane = ReadLane(NODE)
+    tallies = [Tally[str]([NODE], 1) for _ in range(3)]
+    for number, tally in enumerate(tallies):
+        lane.offer(ReadCall(f"read {number}", lambda node: "answer"), tally)
+    first = lane.take(0.0)
+    assert first is not None
+    assert lane.take(0.0) is None
+    tallies[1].abandon()
+    lane.finish("late", 0.0)
+    following = lane.take(0.0)
+    assert following is not None
+    assert (first.name, following.name) == ("read 0", "read 2")
+    lane.fail(RpcConnectionError("refused"), 0.0)
+    assert (tallies[0].answers, list(tallies[2].faults)) == ({NODE: "late"}, [NODE])
+    lane.offer(ReadCall("read 3", lambda node: "answer"), last := Tally[str]([NODE], 1))
+    lane.close()
+    assert isinstance(last.faults[NODE], NodeClosedError)
+
+
+def test_reads_that_nobody_waits_for_do_not_pile_up_behind_a_node_that_hangs() -> None:
+    lane = ReadLane(NODE)
+    lane.offer(ReadCall("read", lambda node: "answer"), Tally[str]([NODE], 1))
+    assert lane.take(0.0) is not None
+    given_up = []
+    for _ in range(100):
+        tally = Tally[str]([NODE, "other"], 1)
+        lane.offer(ReadCall("read", lambda node: "answer"), tally)
+        tally.answer("other", "many transactions")
+        tally.abandon()
+        given_up.append(weakref.ref(tally))
+    del tally
+    assert sum(each() is not None for each in given_up) == 1

@@ -1,0 +1,200 @@
+"""Every call of a writer's life, and of a recovery, fails in every way, on one node and on two (TestQJMWithFaults)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from journal.errors import JournalError
+from journal.quorum.quorum_journal import QuorumJournal
+from tests.journal.quorum_model import JOURNAL, NAMESPACE, ModelNode
+from tests.journal.quorum_ops import batch, read_all, write_segment
+from tests.journal.quorum_real_node import RealNode
+from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_reader, simulated_journal
+
+Plan = dict[tuple[str, int], Fate]
+"""What becomes of the call with this number, from 1 on, to a node."""
+
+FATES = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LOST, Fate.SILENT, Fate.LATE)
+HARD = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LATE)
+LATE_SECONDS = 25.0  # beyond the timeouts of start and write, within that of a call to one node
+WORKLOAD_CALLS = 12  # getJournalState, newEpoch, and for two segments: start, three batches, finalize
+RECOVERY_CALLS = 5  # getJournalState, newEpoch, prepareRecovery, acceptRecovery, finalize
+NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
+
+
+class Planned:
+    """Counts the calls to each node from now on, and gives them their fates."""
+
+    def __init__(self, simulation: Simulation, plan: Plan) -> None:
+        self.plan = plan
+        self.calls: Counter[str] = Counter()
+        simulation.on_send = self.sent
+
+    def sent(self, message: Message) -> None:
+        node = message.call.node
+        self.calls[node] += 1
+        message.fate = self.plan.get((node, self.calls[node]), Fate.GOOD)
+        if message.fate is Fate.LATE:
+            message.due += LATE_SECONDS
+
+
+def formatted(make_node: Callable[..., Any] = ModelNode) -> Simulation:
+    simulation = Simulation(make_node)
+    for host in simulation.hosts.values():
+        host.node.format(JOURNAL, NAMESPACE, force=False)
+    return simulation
+
+
+def workload(journal: QuorumJournal) -> int:
+    """Two segments of three transactions; the last one that was acknowledged."""
+    acked = 0
+    try:
+        journal.recover(NAMESPACE)
+        for first in (1, 4):
+            segment = journal.start_segment(first, -63)
+            for txid in range(first, first + 3):
+                segment.append(batch(txid, txid, 1))
+                acked = txid
+            segment.finalize(first + 2)
+    except JournalError:
+        return acked
+    return acked
+
+
+def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
+    """A writer that meets no fault has all that was acknowledged, and the one before it can do nothing any more."""
+    simulation.on_send = lambda message: None
+    journal = simulated_journal(simulation)
+    journal.recover(NAMESPACE)
+    last = journal.count(1)
+    assert last >= acked
+    with pytest.raises(JournalError):
+        write_segment(before, last + 1, last + 1, value=2)
+    write_segment(journal, last + 1, last + 3, value=3)
+    simulation.settle()  # what was late arrives now
+    expected = {**written(1, last, 1), **written(last + 1, last + 3, 3)}
+    for group in itertools.combinations(NODES, 2):
+        assert read_all(instant_reader(simulation, list(group)).streams(1, in_progress=True)) == expected
+
+
+def written(first: int, last: int, value: int) -> dict[int, bytes]:
+    found = batch(first, last, value).records
+    size = len(found) // max(1, last - first + 1)
+    return {txid: bytes(found[(txid - first) * size :][:size]) for txid in range(first, last + 1)}
+
+
+def single(calls: int) -> Iterator[Plan]:
+    for node, number, fate in itertools.product(NODES, range(1, calls + 1), FATES):
+        yield {(node, number): fate}
+
+
+def double(calls: int, fates: tuple[Fate, ...]) -> Iterator[Plan]:
+    each = list(itertools.product(range(1, calls + 1), fates))
+    for (one, other), (a, fate_a), (b, fate_b) in itertools.product(itertools.combinations(NODES, 2), each, each):
+        yield {(one, a): fate_a, (other, b): fate_b}
+
+
+def test_the_workload_makes_so_many_calls() -> None:
+    simulation = formatted()
+    planned = Planned(simulation, {})
+    assert workload(simulated_journal(simulation)) == 6
+    simulation.settle()
+    assert set(planned.calls.values()) == {WORKLOAD_CALLS}
+
+
+def check_workload(plan: Plan, make_node: Callable[..., Any]) -> int:
+    simulation = formatted(make_node)
+    Planned(simulation, plan)
+    journal = simulated_journal(simulation)
+    acked = workload(journal)
+    goes_on(simulation, acked, journal)
+    return acked
+
+
+@pytest.mark.parametrize("make_node", [ModelNode, RealNode])
+def test_one_fault_while_writing_is_not_noticed(make_node: Callable[..., Any]) -> None:
+    assert {check_workload(plan, make_node) for plan in single(WORKLOAD_CALLS)} == {6}
+
+
+def test_two_faults_while_writing_lose_nothing() -> None:
+    acked = Counter(check_workload(plan, ModelNode) for plan in double(WORKLOAD_CALLS, HARD))
+    assert acked.keys() == set(range(7))
+
+
+def left_open(make_node: Callable[..., Any]) -> Simulation:
+    """The three nodes hold a segment up to txid 3, 4 and 5; its writer is gone (TestQuorumJournalManager)."""
+    simulation = formatted(make_node)
+    writer = simulated_journal(simulation)
+    writer.recover(NAMESPACE)
+    segment = writer.start_segment(1, -63)
+    for txid in (1, 2, 3):
+        segment.append(batch(txid, txid, 1))
+    simulation.settle()
+    Planned(simulation, {("jn1:8485", 1): Fate.FAIL_BEFORE})
+    segment.append(batch(4, 4, 1))
+    simulation.settle()
+    Planned(simulation, {("jn2:8485", 1): Fate.FAIL_BEFORE})
+    with pytest.raises(JournalError):
+        segment.append(batch(5, 5, 1))
+    writer.close()
+    simulation.settle()
+    return simulation
+
+
+def check_recovery(plan: Plan, make_node: Callable[..., Any], *, crash: tuple[str, str] | None = None) -> bool:
+    """Whether the recovery came to an end although calls failed."""
+    simulation = left_open(make_node)
+    Planned(simulation, plan)
+    if crash is not None:
+        simulation.hosts[crash[0]].node.crash_at = crash[1]
+    journal = simulated_journal(simulation)
+    try:
+        journal.recover(NAMESPACE)
+        ended = True
+    except JournalError:
+        ended = False
+    for name in NODES:
+        simulation.hosts[name].node.crash_at = ""
+        simulation.restart(name)
+    goes_on(simulation, 4, journal)
+    return ended
+
+
+def test_a_recovery_makes_so_many_calls() -> None:
+    simulation = left_open(ModelNode)
+    planned = Planned(simulation, {})
+    simulated_journal(simulation).recover(NAMESPACE)
+    simulation.settle()
+    assert set(planned.calls.values()) == {RECOVERY_CALLS}
+
+
+@pytest.mark.parametrize("make_node", [ModelNode, RealNode])
+def test_one_fault_does_not_stop_a_recovery(make_node: Callable[..., Any]) -> None:
+    assert all(check_recovery(plan, make_node) for plan in single(RECOVERY_CALLS))
+
+
+@pytest.mark.parametrize("make_node", [ModelNode, RealNode])
+def test_two_faults_in_a_recovery_lose_nothing(make_node: Callable[..., Any]) -> None:
+    ended = Counter(check_recovery(plan, make_node) for plan in double(RECOVERY_CALLS, FATES))
+    assert ended.keys() == {False, True}
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_a_node_that_dies_in_a_recovery_while_another_fails_loses_nothing(fate: Fate) -> None:
+    for dying, failing in itertools.permutations(NODES, 2):
+        for point in ("promised", "finalized", "downloaded", "persisted"):
+            for number in range(1, RECOVERY_CALLS + 1):
+                check_recovery({(failing, number): fate}, ModelNode, crash=(dying, point))
+
+
+@pytest.mark.parametrize("fate", [Fate.FAIL_BEFORE, Fate.SILENT])
+def test_our_node_that_dies_at_any_step_of_a_recovery_loses_nothing(fate: Fate) -> None:
+    for dying, failing in itertools.permutations(NODES, 2):
+        for step in range(12):
+            for number in range(3, RECOVERY_CALLS + 1):
+                check_recovery({(failing, number): fate}, RealNode, crash=(dying, str(step)))

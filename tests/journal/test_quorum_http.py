@@ -1,0 +1,72 @@
+"""Segments over HTTP: whole, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from journal.quorum.errors import SegmentFetchError
+from journal.quorum.http_source import http_source
+from journal.quorum.settings import QuorumSettings
+
+SETTINGS = QuorumSettings(http_open=5.0, http_read=5.0)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that sends `answer` to whoever comes, and notes what it was sent."""
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer:
+                received.append(peer.recv(65536))
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/getJournal?jid=j&segmentTxId=1", received
+        thread.join(10)
+
+
+def response(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\n{headers or f'Content-Length: {len(body)}'}\r\n\r\n".encode() + body
+
+
+def test_a_segment_comes_whole() -> None:
+    body = bytes(range(256)) * 4000
+    with answering(response(body)) as (url, received):
+        assert bytes(http_source(SETTINGS)(url)) == body
+    assert received[0].startswith(b"GET /getJournal?jid=j&segmentTxId=1 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (response(b"gone", status="404 No edit log found"), "the node answered 404 No edit log found"),
+        (response(b"no", status="403 Forbidden"), "403"),
+        (response(b"half", headers="Content-Length: 9"), "could not be fetched|broke off after 4 of 9"),
+        (response(b"", headers="Content-Length: 0"), "Content-Length '0'"),
+        (response(b"x", headers="Content-Length: x"), "Content-Length 'x'"),
+        (response(b"x", headers="Server: jetty"), "Content-Length ''"),
+        (response(b"", status="302 Found", headers="Location: http://127.0.0.1:1/"), "302"),
+        (b"SSH-2.0\r\n", "could not be fetched"),
+        (b"", "could not be fetched"),
+    ],
+)
+def test_what_is_no_segment(answer: bytes, problem: str) -> None:
+    with answering(answer) as (url, _), pytest.raises(SegmentFetchError, match=problem) as error:
+        http_source(SETTINGS)(url)
+    assert url in str(error.value)
+
+
+def test_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(SegmentFetchError, match="could not be fetched"):
+        http_source(SETTINGS)(f"http://127.0.0.1:{port}/getJournal?jid=j")

@@ -1,0 +1,160 @@
+"""Processes of a quorum, writer and JournalNodes, are killed at random moments: nothing acknowledged is lost.
+
+KILL_ROUNDS (24 here) says how often, KILL_SEED (1) when.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha1
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hadoop_rpc.qjournal_protocol import qjournal_service
+from hadoop_rpc.server import RpcServer
+from journal.errors import JournalError
+from journal.journal_node.file_disk import below
+from journal.journal_node.node import JournalNode
+from journal.quorum.errors import QuorumError
+from journal.quorum.open_quorum import open_quorum_journal
+from journal.quorum.quorum_journal import QuorumJournal
+from journal.quorum.settings import QuorumSettings
+from servlets.application import create_application
+from servlets.get_journal import get_journal_blueprint
+from servlets.http_server import HttpServer
+from tests.interop.hadoop_conf import free_port
+from tests.journal.quorum_model import NAMESPACE
+from tests.journal.quorum_ops import read_all
+from tests.journal.quorum_writer import write
+
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "24"))
+SEED = int(os.environ.get("KILL_SEED", "1"))
+ROUNDS_OF_ONE_JOURNAL = 24
+SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
+
+# Processes are forked from one that has no threads, and has imported all this.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
+
+def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
+    """A JournalNode's process."""
+    node = JournalNode(below(root))
+    http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", http_port)
+    with http, RpcServer([qjournal_service(node)], "127.0.0.1", rpc_port):
+        node.announce(http_port, http.url)
+        ready.send(True)
+        threading.Event().wait()
+
+
+def write_until_killed(uri: str, value: int, told: Connection) -> None:
+    with suppress(JournalError):
+        write(uri, value, told.send, SETTINGS)
+
+
+class Node:
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        self.root = root
+        self.ports = free_port(), free_port()
+        self.process: Any = None
+
+    def start(self) -> None:
+        ready, telling = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=serve, args=(self.root, *self.ports, telling), daemon=True)
+        self.process.start()
+        telling.close()
+        assert ready.recv()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[Node]]:
+    running = [Node(tmp_path / f"jn{number}") for number in range(3)]
+    for node in running:
+        node.start()
+    yield running
+    for node in running:
+        node.kill()
+
+
+def round_of_kills(uri: str, number: int, nodes: list[Node], chance: random.Random) -> dict[tuple[int, int], str]:
+    """A writer works while nodes die, and dies itself; the batches that it acknowledged."""
+    hearing, telling = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
+    process.start()
+    telling.close()
+    lines: list[str] = []
+    collector = threading.Thread(target=collect, args=(hearing, lines))
+    collector.start()
+    for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
+        time.sleep(chance.random() * 0.15)  # the moment is what the test varies
+        node.kill()
+        if chance.random() < 0.7:
+            node.start()
+    time.sleep(chance.random() * 0.15)
+    process.kill()
+    process.join()
+    collector.join()
+    for node in nodes:
+        if not node.process.is_alive():
+            node.start()
+    acknowledged = (line.split() for line in lines if line.startswith("acknowledged"))
+    return {(int(first), int(last)): digest for _, first, last, digest in acknowledged}
+
+
+def collect(hearing: Connection, lines: list[str]) -> None:
+    with suppress(EOFError):
+        while True:
+            lines.append(hearing.recv())
+
+
+@pytest.mark.timeout(60 + 10 * ROUNDS)
+def test_what_was_acknowledged_is_recovered(nodes: list[Node]) -> None:
+    chance = random.Random(SEED)
+    addresses = ";".join(f"127.0.0.1:{node.ports[0]}" for node in nodes)
+    total = 0
+    for begin in range(0, ROUNDS, ROUNDS_OF_ONE_JOURNAL):
+        uri = f"qjournal://{addresses}/from-round-{begin}"
+        journal = open_quorum_journal(uri, user="hdfs", settings=SETTINGS)
+        journal.format(NAMESPACE)
+        journal.close()
+        batches: dict[tuple[int, int], str] = {}
+        for number in range(begin, min(ROUNDS, begin + ROUNDS_OF_ONE_JOURNAL)):
+            batches |= round_of_kills(uri, number, nodes, chance)
+            check(uri, batches, f"seed {SEED}, round {number}")
+        total += len(batches)
+    assert total > ROUNDS
+
+
+def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
+    """A writer recovers the journal, and finds every batch that was acknowledged, byte for byte."""
+    journal = open_quorum_journal(uri, user="hdfs", settings=SETTINGS)
+    recover(journal)
+    found = read_all(journal.segments(1))
+    journal.close()
+    assert list(found) == list(range(1, len(found) + 1)), label
+    for (first, last), digest in batches.items():
+        records = b"".join(found.get(txid, b"") for txid in range(first, last + 1))
+        assert sha1(records).hexdigest() == digest, f"{label}: txid {first} .. {last}"
+
+
+def recover(journal: QuorumJournal) -> None:
+    """What the killed writer had sent may still be worked off, its own proposal of an epoch too."""
+    for _ in range(5):
+        with suppress(QuorumError):
+            journal.recover(NAMESPACE)
+            return
+    journal.recover(NAMESPACE)

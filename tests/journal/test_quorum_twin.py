@@ -1,0 +1,158 @@
+"""Our JournalNode answers as Hadoop's does, but where it is stricter: as the model, whatever it is asked when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.qjournal_values import INVALID_TXID, NodeManifest, RequestInfo, SegmentState
+from journal.segment import encode_header
+from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode
+from tests.journal.quorum_ops import batch, mark
+from tests.journal.quorum_real_node import RealNode
+
+txids = st.integers(1, 6)
+epochs = st.integers(1, 3)
+URL = "http://jn2:8480/getJournal?jid=j&segmentTxId={first}&last={last}"
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
+    kind = draw(
+        st.sampled_from(
+            [
+                "new_epoch",
+                "start",
+                "journal",
+                "journal",
+                "journal",
+                "finalize",
+                "heartbeat",
+                "purge",
+                "prepare",
+                "accept",
+                "manifest",
+                "edits",
+                "crash",
+            ]
+        )
+    )
+    first, last = draw(txids), draw(txids)
+    return kind, (draw(epochs), draw(st.none() | st.integers(1, 4)), first, max(first, last), draw(st.booleans()))
+
+
+def content(url: str) -> bytes:
+    """What other nodes serve: any segment that is asked for."""
+    fields = dict(part.split("=") for part in url.split("?")[1].split("&"))
+    return encode_header(LAYOUT) + batch(int(fields["segmentTxId"]), int(fields["last"]), 77).records
+
+
+class Pair:
+    """Asks the model and the real node the same."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = [ModelNode("jn1:8485", content, strict=True), RealNode("jn1:8485", content)]
+        self.serial = 0
+        self.segment = 0
+        self.next = 1
+
+    def ask(self, perform: Callable[[Any], Any]) -> Any:
+        one, other = (outcome(lambda node=node: perform(node)) for node in self.nodes)
+        assert one == other
+        return one
+
+    def perform(self, kind: str, values: tuple[Any, ...]) -> None:
+        epoch, committed, first, last, flag = values
+        self.serial += 1
+        request = RequestInfo(JOURNAL, epoch, self.serial, committed)
+        match kind:
+            case "new_epoch":
+                self.ask(lambda node: node.new_epoch(JOURNAL, NAMESPACE, epoch))
+            case "start":
+                if self.ask(lambda node: node.start_log_segment(request, first, LAYOUT)) is None:
+                    self.segment = self.next = first
+            case "journal":
+                # mostly what comes next, or it would always be refused
+                begin = self.next if flag else first
+                records = bytes(batch(begin, begin + 1, epoch).records)
+                if self.ask(lambda node: node.journal(request, self.segment, begin, 2, records)) is None:
+                    self.next = begin + 2
+            case "finalize":
+                begin, end = (
+                    (self.segment, max(self.segment, self.next - 1)) if flag and self.segment else (first, last)
+                )
+                self.ask(lambda node: node.finalize_log_segment(request, begin, end))
+            case "heartbeat":
+                self.ask(lambda node: node.heartbeat(request))
+            case "purge":
+                self.ask(lambda node: node.purge_logs(request, first))
+            case "prepare":
+                self.ask(lambda node: node.prepare_recovery(request, self.segment if flag and self.segment else first))
+            case "accept":
+                begin = self.segment if flag and self.segment else first
+                end = max(begin, last)
+                url = URL.format(first=begin, last=end)
+                self.ask(lambda node: node.accept_recovery(request, SegmentState(begin, end, True), url))
+            case "manifest":
+                self.ask(lambda node: manifest(node, node.get_edit_log_manifest(JOURNAL, first, in_progress_ok=flag)))
+            case "edits":
+                self.ask(lambda node: node.get_journaled_edits(JOURNAL, first, last))
+            case "crash":
+                for node in self.nodes:
+                    node.crash()
+
+    def same_content(self) -> None:
+        one, other = (node.snapshot() for node in self.nodes)
+        assert (one.promised, one.finalized, one.newest) == (other.promised, other.finalized, other.newest)
+        if one.newest is not None:
+            assert one.told(one.newest) == other.told(one.newest)
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returned, or the Java class that it was refused with."""
+    try:
+        return call()
+    except RemoteError as error:
+        return error.class_name
+
+
+def manifest(node: Any, found: NodeManifest) -> Any:
+    """Without the address, and without what Hadoop tells of open segments: those that are empty, and other ends."""
+    logs = found.manifest.logs
+    ended = [log for log in logs if not log.in_progress]
+    opened = {log.first for log in logs if log.in_progress}
+    if isinstance(node, ModelNode):
+        opened = {first for first in opened if node.disk.segments[first].records}
+    known = found.manifest.committed_txid
+    return ended, opened, INVALID_TXID if known is None else known
+
+
+@settings(max_examples=max(400, settings().max_examples))
+@given(st.lists(calls(), max_size=30))
+def test_the_same_answers_and_the_same_content(steps: list[tuple[str, tuple[Any, ...]]]) -> None:
+    pair = Pair()
+    for node in pair.nodes:
+        node.format(JOURNAL, NAMESPACE, force=False)
+    for kind, values in steps:
+        pair.perform(kind, values)
+    pair.same_content()
+
+
+@pytest.mark.parametrize("make_node", [ModelNode, RealNode])
+def test_a_journal_that_is_not_formatted(make_node: Callable[..., Any]) -> None:
+    node = make_node("jn1:8485", content)
+    request = RequestInfo(JOURNAL, 1, 1)
+    for call in (
+        lambda: node.get_journal_state(JOURNAL),
+        lambda: node.new_epoch(JOURNAL, NAMESPACE, 1),
+        lambda: node.heartbeat(request),
+        lambda: node.journal(request, 1, 1, 1, mark(1, 1)),
+        lambda: node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True),
+    ):
+        assert outcome(call) == "org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException"
+    assert not node.is_formatted(JOURNAL)

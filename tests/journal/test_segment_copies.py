@@ -1,0 +1,134 @@
+"""Which copies of segments make up the log, and how a reader goes from one copy to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wal_support import delete
+
+from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
+
+
+@dataclass
+class Copy:
+    """Transactions `first` to `last` as writer `writer` wrote them; damaged from `breaks_at` on."""
+
+    first: int
+    last: int
+    in_progress: bool = False
+    writer: int = 0
+    breaks_at: int = 1 << 62
+    reads: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.writer}/{self.first}-{self.last}"
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        self.reads.append(from_txid)
+        for txid in range(max(from_txid, self.first), self.last + 1):
+            if txid >= self.breaks_at:
+                raise CorruptOpError("damaged", file=self.name, txid=txid)
+            op = delete(self.writer)
+            op.txid = txid
+            yield op
+
+
+def spans(chain: list[SegmentCopies]) -> list[tuple[int, int]]:
+    return [(each.first, each.last) for each in chain]
+
+
+def txids(segment: SegmentCopies, from_txid: int) -> list[int]:
+    return [op.txid for op in segment.read(from_txid)]
+
+
+def test_the_longest_copy_is_read_and_the_others_take_over_at_the_right_txid() -> None:
+    good, torn, short = Copy(1, 9), Copy(1, 9, breaks_at=5), Copy(1, 3)
+    (segment,) = chain_segments([short, torn, good], 1)
+    assert [copy.last for copy in segment.copies] == [9, 9, 3]
+    segment = SegmentCopies([torn, short, good], 9)
+    assert txids(segment, 2) == list(range(2, 10))
+    assert (torn.reads, short.reads, good.reads) == ([2], [5], [5])
+
+
+def test_two_damaged_copies_make_one_that_is_whole() -> None:
+    class Hole(Copy):
+        """Damaged up to `breaks_at`: fails unless it is read from behind."""
+
+        def read(self, from_txid: int) -> Iterator[EditOp]:
+            if from_txid <= self.breaks_at:
+                raise CorruptOpError("damaged", file=self.name, txid=from_txid)
+            return Copy.read(Copy(self.first, self.last), from_txid)
+
+    assert txids(SegmentCopies([Copy(1, 9, breaks_at=6), Hole(1, 9, breaks_at=3)], 9), 1) == list(range(1, 10))
+
+
+def test_without_a_good_copy_the_first_failure_is_told() -> None:
+    segment = SegmentCopies([Copy(1, 9, writer=1, breaks_at=5), Copy(1, 9, writer=2, breaks_at=7)], 9)
+    read = segment.read(1)
+    assert [next(read).txid for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(CorruptOpError, match="1/1-9"):
+        next(read)
+    with pytest.raises(SegmentError, match="no copy goes on to txid 9"):
+        list(SegmentCopies([Copy(1, 3)], 9).read(1))
+
+
+def test_a_finalized_copy_is_better_than_a_longer_one_in_progress() -> None:
+    (segment,) = chain_segments([Copy(1, 60, in_progress=True), Copy(1, 50)], 1)
+    assert (segment.last, segment.in_progress) == (50, False)
+
+
+def test_what_a_writer_left_behind_that_was_taken_over_does_not_count() -> None:
+    left, kept, newer = Copy(1, 60, writer=1), Copy(1, 50, writer=2), Copy(51, 99, writer=2)
+    for orphan in (left, Copy(1, 60, in_progress=True, writer=1)):
+        chain = chain_segments([orphan, newer, kept], 1)
+        assert spans(chain) == [(1, 50), (51, 99)]
+        read = [op for segment in chain for op in segment.read(1)]
+        assert [op.txid for op in read] == list(range(1, 100))
+        assert {op.timestamp for op in read if op.txid > 50} == {2}
+
+
+def test_a_copy_that_reaches_the_next_segment_is_taken_though_it_is_in_progress() -> None:
+    chain = chain_segments([Copy(1, 60, in_progress=True), Copy(1, 50), Copy(61, 70)], 1)
+    assert spans(chain) == [(1, 60), (61, 70)]
+
+
+def test_gaps_are_named_from_the_txid_on_that_was_asked_for() -> None:
+    copies = [Copy(1, 3), Copy(7, 9)]
+    for asked, missing in ((1, 4), (4, 4), (6, 6)):
+        with pytest.raises(TransactionGapError) as caught:
+            chain_segments(copies, asked)
+        assert (caught.value.expected, caught.value.found) == (missing, 7)
+    assert spans(chain_segments(copies, 8)) == [(7, 9)]
+    assert chain_segments(copies, 10) == []
+    assert count_transactions([], 10) == 0
+    assert spans(group_copies(copies)) == [(1, 3), (7, 9)]
+
+
+@st.composite
+def members(draw: st.DrawFn) -> tuple[int, list[Copy]]:
+    """A log in segments of which several members hold copies; one member at least holds each segment whole."""
+    ends = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=6)))
+    copies = []
+    first = 1
+    for end in ends:
+        copies.append(Copy(first, end))
+        for _ in range(draw(st.integers(0, 2))):
+            last = draw(st.integers(first, end))
+            copies.append(Copy(first, last, in_progress=draw(st.booleans()), breaks_at=draw(st.integers(first, 41))))
+        first = end + 1
+    return ends[-1], draw(st.permutations(copies))
+
+
+@given(members(), st.integers(1, 45))
+def test_every_transaction_is_read_once_and_in_order(log: tuple[int, list[Copy]], from_txid: int) -> None:
+    last, copies = log
+    chain = chain_segments(copies, from_txid)
+    assert [txid for segment in chain for txid in txids(segment, from_txid)] == list(range(from_txid, last + 1))
+    assert count_transactions(chain, from_txid) == max(0, last - from_txid + 1)
