@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +21,11 @@ from checkpointer.config_catalogue import refusals
 from checkpointer.config_keys import DEFAULTS
 from checkpointer.engine_settings import EngineSettings, engine_settings
 from checkpointer.namespace.rules import ReplayRules
+from checkpointer.rpc_user import rpc_user
+from checkpointer.shared_edits import directory_of, shared_edits
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.sub_sections import SubSectionRule
+from journal.quorum.settings import QuorumSettings
 
 __all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
 
@@ -62,13 +63,16 @@ class CheckpointConfig:
         rpc_bind_address: host and port of a backup node's RPC server, in the same way.
         image_directories: storage directories; their `current` folders hold the images.
         edits_directories: where the secondary keeps the edits it fetched; empty for other roles.
-        shared_edits_directory: the storage directory that the active writes its edits to.
+        shared_edits: URI of the journal that the active writes its edits to for a standby, "" for other roles.
+        nameservice: "" where there is none.
+        quorum: limits on reading a quorum of JournalNodes.
         engine: what merges in the secondary.
         image_codec: Hadoop's class name, "" for uncompressed images.
         sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
         replay_rules: how edits are replayed.
         standby_checkpoints: false where a standby is to make none.
         rebootstrap: whether a standby fetches an image by itself where edits are missing.
+        lag_alarm: how long edits may wait in a standby without one being applied; 0 for ever.
         lake_directory: directory or URI of the lake that images and edits are appended to, "" for none.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: how Spark is run for that.
@@ -87,9 +91,12 @@ class CheckpointConfig:
     edits_directories: tuple[Path, ...]
     storage_permission: int
     restore_directories: bool
-    shared_edits_directory: Path | None
+    shared_edits: str
+    nameservice: str
+    quorum: QuorumSettings
     standby_checkpoints: bool
     rebootstrap: bool
+    lag_alarm: float
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
@@ -114,6 +121,11 @@ class CheckpointConfig:
     lake_images_retained: int
     lake_master: str
     lake_driver_memory: str
+
+    @property
+    def shared_edits_directory(self) -> Path | None:
+        """The storage directory that `shared_edits` names; None where it names another kind of journal, or nothing."""
+        return directory_of(self.shared_edits)
 
     @classmethod
     def from_configuration(cls, configuration: Configuration, role: Role) -> CheckpointConfig:
@@ -208,12 +220,15 @@ class _Reader:
             edits_directories=self._take(self._edits_directories, ()),
             storage_permission=self._permission(),
             restore_directories=self._take(lambda: self._settings.get_bool("dfs.namenode.name.dir.restore"), False),
-            shared_edits_directory=self._shared_edits_directory(),
+            shared_edits=self._shared_edits(),
+            nameservice=self._who.nameservice,
+            quorum=self._quorum(),
             standby_checkpoints=self._take(self._standby_checkpoints, True),
             rebootstrap=self._take(lambda: self._settings.get_bool("checkpointer.standby.rebootstrap"), False),
+            lag_alarm=self._at_least(self._time("checkpointer.standby.lag-alarm"), 0.0),
             namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
             namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
-            rpc_user=self._take(self._rpc_user, ""),
+            rpc_user=self._take(lambda: rpc_user(self._settings), ""),
             rpc_timeout=self._at_least(self._time("ipc.client.rpc-timeout.ms", "ms"), 0.001),
             tail_period=self._at_least(self._time("dfs.ha.tail-edits.period"), 0.001),
             tail_in_progress=self._take(lambda: self._settings.get_bool("dfs.ha.tail-edits.in-progress"), False),
@@ -292,19 +307,21 @@ class _Reader:
             found = self._settings.get_path_list(self._scoped("dfs.namenode.checkpoint.dir"))
         return tuple(found)
 
-    def _shared_edits_directory(self) -> Path | None:
-        key = self._scoped("dfs.namenode.shared.edits.dir")
+    def _shared_edits(self) -> str:
+        if self._role is not Role.STANDBY:
+            return ""
+        return self._take(lambda: shared_edits(self._settings, self._scoped("dfs.namenode.shared.edits.dir")), "")
 
-        def directory() -> Path | None:
-            if self._role is not Role.STANDBY:
-                return None
-            found = self._settings.get_path_list(key)
-            if len(found) != 1:
-                problem = "names several directories" if found else "is not set; the standby role reads its edits there"
-                raise self._error(key, problem)
-            return found[0]
-
-        return self._take(directory, None)
+    def _quorum(self) -> QuorumSettings:
+        """What a reader goes by; the rest is the writer's."""
+        return QuorumSettings(
+            select_input_streams=self._at_least(
+                self._time("dfs.qjournal.select-input-streams.timeout.ms", "ms"), 0.001
+            ),
+            http_open=self._at_least(self._time("dfs.qjournal.http.open.timeout.ms", "ms"), 0.0),
+            http_read=self._at_least(self._time("dfs.qjournal.http.read.timeout.ms", "ms"), 0.0),
+            max_tail_transactions=self._at_least(self._int("dfs.ha.tail-edits.qjm.rpc.max-txns"), 1),
+        )
 
     def _standby_checkpoints(self) -> bool:
         return self._settings.get_bool(self._scoped("dfs.ha.standby.checkpoints"))
@@ -341,13 +358,6 @@ class _Reader:
         _, port = own = address(self._settings, self._scoped("dfs.namenode.http-address"), 9870)
         bind_host = self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "")
         return (bind_host, port) if bind_host else own
-
-    def _rpc_user(self) -> str:
-        method = self._settings.get("hadoop.security.authentication", "").lower()
-        if method not in ("", "simple"):
-            problem = f"is {method}: this version calls NameNodes with simple authentication only"
-            raise self._error("hadoop.security.authentication", problem)
-        return self._settings.get("hadoop.user.name", "") or pwd.getpwuid(os.geteuid()).pw_name
 
     def _take(self, getter: Callable[[], T], fallback: T) -> T:
         return self._faults.take(getter, fallback)

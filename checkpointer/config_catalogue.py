@@ -25,7 +25,7 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey]:
 
 
 _LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
-_QUORUM = "this version reads no quorum journal; a standby needs a shared directory"
+_QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
 _KERBEROS = "it counts with Kerberos only, which hadoop.security.authentication may not ask for yet"
 _HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
@@ -159,41 +159,30 @@ _NOT_SUPPORTED: tuple[ConfigKey, ...] = (
     *_ignored(
         "Quorum journals, the NameNode's side.",
         _QUORUM,
-        ("dfs.ha.tail-edits.qjm.rpc.max-txns", "5000", ABSENT),
-        ("dfs.namenode.edits.qjournals.resolution-enabled", "false", ABSENT),
-        ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT),
         ("dfs.qjm.operations.timeout", "60s", ABSENT),
         ("dfs.qjournal.queued-edits.limit.mb", "10"),
-        ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
-        ("dfs.qjournal.http.open.timeout.ms", "60000", ABSENT),
-        ("dfs.qjournal.http.read.timeout.ms", "60000", ABSENT),
-        *(
-            (f"dfs.qjournal.{call}.timeout.ms", "20000")
-            for call in ("start-segment", "select-input-streams", "write-txns")
-        ),
+        *((f"dfs.qjournal.{call}.timeout.ms", "20000") for call in ("start-segment", "write-txns")),
         *(
             (f"dfs.qjournal.{call}.timeout.ms", "120000")
             for call in ("prepare-recovery", "accept-recovery", "finalize-segment", "get-journal-state", "new-epoch")
         ),
     ),
     *_ignored(
-        "The JournalNode.",
-        "this process is no JournalNode",
-        ("dfs.journalnode.rpc-address", "0.0.0.0:8485"),
-        ("dfs.journalnode.http-address", "0.0.0.0:8480"),
+        "Quorum journals whose nodes a resolver finds behind one name.",
+        "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
+        ("dfs.namenode.edits.qjournals.resolution-enabled", "false", ABSENT),
+        ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT),
+    ),
+    *_ignored(
+        "Segments that a NameNode reads at once from JournalNodes.",
+        "edits are replayed in their order, one segment after the other",
+        ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
+    ),
+    *_ignored(
+        "The JournalNode's HTTPS server.",
+        "our own server speaks HTTP",
         ("dfs.journalnode.https-address", "0.0.0.0:8481"),
-        ("dfs.journalnode.rpc-bind-host", "", ABSENT),
-        ("dfs.journalnode.http-bind-host", "", ABSENT),
         ("dfs.journalnode.https-bind-host", "", ABSENT),
-        ("dfs.journalnode.edits.dir", "/tmp/hadoop/dfs/journalnode/"),
-        ("dfs.journalnode.edits.dir.perm", "700", ABSENT),
-        ("dfs.journalnode.handler.count", "5", ABSENT),
-        ("dfs.journalnode.enable.sync", "true", ABSENT),
-        ("dfs.journalnode.sync.interval", "120000", ABSENT),
-        ("dfs.journalnode.edit-cache-size.bytes", "", ABSENT),
-        ("dfs.journalnode.edit-cache-size.fraction", "0.5f", ABSENT),
-        ("dfs.edit.log.transfer.timeout", "30000", ABSENT),
-        ("dfs.edit.log.transfer.bandwidthPerSec", "0", ABSENT),
     ),
     *_ignored(
         "BookKeeper journals of Hadoop 2.",

@@ -6,45 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
 
+from checkpointer.config_key import ABSENT, ConfigKey, KeyStatus
+from checkpointer.journal_node.keys import JOURNALNODE_KEYS
+
 __all__ = ["ABSENT", "DEFAULTS", "KEYS", "ConfigKey", "KeyStatus", "default_cell", "markdown_table"]
-
-
-ABSENT = "(absent)"
-
-
-class KeyStatus(Enum):
-    """What the checkpointer does about a key."""
-
-    SUPPORTED = "supported"
-    IGNORED = "ignored"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key.
-
-    Attributes:
-        default: of Hadoop 3.4, "" for unset.
-        unit: what a bare number counts in, or the kind of value.
-        meaning: what the key does; for an ignored key what it does in Hadoop.
-        status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
-        reason: why it is ignored or refused; for a supported key which of its values are refused, if any.
-        release2: the default of Hadoop 2.7 where it is another one; ABSENT where 2.7 has no such key.
-    """
-
-    name: str
-    default: str
-    unit: str
-    meaning: str
-    status: KeyStatus = KeyStatus.SUPPORTED
-    reason: str = ""
-    release2: str | None = None
-
 
 _CHECKPOINT = "dfs.namenode.checkpoint"
 
@@ -87,9 +54,10 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "dfs.namenode.shared.edits.dir",
         "",
-        "directory",
-        "The edits that the active writes and the standby reads; a file: URI or a path.",
-        reason="a qjournal: or bookkeeper: URI in the standby role, which reads a shared directory only",
+        "URI",
+        "The edits that the active writes and the standby reads: a directory (file: URI or path), or a journal such as "
+        "qjournal://host:port;host:port;host:port/id.",
+        reason="in the standby role a URI of no known kind of journal, such as bookkeeper:",
     ),
     ConfigKey(
         "dfs.namenode.storage.dir.perm", "700", "mode", "Mode of directories the checkpointer makes.", release2=ABSENT
@@ -166,6 +134,33 @@ KEYS: tuple[ConfigKey, ...] = (
         "dfs.ha.tail-edits.in-progress", "false", "switch", "Whether it reads the open segment too.", release2=ABSENT
     ),
     ConfigKey(
+        "dfs.ha.tail-edits.qjm.rpc.max-txns",
+        "5000",
+        "transactions",
+        "How many it asks the caches of JournalNodes for at once, where it reads the open segment too.",
+        release2=ABSENT,
+    ),
+    ConfigKey(
+        "dfs.qjournal.select-input-streams.timeout.ms",
+        "20000",
+        "ms",
+        "Limit on waiting for a majority of the JournalNodes, and for an answer of each.",
+    ),
+    ConfigKey(
+        "dfs.qjournal.http.open.timeout.ms",
+        "60000",
+        "ms",
+        "Limit on connecting to a JournalNode that a segment is fetched from; 0 is none.",
+        release2=ABSENT,
+    ),
+    ConfigKey(
+        "dfs.qjournal.http.read.timeout.ms",
+        "60000",
+        "ms",
+        "Limit on each wait for its answer; 0 is none.",
+        release2=ABSENT,
+    ),
+    ConfigKey(
         "dfs.ha.tail-edits.namenode-retries",
         "3",
         "count",
@@ -179,6 +174,13 @@ KEYS: tuple[ConfigKey, ...] = (
         "false",
         "switch",
         "Whether a standby fetches a NameNode's newest image by itself where edits are missing; a key of ours.",
+    ),
+    ConfigKey(
+        "checkpointer.standby.lag-alarm",
+        "300s",
+        "s",
+        "How long edits may wait in a standby without one being applied before that is an alarm; 0: never; a key of "
+        "ours.",
     ),
     ConfigKey(
         "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
@@ -280,6 +282,7 @@ KEYS: tuple[ConfigKey, ...] = (
         "dfs.image.transfer.bandwidthPerSec", "52428800", "bytes/s", "Limit on a transfer; 0 is none.", release2="0"
     ),
     ConfigKey("dfs.image.transfer.chunksize", "65536", "bytes", "Chunk of an upload."),
+    *JOURNALNODE_KEYS,
     ConfigKey("hadoop.tmp.dir", "/tmp/hadoop-${user.name}", "directory", "What default directories start with."),
 )
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 from hadoop_common.errors import (
     EXIT_BAD_EDITS,
     EXIT_FAILURE,
-    EXIT_STORAGE,
     EXIT_TRANSFER,
     EXIT_UNSUPPORTED,
     HdfsError,
+    StorageError,
 )
 
 __all__ = [
@@ -32,12 +32,6 @@ class CheckpointError(HdfsError):
     """Root of the checkpointer's errors."""
 
     exit_code: ClassVar[int] = EXIT_FAILURE
-
-
-class StorageError(CheckpointError):
-    """A storage directory cannot be used: not formatted, locked, at odds with another, not writable."""
-
-    exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class NamespaceError(CheckpointError):

@@ -218,6 +218,22 @@ class WarmNamespace:
             self._rebase(result.saved.paths[0])
         return result
 
+    def hand_over(self) -> LoadedImage:
+        """Give away what is loaded, for the caller to go on with and to close its image; nothing is loaded after.
+
+        Raises:
+            DigestMismatchError: the image is not what its digest file says.
+            ValueError: it was converted for this; nothing is loaded.
+        """
+        opened = self._opened()
+        with self._step():
+            opened.digest.confirm()
+        if opened.loaded.image is not opened.image:
+            raise ValueError("an image in another layout is not given away")
+        self._open = None
+        opened.resources.pop_all()
+        return opened.loaded
+
     def _save(self, folders: Sequence[Path], rollback: bool, watcher: Observer) -> MergeResult:
         started = time.monotonic()
         with self._step() as opened:

@@ -12,6 +12,9 @@ __all__ = [
     "BadRequestParametersError",
     "HttpServerError",
     "ImageRejectedError",
+    "JournalMismatchError",
+    "JournalRequestError",
+    "NoSuchSegmentError",
     "NotActiveError",
     "NotFoundError",
     "ServletError",
@@ -54,6 +57,24 @@ class NotFoundError(ServletError):
 
 class ImageRejectedError(ServletError):
     """What arrived is not the image that was announced, or it could not be stored."""
+
+
+class JournalRequestError(ServletError):
+    """A parameter of /getJournal is missing or malformed (500, as Hadoop answers)."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class JournalMismatchError(ServletError):
+    """The journal that is asked for is of another namespace."""
+
+    status = HTTPStatus.FORBIDDEN
+
+
+class NoSuchSegmentError(ServletError):
+    """No segment of the journal begins with the txid."""
+
+    status = HTTPStatus.NOT_FOUND
 
 
 class HttpServerError(HdfsError):

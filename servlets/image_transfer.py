@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException
@@ -18,12 +16,12 @@ from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
 from servlets.call_back import CallBackUpload
 from servlets.errors import ImageRejectedError, NotFoundError, ServletError
+from servlets.file_answer import file_answer
 from servlets.image_admission import ImageAdmission
 from servlets.image_receiver import ImageReceiver
 from servlets.image_store import DEFAULT_CHUNK_SIZE, ImageFetcher, ImageStore, TransferOptions
 from servlets.parameters import (
     DIGEST_HEADER,
-    NAME_HEADER,
     GetEditRequest,
     GetImageRequest,
     PutImageRequest,
@@ -142,15 +140,7 @@ class _ImageServlet:
         except BaseException:
             file.close()
             raise
-        answer = Response(
-            _chunks(file, path, size, self._options.chunk_size, throttle),
-            content_type="application/octet-stream",
-            direct_passthrough=True,
-        )
-        answer.call_on_close(file.close)
-        answer.headers["Content-Length"] = str(size)
-        answer.headers["Content-Disposition"] = f"attachment; filename={path.name}"
-        answer.headers[NAME_HEADER] = path.name
+        answer = file_answer(file, path.name, size, chunk_size=self._options.chunk_size, throttle=throttle)
         if digest is not None:
             answer.headers[DIGEST_HEADER] = digest
         return answer
@@ -197,17 +187,6 @@ def _stored_digest(path: Path) -> str | None:
         return read_md5_file(path).hex()
     except MissingDigestError:
         return None
-
-
-def _chunks(file: BinaryIO, path: Path, size: int, chunk_size: int, throttle: Throttle) -> Iterator[bytes]:
-    sent = 0
-    while sent < size:
-        chunk = file.read(min(chunk_size, size - sent))
-        if not chunk:
-            raise ImageRejectedError(f"{path} ended at byte {sent} while it was sent, expected {size} bytes")
-        throttle.acquire(len(chunk))
-        sent += len(chunk)
-        yield chunk
 
 
 def _answer_fault(fault: Exception) -> Response:

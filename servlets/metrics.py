@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from servlets.metrics_snapshot import MetricsSnapshot, TargetMetrics
 
-__all__ = ["CheckpointerCollector", "metrics_blueprint"]
+__all__ = ["CheckpointerCollector", "collector_blueprint", "metrics_blueprint"]
 
 _PREFIX = "hdfs_checkpointer"
 # the results of an offer, each a series, so that an alarm needs no text to compare
@@ -24,8 +24,13 @@ _Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
     """The blueprint of /metrics; `snapshot` is asked once a scrape, from any thread."""
+    return collector_blueprint(CheckpointerCollector(snapshot))
+
+
+def collector_blueprint(collector: Collector) -> Blueprint:
+    """The blueprint of /metrics over what `collector` tells at each scrape."""
     registry = CollectorRegistry()
-    registry.register(CheckpointerCollector(snapshot))
+    registry.register(collector)
     blueprint = Blueprint("metrics", __name__)
 
     @blueprint.get("/metrics")
@@ -56,6 +61,7 @@ class CheckpointerCollector(Collector):
         yield _gauge("alarms", "Conditions that need an operator now; /status tells them.", now.alarms)
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
         yield from _checkpoint(now)
+        yield from _journal(now)
         yield from _transfer(now)
         yield from _targets(now.targets)
         yield from _lake(now)
@@ -97,15 +103,34 @@ def _checkpoint(now: MetricsSnapshot) -> Iterator[Metric]:
         "When a checkpoint or an upload last failed, in seconds since the epoch.",
         now.last_error_at,
     )
-    yield _gauge("tailing_lag_seconds", "Seconds since edits were last read from the journal.", now.lag_seconds)
-    yield _gauge(
-        "tailing_lag_transactions", "Transactions of the journal that are not replayed yet.", now.lag_transactions
-    )
     yield _labelled(
         "storage_directory_up",
         "1 for a storage directory in use, 0 for one that was dropped.",
         ("directory",),
         _by_name(now.storage),
+    )
+
+
+def _journal(now: MetricsSnapshot) -> Iterator[Metric]:
+    """How the edits are followed; a JournalNode is one series, so that a sum tells how many answer."""
+    yield _gauge("tailing_lag_seconds", "Seconds since edits were last read from the journal.", now.lag_seconds)
+    yield _gauge(
+        "tailing_lag_transactions", "Transactions of the journal that are not replayed yet.", now.lag_transactions
+    )
+    yield _gauge("source_txid", "Newest transaction that the journal was seen to hold.", now.source_txid)
+    yield _gauge("applied_txid", "Newest transaction in the replayed state.", now.applied_txid)
+    yield _gauge("active_txid", "Newest transaction of a NameNode when they were last asked.", now.active_txid)
+    yield _labelled(
+        "journal_node_up",
+        "1 for a JournalNode that answers, 0 for one that does not.",
+        ("node",),
+        [((each.address,), None if each.up is None else float(each.up)) for each in now.journal_nodes],
+    )
+    yield _labelled(
+        "journal_node_lag_transactions",
+        "Transactions that other JournalNodes told of, and this one did not.",
+        ("node",),
+        [((each.address,), each.lag) for each in now.journal_nodes],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["MetricsSnapshot", "TargetMetrics", "snapshot_of_status"]
+__all__ = ["JournalNodeMetrics", "MetricsSnapshot", "TargetMetrics", "snapshot_of_status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,20 @@ class TargetMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalNodeMetrics:
+    """A JournalNode that edits are read from.
+
+    Attributes:
+        up: whether it answered last, None before it was asked.
+        lag: transactions of the other nodes that it did not tell of, None where it told of none at all.
+    """
+
+    address: str
+    up: bool | None = None
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
     """The state of a daemon at one moment; None is not known or never, times are seconds since the epoch.
 
@@ -44,6 +58,9 @@ class MetricsSnapshot:
         lake_up: whether the last append to the lake succeeded; None where there is no lake.
         lag_seconds: since edits were last read from the journal.
         lag_transactions: how many transactions the replayed state lies behind the journal.
+        source_txid: newest transaction that the journal was seen to hold.
+        applied_txid: newest transaction in the replayed state.
+        active_txid: newest transaction of any NameNode when they were last asked.
         storage: whether each storage directory is in use, by its path.
     """
 
@@ -69,6 +86,10 @@ class MetricsSnapshot:
     last_error_at: float | None = None
     lag_seconds: float | None = None
     lag_transactions: int | None = None
+    source_txid: int | None = None
+    applied_txid: int | None = None
+    active_txid: int | None = None
+    journal_nodes: tuple[JournalNodeMetrics, ...] = ()
     targets: tuple[TargetMetrics, ...] = ()
     storage: Mapping[str, bool] = field(default_factory=dict)
     lake_up: bool | None = None
@@ -90,8 +111,9 @@ def snapshot_of_status(
 
     Reads the keys of GET /status: role, phase, alarms, imageTxid, journalTxid, transactionsBehind, savedAt,
     savedBytes, secondsSinceCheckpoint, lastSeconds, uploadSeconds, checkpoints, failures, uploads, uploadFailures,
-    lastErrorAt, storage, targets, lake; and where a role has them, there or in its `details`, tailingLagSeconds and
-    tailingLagTransactions. Missing keys are not known; without a `counter`, uploadedBytes were sent.
+    lastErrorAt, storage, targets, lake; where a role has them sourceTxid, appliedTxid, activeTxid and journalNodes,
+    and, there or in its `details`, tailingLagSeconds and tailingLagTransactions. Missing keys are not known; without
+    a `counter`, uploadedBytes were sent.
     """
     seconds = dict(status.get("lastSeconds") or {})
     if status.get("uploadSeconds") is not None:
@@ -124,6 +146,13 @@ def snapshot_of_status(
         last_error_at=status.get("lastErrorAt"),
         lag_seconds=status.get("tailingLagSeconds", details.get("tailingLagSeconds")),
         lag_transactions=status.get("tailingLagTransactions", details.get("tailingLagTransactions")),
+        source_txid=_txid(status.get("sourceTxid")),
+        applied_txid=_txid(status.get("appliedTxid")),
+        active_txid=_txid(status.get("activeTxid")),
+        journal_nodes=tuple(
+            JournalNodeMetrics(each["address"], each["answers"], each["lagTransactions"])
+            for each in status.get("journalNodes", ())
+        ),
         targets=tuple(_target(each, now) for each in status.get("targets", ())),
         storage={path: state == "in use" for path, state in status.get("storage", {}).items()},
         **_lake(status.get("lake")),

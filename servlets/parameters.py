@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from servlets.errors import BadRequestParametersError
+from servlets.errors import BadRequestParametersError, JournalRequestError
 
 __all__ = [
     "DIGEST_HEADER",
@@ -17,10 +17,12 @@ __all__ = [
     "GetEditRequest",
     "GetImageRequest",
     "ImageKind",
+    "JournalRequest",
     "PutImageRequest",
     "parse_call_back",
     "parse_digest",
     "parse_get",
+    "parse_journal",
     "parse_put",
 ]
 
@@ -85,6 +87,16 @@ class PutImageRequest:
     storage_info: str
 
 
+@dataclass(frozen=True, slots=True)
+class JournalRequest:
+    """`/getJournal`: the segment that begins with `segment_txid`; `namespace` is its id and the cluster's, if told."""
+
+    journal_id: str
+    segment_txid: int
+    in_progress_ok: bool
+    namespace: tuple[int, str] | None
+
+
 def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
     """Read the query of a GET.
 
@@ -140,6 +152,29 @@ def parse_call_back(args: Mapping[str, str]) -> CallBackRequest:
     if machine is not None and _MACHINE.fullmatch(machine) is None:
         raise BadRequestParametersError(f"machine is {_shown(machine)}, expected a host name or an address")
     return CallBackRequest(txid, machine, port, _storage_info(args))
+
+
+def parse_journal(args: Mapping[str, str]) -> JournalRequest:
+    """Read the query of a GET of a JournalNode's segment (GetJournalEditServlet).
+
+    Raises:
+        JournalRequestError: jid or segmentTxId is missing, or a parameter is malformed.
+    """
+    if not args.get("jid"):
+        raise JournalRequestError("parameter jid is missing, expected the name of a journal")
+    try:
+        txid = _txid(args, "segmentTxId")
+    except BadRequestParametersError as fault:
+        raise JournalRequestError(fault.message) from fault
+    namespace = None if "storageInfo" not in args else _namespace(args["storageInfo"])
+    return JournalRequest(args["jid"], txid, args.get("inProgressOk", "").lower() != "false", namespace)
+
+
+def _namespace(storage_info: str) -> tuple[int, str]:
+    parts = storage_info.split(":", 3)
+    if len(parts) != 4 or _NUMBER.fullmatch(parts[1]) is None:
+        raise JournalRequestError(f"storageInfo is {_shown(storage_info)}, expected layout:namespaceID:cTime:clusterID")
+    return int(parts[1]), parts[3]
 
 
 def parse_digest(value: str | None) -> str | None:

@@ -15,7 +15,15 @@ from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
 
-__all__ = ["CancelTrigger", "CheckpointTrigger", "Health", "TriggerResult", "TriggerState", "status_blueprint"]
+__all__ = [
+    "CancelTrigger",
+    "CheckpointTrigger",
+    "Health",
+    "TriggerResult",
+    "TriggerState",
+    "health_blueprint",
+    "status_blueprint",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,11 +107,7 @@ def status_blueprint(
     ready: Callable[[], Health],
 ) -> Blueprint:
     """The blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on the callbacks of a daemon."""
-    blueprint = Blueprint("status", __name__)
-
-    @blueprint.get("/status")
-    def get_status() -> Response:
-        return jsonify(dict(status()))
+    blueprint = health_blueprint(status=status, live=live, ready=ready)
 
     @blueprint.post("/checkpoint")
     def post_checkpoint() -> Response:
@@ -124,6 +128,19 @@ def status_blueprint(
         cancel(reason, prevent_for=seconds)
         said = f"no checkpoint is running, and none will for {seconds:.0f} s: {reason}"
         return _json(HTTPStatus.OK, TriggerState.DONE.value, said, {"seconds": seconds, "reason": reason})
+
+    return blueprint
+
+
+def health_blueprint(
+    *, status: Callable[[], Mapping[str, Any]], live: Callable[[], Health], ready: Callable[[], Health]
+) -> Blueprint:
+    """The blueprint of /status, /health/live and /health/ready on the callbacks of a server."""
+    blueprint = Blueprint("status", __name__)
+
+    @blueprint.get("/status")
+    def get_status() -> Response:
+        return jsonify(dict(status()))
 
     @blueprint.get("/health/live")
     def get_live() -> Response:

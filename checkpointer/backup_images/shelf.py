@@ -10,10 +10,10 @@ from typing import Self
 
 from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StoredImage, list_images
-from checkpointer.storage.lock import StorageLock
 from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from hadoop_common.storage_lock import StorageLock
 from image_format.errors import ImageFormatError
 from image_format.md5_file import format_md5, md5_of_file, read_md5_file
 from image_format.reader import ImageFile

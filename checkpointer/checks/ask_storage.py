@@ -1,4 +1,4 @@
-"""Looks at storage directories, images and a shared edits directory, without changing anything."""
+"""Looks at storage directories and images, without changing anything."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask, ask_all
-from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts, JournalFacts, TxidRange
-from checkpointer.errors import StorageError
+from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
 from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
-from checkpointer.storage.lock import LOCK_FILE
-from checkpointer.storage.lookup import read_storage_info
+from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
 from image_format.verify.catalogue import Severity
 from image_format.verify.checker import verify_image
-from journal.segment_file import list_segments
 
-__all__ = ["ask_directories", "ask_image", "ask_journal", "lock_holder"]
+__all__ = ["ask_directories", "ask_image", "lock_holder"]
 
 # struct flock of Linux: type, whence, start, length, pid
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -95,21 +92,3 @@ def _digest(path: Path) -> str:
 
 def _errors(path: Path) -> int:
     return verify_image(path, limit=1).findings.severities[Severity.ERROR]
-
-
-def ask_journal(shared: Path, limit: float) -> JournalFacts:
-    """The shared edits directory; its folder is `current` below it."""
-    folder = shared / "current"
-    info = ask_all({"VERSION": lambda: read_storage_info(shared)}, limit)["VERSION"]
-    segments = ask_all({"segments": lambda: _segments(folder)}, limit)["segments"]
-    return JournalFacts(folder=folder, storage_info=info, segments=segments)
-
-
-def _segments(folder: Path) -> tuple[TxidRange, ...]:
-    try:
-        return tuple(TxidRange(each.first, each.last) for each in list_segments(folder))
-    except OSError as fault:
-        raise StorageError(
-            f"{folder} cannot be read: {fault.strerror or fault}",
-            hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
-        ) from fault

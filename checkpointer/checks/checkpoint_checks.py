@@ -95,7 +95,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
     last = node.last_txid.value
     # a standby goes on from its own image and the shared edits, others fetch the NameNode's image and its edits
     if facts.journal is not None:
-        where, segments = str(facts.journal.folder), facts.journal.segments
+        where, segments = facts.journal.place, facts.journal.segments
         base = None if facts.image.value is None else facts.image.value.txid
     else:
         where, segments = node.rpc, node.segments

@@ -80,7 +80,7 @@ def _storage_infos(facts: Facts) -> list[tuple[str, StorageInfo]]:
         if each.listing.value is not None and each.listing.value.version is not None:
             found.append((str(each.root), each.listing.value.version))
     if facts.journal is not None and (info := facts.journal.storage_info.value):
-        found.append((str(facts.journal.folder), info))
+        found.append((facts.journal.place, info))
     return found
 
 

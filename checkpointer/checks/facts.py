@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from checkpointer.config import Role
+from checkpointer.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory
 from hadoop_common.storage_info import StorageInfo
 
@@ -90,11 +91,18 @@ class ImageFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFacts:
-    """The shared edits directory of a standby."""
+    """The shared edits of a standby, in a directory or in another journal.
 
-    folder: Path
+    Attributes:
+        place: the folder, or the URI.
+        storage_info: neither value nor error where the journal has no VERSION that can be read.
+        nodes: the JournalNodes, where it is kept on some.
+    """
+
+    place: str
     storage_info: Answer[StorageInfo] = Answer()
     segments: Answer[tuple[TxidRange, ...]] = Answer()
+    nodes: tuple[NodeAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

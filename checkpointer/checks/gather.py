@@ -9,15 +9,17 @@ from functools import partial
 from typing import Any
 
 from checkpointer.addresses import identity
+from checkpointer.checks.ask_journal import ask_journal
 from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
-from checkpointer.checks.ask_storage import ask_directories, ask_image, ask_journal
+from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import Answer, DaemonFacts, Facts, JournalFacts, NameNodeFacts
+from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, NameNodeFacts
 from checkpointer.checks.registry import Part
 from checkpointer.config import CheckpointConfig, Role
 from checkpointer.config_keys import DEFAULTS
 from checkpointer.daemon_address import daemon_url
 from hadoop_common.configuration import Configuration
+from hadoop_common.storage_info import StorageInfo
 
 __all__ = ["Cluster", "gather"]
 
@@ -81,7 +83,8 @@ def gather(
         edits = [each for each in config.edits_directories if each not in config.image_directories]
         facts = replace(facts, directories=directories, edits_directories=ask_directories(edits, limit), image=image)
     if Part.JOURNAL in parts:
-        facts = replace(facts, journal=_journal(config, limit))
+        namespace = next((info for each in facts.directories if (info := _version(each)) is not None), None)
+        facts = replace(facts, journal=ask_journal(config, namespace, limit))
     return facts
 
 
@@ -115,9 +118,8 @@ def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> Dae
     return answer.value or DaemonFacts(url=daemon_url(config), live=Answer(error=answer.error))
 
 
-def _journal(config: CheckpointConfig, limit: float) -> JournalFacts | None:
-    shared = config.shared_edits_directory
-    return None if shared is None else ask_journal(shared, limit)
+def _version(directory: DirectoryFacts) -> StorageInfo | None:
+    return None if directory.listing.value is None else directory.listing.value.version
 
 
 def _text(address: tuple[str, int]) -> str:

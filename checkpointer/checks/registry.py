@@ -9,6 +9,7 @@ from enum import Enum
 from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
 from checkpointer.checks.cluster_checks import check_ha, check_namenode, check_version
 from checkpointer.checks.facts import Facts
+from checkpointer.checks.quorum_checks import check_journal_nodes
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State, Verdict, worst
@@ -104,6 +105,13 @@ CHECKS: tuple[Check, ...] = (
         "Put missing segments back from another edits directory, or save the namespace: hdfs dfsadmin -saveNamespace.",
         frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
         check_edits,
+    ),
+    Check(
+        "journalnodes",
+        "every JournalNode answers by RPC and HTTP, and none lags far",
+        "Look at the JournalNode that is named; one that was formatted anew gets its segments from the others.",
+        frozenset({Part.STORAGE, Part.JOURNAL}),
+        check_journal_nodes,
     ),
     Check(
         "daemon",

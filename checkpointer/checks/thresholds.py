@@ -13,6 +13,7 @@ __all__ = ["MEASURED", "Limits", "Thresholds", "parse_thresholds"]
 MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "age": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
     "transactions": (parse_int, "a number of transactions"),
+    "journalnodes": (parse_int, "a number of transactions"),
     "space": (parse_size, "bytes, or with k, m, g or t"),
 }
 

@@ -13,13 +13,14 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
+    "journalnode": "Run a JournalNode, or format its journals as its peers have them.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
     "config": "List every key: supported, ignored or refused, its value, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",
     "merge": "Merge a stopped NameNode's storage directory.",
     "image": "Look at fsimage files: info, dump, diff, verify, convert.",
-    "edits": "Look at edit log segments: info, dump, load, recover.",
+    "edits": "Look at edit log segments: info, dump, load, convert, recover.",
 }
 
 _EPILOG = """\b

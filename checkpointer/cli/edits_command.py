@@ -15,6 +15,7 @@ from checkpointer.cli.lazy_group import LazyGroup
         "info": "Layout, transaction ids and the count of each operation.",
         "dump": "Every operation, as XML or JSON.",
         "load": "Make a segment from XML or JSON.",
+        "convert": "Copy transactions from one journal to another, such as file: to json:.",
         "recover": "Cut the damaged tail of a segment off, into a new file.",
     },
 )

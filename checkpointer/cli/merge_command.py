@@ -12,8 +12,8 @@ from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, js
 from checkpointer.config import image_codec, replay_rules, sub_section_rule
 from checkpointer.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.offline import MergePlan, check_image, merge_directory, plan_directory
-from checkpointer.storage.lock import StorageLock
 from hadoop_common.configuration import Configuration
+from hadoop_common.storage_lock import StorageLock
 
 
 @click.command("merge")

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import logging.config
 import os
-import sys
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from checkpointer.cli.output import conf_option, load_configuration
+from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config import CheckpointConfig, Role
 from checkpointer.config_report import likely_role
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 if TYPE_CHECKING:
     from checkpointer.daemon.role import CheckpointRole
-
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-
-
-def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
-    if log_config is None:
-        logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
-        # Connections to Java, and polls that a checkpoint makes needless, are not worth a line each.
-        for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
-            logging.getLogger(name).setLevel(level)
-        return
-    try:
-        logging.config.dictConfig(tomllib.loads(log_config.read_text()))
-    except (ValueError, TypeError, AttributeError, ImportError) as fault:
-        raise click.UsageError(f"{log_config} is no logging configuration: {fault}") from fault
 
 
 @click.command("run")
@@ -43,12 +25,7 @@ def _set_up_logging(verbose: bool, log_config: Path | None) -> None:
     type=click.Choice([role.value for role in Role]),
     help="What this node is to the NameNode (default: standby in HA or with a shared edits directory, else secondary).",
 )
-@click.option("--verbose", is_flag=True, help="Log more.")
-@click.option(
-    "--log-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file for logging.config.dictConfig, such as config/logging.toml (JSON lines).",
-)
+@logging_options
 def command(conf_dir: Path, role: str | None, verbose: bool, log_config: Path | None) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
@@ -61,7 +38,7 @@ def command(conf_dir: Path, role: str | None, verbose: bool, log_config: Path | 
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary
     """
-    _set_up_logging(verbose, log_config)
+    set_up_logging(verbose, log_config)
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:

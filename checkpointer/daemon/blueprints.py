@@ -64,7 +64,6 @@ def daemon_blueprints(
 
 def _facts(config: CheckpointConfig) -> NodeFacts:
     host, port = config.http_bind_address
-    shared = config.shared_edits_directory
     return NodeFacts(
         software_version=importlib.metadata.version(_PACKAGE),
         started_at=time.time(),
@@ -72,7 +71,7 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
         address=_joined((host, port)),
         hostname=socket.gethostname(),
         checkpoint_directories=[str(directory) for directory in config.image_directories],
-        edits_directories=[] if shared is None else [str(shared)],
+        edits_directories=[str(config.shared_edits_directory or config.shared_edits)] if config.shared_edits else [],
     )
 
 

@@ -80,7 +80,7 @@ class LakeAppender:
         if not self.enabled:
             return
         try:
-            arguments = self._arguments(role.latest_image(), _folders(role))
+            arguments = self._arguments(role.latest_image(), self._folders(role))
         except (HdfsError, OSError) as error:
             self._failed(str(error))
             return
@@ -125,6 +125,13 @@ class LakeAppender:
         }
 
     # ---- the worker ----------------------------------------------------------------------------------------
+
+    def _folders(self, role: CheckpointRole) -> list[Path]:
+        """Directories that hold the role's segments."""
+        shared = self._config.shared_edits
+        if shared and self._config.shared_edits_directory is None:
+            _LOG.info("the edits in %s lie in no directory, so the lake gets the image alone", shared)
+        return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
     def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:
         config = self._config
@@ -190,11 +197,6 @@ class LakeAppender:
 def find_module() -> str:
     """The module that writes lakes, as an installed distribution offers it; "" where none does."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")
-
-
-def _folders(role: CheckpointRole) -> list[Path]:
-    """Directories that hold the role's segments."""
-    return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
 
 def _last_line(text: str) -> str:

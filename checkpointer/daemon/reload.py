@@ -21,6 +21,7 @@ RELOADABLE = frozenset(
         "restore_directories",
         "standby_checkpoints",
         "rebootstrap",
+        "lag_alarm",
         "image_codec",
         "sub_sections",
         "tail_period",

@@ -1,4 +1,4 @@
-"""The standby role: keeps in step with a shared edits directory, makes images and uploads them to the NameNodes."""
+"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.errors import StorageError
 from checkpointer.merge import MergeResult, Observer
-from checkpointer.standby.bootstrap import bootstrap, check_journal, settle_versions
+from checkpointer.standby.bootstrap import bootstrap, settle_versions
+from checkpointer.standby.edit_source import EditSource
 from checkpointer.standby.follower import JournalFollower
 from checkpointer.standby.image_source import ImageSource
-from checkpointer.standby.journal_view import list_journal, past_fault
 from checkpointer.standby.namenodes import NameNodes
+from checkpointer.standby.open_source import open_edit_source
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.faults import directory_fault
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image
+from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
@@ -36,13 +38,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole:
-    """Checkpoints made from a shared edits directory (`CheckpointRole`).
+    """Checkpoints made from the edits that the active shares, in a directory or a journal (`CheckpointRole`).
 
     A tail job replays new edits onto a namespace that stays in memory.
 
     Args:
         config: from the cluster's own configuration files.
         nodes: the other NameNodes; None takes those of `config`.
+        source: the shared edits; None takes those of `config`.
         clock: monotonic seconds, for when to offer an image again and when to ask for a roll.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
     """
@@ -54,12 +57,14 @@ class StandbyRole:
         config: CheckpointConfig,
         *,
         nodes: NameNodes | None = None,
+        source: EditSource | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._config = config
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
         self._nodes = nodes or NameNodes.of(config)
+        self._source = source or open_edit_source(config, self._nodes.active_txid)
         self.counter = TransferCounter()
         self._uploader = Uploader(
             config.namenode_http_addresses,
@@ -79,21 +84,9 @@ class StandbyRole:
         )
         # Why the shared edits are not those our image was made of; it stays, for later ones may not show it any more.
         self._lost_past = ""
-        self._follower = JournalFollower(
-            config, self.journal_folder, self._storage, self._nodes, self._images, clock=clock
-        )
+        self._follower = JournalFollower(config, self._source, self._storage, self._nodes, self._images, clock=clock)
 
     # ---- life ----------------------------------------------------------------------------------------------
-
-    @property
-    def journal_folder(self) -> Path:
-        shared = self._config.shared_edits_directory
-        if shared is None:
-            raise StorageError(
-                "dfs.namenode.shared.edits.dir is not set",
-                hint="The standby role needs the shared edits directory.",
-            )
-        return shared / "current"
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the storage, fetch VERSION and image where it is new, and repair what a killed run left.
@@ -102,17 +95,18 @@ class StandbyRole:
             StorageError: the storage is in use or damaged, is not the journal's, or no NameNode gave an image.
             CheckpointCancelledError: `cancelled()` became true while an image was fetched.
         """
-        shared = self.journal_folder.parent
         self._storage.lock()
         try:
             settle_versions(self._storage)
             if not self._storage.is_formatted():
-                bootstrap(self._storage, shared, self._images, self._config.namenode_http_addresses, cancelled)
+                addresses = self._config.namenode_http_addresses
+                bootstrap(self._storage, self._source, self._nodes.version_at, self._images, addresses, cancelled)
                 self._note_fetched()
-            check_journal(shared, self.storage_info())
+            self._source.open(self.storage_info())
             self._storage.clean_leftovers()
             self._storage.restore()
         except BaseException:
+            self._source.close()
             self._storage.release()
             raise
         if not self.targets:
@@ -145,12 +139,12 @@ class StandbyRole:
         return self._storage.current_folders()
 
     def segments(self) -> list[EditLogSegment]:
-        """Segments of the journal.
+        """Segments of a shared directory; none where the edits are kept in another journal, which serves them itself.
 
         Raises:
             StorageError: the shared directory cannot be read.
         """
-        return list_journal(self.journal_folder)
+        return self._source.files()
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -178,10 +172,9 @@ class StandbyRole:
             HdfsError: storage or journal cannot be read.
         """
         image_txid = self._storage.latest_image().txid
-        finalized = [segment.last for segment in self.segments() if segment.last is not None]
         applied = self._follower.applied_txid
         urgent = f"a rolling upgrade waits for fsimage_rollback_{applied}" if self._follower.rollback_due else ""
-        return Progress(image_txid, max([image_txid, applied, *finalized]), urgent)
+        return Progress(image_txid, max(image_txid, applied, self._source.finalized_txid()), urgent)
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -191,13 +184,22 @@ class StandbyRole:
             return False
         try:
             self._check_past()
-        except StorageError as error:
-            _LOG.error("the edits are not followed: %s", error)
+        except HdfsError as error:
+            if self._lost_past:
+                _LOG.error("the edits are not followed: %s", error)
+            else:
+                self._follower.cannot_follow(error)
             return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
 
     def prepare(self) -> None:
-        """Leave failed storage directories out, as long as another works; try dropped ones again if configured."""
+        """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
+
+        And look how far the edits reach, where it takes time to tell.
+
+        Raises:
+            HdfsError: it cannot be told.
+        """
         if self._config.restore_directories and self._storage.dropped:
             self._storage.restore()
         roots = self._storage.roots
@@ -205,6 +207,7 @@ class StandbyRole:
         if len(broken) < len(roots):
             for root, fault in broken.items():
                 self._storage.drop(root, fault)
+        self._source.look(self._storage.latest_image().txid + 1)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
         """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
@@ -221,11 +224,12 @@ class StandbyRole:
         """Neither follow nor offer anything once the cluster was set back behind our images.
 
         Raises:
-            StorageError: it was, now or earlier, or the shared directory cannot be read.
+            StorageError: it was, now or earlier.
+            HdfsError: the shared edits cannot be read.
         """
         if not self._lost_past:
             newest = self._storage.latest_image().txid
-            self._lost_past = past_fault(self.journal_folder, newest, in_progress=self._config.tail_in_progress)
+            self._lost_past = self._source.past_fault(newest, in_progress=self._config.tail_in_progress)
         if self._lost_past:
             raise StorageError(
                 f"{self._lost_past}: the cluster was set back to an older state, so nothing is merged or offered",

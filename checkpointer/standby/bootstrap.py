@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
+from checkpointer.standby.edit_source import EditSource
 from checkpointer.standby.image_source import ImageSource
 from checkpointer.standby.version import newest_version
-from checkpointer.storage.directories import StorageDirectories, read_storage_info
+from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import inspect
+from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
 
-__all__ = ["bootstrap", "check_journal", "settle_versions"]
+__all__ = ["bootstrap", "settle_versions"]
 
 _LOG = logging.getLogger(__name__)
 
 
 def bootstrap(
     storage: StorageDirectories,
-    shared: Path,
+    source: EditSource,
+    version_at: Callable[[str], StorageInfo],
     images: ImageSource,
     addresses: Sequence[str],
     cancelled: Callable[[], bool],
@@ -28,22 +31,23 @@ def bootstrap(
     """Format locked, empty storage for the namespace of the shared edits and fetch its newest image.
 
     Args:
-        shared: the shared edits directory.
-        addresses: NameNodes that may give it, `http://host:port` each.
+        version_at: VERSION of the NameNode at an address, for shared edits that have none; raises RpcErrors.
+        addresses: NameNodes that may give the image, `http://host:port` each.
 
     Raises:
-        StorageError: the shared directory cannot be read, or no NameNode gave an image; nothing is formatted.
+        StorageError: the shared edits cannot be read, or no NameNode gave an image; nothing is formatted.
         CheckpointCancelledError: `cancelled()` became true; nothing is formatted.
     """
-    info = read_storage_info(shared)
-    storage.format(info)
-    failures = []
+    shared = source.version()
+    failures: list[HdfsError] = []
     for address in addresses:
         try:
+            info = version_at(address) if shared is None else shared
+            storage.format(info)
             images.fetch(address, None, info, cancelled)
         except CheckpointCancelledError:
             break
-        except TransferError as error:
+        except (TransferError, RpcError) as error:
             failures.append(error)
             if cancelled():
                 break
@@ -68,24 +72,6 @@ def settle_versions(storage: StorageDirectories) -> None:
         storage.write_version(newest)
 
 
-def _no_image(failures: Sequence[TransferError]) -> StorageError:
+def _no_image(failures: Sequence[HdfsError]) -> StorageError:
     reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
     return StorageError(f"no image to start from: {reasons}", hint="Start the active NameNode, then this daemon.")
-
-
-def check_journal(shared: Path, ours: StorageInfo) -> None:
-    """Refuse the edits of another namespace; a shared directory that cannot be read now may be there later.
-
-    Raises:
-        StorageError: it belongs to another namespace or cluster.
-    """
-    try:
-        theirs = read_storage_info(shared)
-    except StorageError as error:
-        _LOG.warning("whose edits the shared directory holds is not known: %s", error)
-        return
-    if (theirs.namespace_id, theirs.cluster_id) != (ours.namespace_id, ours.cluster_id):
-        raise StorageError(
-            f"{shared / 'current'} holds edits of {theirs.colon_string()}, our images are of {ours.colon_string()}",
-            hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start anew.",
-        )

@@ -7,17 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from checkpointer.config import CheckpointConfig
-from checkpointer.errors import CheckpointCancelledError, CheckpointError, StorageError
+from checkpointer.errors import CheckpointCancelledError, CheckpointError
 from checkpointer.loaded_image import next_layout
 from checkpointer.merge import MergeResult, Observer, SilentObserver
-from checkpointer.standby.gap import closing_images, gap_alarm
+from checkpointer.standby.edit_source import EditSource
+from checkpointer.standby.gap import gap_alarm
 from checkpointer.standby.image_source import ImageSource
+from checkpointer.standby.lag_watch import LagWatch
 from checkpointer.standby.log_roller import LogRoller
 from checkpointer.standby.namenodes import NameNodes
+from checkpointer.standby.other_images import OtherImages
 from checkpointer.standby.tailer import EditTailer
 from checkpointer.standby.version import ActiveVersion, Move
 from checkpointer.standby.version_watch import VersionWatch
@@ -25,6 +27,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from checkpointer.warm import WarmNamespace
 from hadoop_common.errors import HdfsError
+from hadoop_common.storage_info import StorageInfo
 from journal.errors import TransactionGapError
 
 __all__ = ["JournalFollower"]
@@ -37,7 +40,7 @@ class JournalFollower:
     """The warm namespace of a standby; tail and checkpoint exclude each other, any thread may look.
 
     Args:
-        folder: `current` of the shared edits directory.
+        source: the shared edits; closed with this.
         storage: where images lie; its lock is held.
         images: where an image comes from when ours does not lead on.
         clock: monotonic seconds, for when to ask for a roll.
@@ -46,30 +49,32 @@ class JournalFollower:
     def __init__(
         self,
         config: CheckpointConfig,
-        folder: Path,
+        source: EditSource,
         storage: StorageDirectories,
         nodes: NameNodes,
         images: ImageSource,
         *,
         clock: Callable[[], float],
     ) -> None:
-        self._folder = folder
+        self._source = source
         self._storage = storage
         self._nodes = nodes
         self._images = images
+        self._others = OtherImages(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         self._warm = WarmNamespace(
             codec=config.image_codec, sub_sections=config.sub_sections, rules=config.replay_rules
         )
         self._tailer = EditTailer(
             self._warm,
-            folder,
+            source,
             in_progress=config.tail_in_progress,
             has_rollback_image=self._has_rollback_image,
             upgrade_finalized=self._upgrade_finalized,
         )
-        self._roller = LogRoller(nodes, config.log_roll_period, clock=clock)
-        self._version = VersionWatch(nodes, storage.storage_info, folder.parent, self._take_over)
+        self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
+        self._lag = LagWatch(config.lag_alarm, clock=clock)
+        self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over)
         # Held by whoever reads or changes the namespace.
         self._working = threading.Lock()
         self._closing = threading.Event()
@@ -79,13 +84,14 @@ class JournalFollower:
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Go by new settings from the next step on."""
         self._tailer.in_progress = config.tail_in_progress
-        self._roller.period = config.log_roll_period
+        self._roller.period, self._lag.threshold = config.log_roll_period, config.lag_alarm
         self._images.config, self._rebootstrap = config, config.rebootstrap
         self._warm.codec, self._warm.sub_sections = config.image_codec, config.sub_sections
 
     def close(self) -> None:
-        """End a tail that runs at a safe point, and let go of the namespace."""
+        """End a tail that runs at a safe point, and let go of the edits and of the namespace."""
         self._closing.set()
+        self._source.close()
         with self._working:
             self._warm.close()
 
@@ -108,12 +114,14 @@ class JournalFollower:
 
     def alarms(self) -> list[str]:
         """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
-        return [alarm for alarm in (self._alarm, self._roller.alarm, self._version.alarm) if alarm]
+        alarms = (self._alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
+        return [alarm for alarm in alarms if alarm]
 
     def details(self) -> dict[str, Any]:
         """`appliedTxid` in memory, `sourceTxid` the journal was seen to hold, `activeTxid` of the NameNodes when they
         were last asked (each -1 before the first time), `tailedAt`, `tailingLagSeconds` and `tailingLagTransactions`,
-        `rollingUpgrade` whether one is in progress, `rollbackImageDue`, `openSegmentFault`.
+        `rollingUpgrade` whether one is in progress, `rollbackImageDue`, `openSegmentFault`, `journal` where edits are
+        read, and what the journal itself tells (`EditSource.details`).
         """
         tailer, tailed_at = self._tailer, self._tailed_at
         newest = max(tailer.source_txid, self._roller.active_txid)
@@ -126,6 +134,8 @@ class JournalFollower:
             "rollingUpgrade": tailer.upgrading,
             "rollbackImageDue": tailer.rollback_due,
             "openSegmentFault": tailer.open_fault,
+            "journal": self._source.location,
+            **self._source.details(),
         }
         if tailed_at is not None:
             values["tailingLagSeconds"] = round(max(0.0, time.time() - tailed_at), 3)
@@ -142,12 +152,31 @@ class JournalFollower:
             may_roll: asked before a roll; an active that takes an image at the same time is slow in both.
         """
         self._version.check()
-        if not self._follow() or self.rollback_due or not may_roll():
-            return self.rollback_due
+        followed = self._follow()
         # Not under the lock: a NameNode that does not answer must not hold up a checkpoint.
-        if self._roller.check(self.applied_txid, self._closing.is_set):
-            self._follow()
+        if (
+            followed
+            and not self.rollback_due
+            and may_roll()
+            and self._roller.check(self.applied_txid, self._closing.is_set)
+        ):
+            followed = self._follow()
+        if followed is not None:
+            self._measure(followed)
         return self.rollback_due
+
+    def cannot_follow(self, fault: HdfsError) -> None:
+        """Edits cannot be followed for a reason found elsewhere: an alarm until a later tail goes well."""
+        if not self._closing.is_set():
+            self._raise_alarm(self._explained(fault))
+            self._measure(False)
+
+    def _measure(self, followed: bool) -> None:
+        """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
+        if not followed:
+            self._roller.look(self.applied_txid)
+        active = self._roller.active_txid if self._roller.period > 0 else -1
+        self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
 
     def doubt_version(self, reason: str) -> None:
         """Have the next tail ask the active whether our VERSION is still its own."""
@@ -170,20 +199,24 @@ class JournalFollower:
                 self._tailer.rollback_made()
         return result
 
-    def _follow(self) -> bool:
-        """Whether edits could be read and applied, as far as there are any."""
+    def _follow(self) -> bool | None:
+        """Whether edits could be read and applied, as far as there are any; None where it was not tried, or ended."""
         if not self._working.acquire(blocking=False):
-            return False
+            return None
         observer = _ClosingObserver(self._closing)
         try:
             try:
                 self._catch_up(observer)
             except TransactionGapError as gap:
-                self._bridge(gap)
+                if not self._rebootstrap:
+                    raise
+                self._others.bridge(gap, self._closing.is_set)
                 self._catch_up(observer)
         except CheckpointCancelledError:
-            return False
+            return None
         except (HdfsError, OSError) as fault:
+            if self._closing.is_set():
+                return None
             self._raise_alarm(self._explained(fault))
             return False
         except Exception as fault:
@@ -229,7 +262,7 @@ class JournalFollower:
 
     def _explained(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
-            return gap_alarm(fault, self._folder, self._nodes.image_txids())
+            return gap_alarm(fault, self._source.location, self._nodes.image_txids())
         return f"edits are not followed: {fault}"
 
     def _raise_alarm(self, text: str) -> None:
@@ -237,47 +270,22 @@ class JournalFollower:
             _LOG.error("%s", text, extra={"txid": self.applied_txid, "phase": "replay"})
         self._alarm = text
 
-    # ---- other images --------------------------------------------------------------------------------------
-
-    def _bridge(self, gap: TransactionGapError) -> None:
-        """Fetch the newest image of a NameNode that makes missing edits needless, if that is wanted.
-
-        Raises:
-            TransactionGapError: it is not, or there is none.
-            HdfsError: it could not be fetched.
-        """
-        closing = closing_images(gap, self._nodes.image_txids()) if self._rebootstrap else {}
-        newest = self._storage.latest_image().txid
-        address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
-        if txid <= newest:
-            raise gap
-        _LOG.warning(
-            "transactions from %d on are missing, the image at txid %d of %s is fetched instead",
-            gap.expected,
-            txid,
-            address,
-            extra={"txid": txid, "phase": "fetch", "target": address},
-        )
-        self._images.fetch(self._nodes.http_address(address), txid, self._storage.storage_info(), self._closing.is_set)
-
     def _take_over(self, move: Move, active: ActiveVersion) -> None:
-        """Make the storage that of the active: its image first, VERSION last, so that a kill has it asked again."""
         with self._exclusive(self._closing.is_set):
-            if move is Move.FETCH:
-                newest = self._storage.latest_image().txid
-                if newest > active.image_txid:
-                    raise StorageError(
-                        f"our newest image is of txid {newest}, that of {active.address} of {active.image_txid}, and "
-                        "it was upgraded or rolled back since",
-                        hint="Make an image there (hdfs dfsadmin -saveNamespace) after an upgrade; after a rollback "
-                        "empty dfs.namenode.name.dir, so that it begins with the NameNode's image.",
-                    )
-                self._images.fetch(active.http_address, active.image_txid, active.info, self._closing.is_set)
-            self._storage.write_version(active.info)
+            self._others.take_over(move, active, self._closing.is_set)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 
     # ---- rolling upgrade -----------------------------------------------------------------------------------
+
+    def _rolling(self, theirs: StorageInfo) -> bool:
+        """Whether one goes on while the active has this VERSION: releases that do not tell write VERSION, also that of
+        the shared edits, when it is finalized. Where those have none the edits tell, once they are read.
+        """
+        shared = self._source.version()
+        if shared is not None:
+            return shared != theirs
+        return self._tailed_at is None or self._tailer.upgrading
 
     def _has_rollback_image(self, start_txid: int) -> bool:
         newest = latest_rollback_image(self._storage.current_folders())

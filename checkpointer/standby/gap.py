@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from journal.errors import TransactionGapError
 
@@ -16,15 +15,15 @@ def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[
     return {address: txid for address, txid in images.items() if txid >= needed}
 
 
-def gap_alarm(gap: TransactionGapError, folder: Path, images: Mapping[str, int]) -> str:
+def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]) -> str:
     """One sentence on a gap.
 
     Args:
-        folder: where segments were looked for.
+        location: where segments were looked for.
         images: newest image by NameNode, as far as they answer.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
-    missing = f"transactions from {gap.expected} {until} are missing in {folder}"
+    missing = f"transactions from {gap.expected} {until} are missing in {location}"
     closing = closing_images(gap, images)
     if closing:
         address, txid = min(closing.items(), key=lambda item: item[1])

@@ -8,38 +8,69 @@ from pathlib import Path
 
 from checkpointer.errors import StorageError
 from checkpointer.open_segments import examine_open_segment
+from checkpointer.standby.edit_source import EditsView
 from checkpointer.standby.lost_past import lost_past
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment import iter_ops
-from journal.segment_file import EditLogSegment, list_segments, select_segments
+from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
 
-__all__ = ["JournalView", "OpenTail", "list_journal", "open_ops", "past_fault", "view_journal"]
+__all__ = ["FinalizedFile", "OpenTail", "list_journal", "past_fault", "view_journal"]
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizedFile:
+    """A finalized segment in the directory (`ReadableSegment`)."""
+
+    first: int
+    last: int
+    segment: EditLogSegment
+
+    @property
+    def in_progress(self) -> bool:
+        return False
+
+    @property
+    def name(self) -> str:
+        return str(self.segment.path)
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`; raises as `read_ops`."""
+        return read_ops(self.segment, from_txid=from_txid)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTail:
-    """The good part of a segment in progress, its bytes as they were read: `last` is its last whole operation."""
+    """The good part of a segment in progress (`ReadableSegment`), its bytes as they were read.
+
+    `last` is its last whole operation.
+    """
 
     segment: EditLogSegment
     content: bytes
     last: int
 
+    @property
+    def first(self) -> int:
+        return self.segment.first
 
-@dataclass(frozen=True, slots=True)
-class JournalView:
-    """Segments to replay in their order, and the open one's part behind them.
+    @property
+    def in_progress(self) -> bool:
+        return True
 
-    Attributes:
-        last_txid: newest transaction that any finalized segment, or the open part, holds; at least the one before
-            the first that was asked for.
-        open_fault: why the open segment could not be read, "" where it could or is not to be.
-    """
+    @property
+    def name(self) -> str:
+        return str(self.segment.path)
 
-    segments: tuple[EditLogSegment, ...]
-    tail: OpenTail | None
-    last_txid: int
-    open_fault: str = ""
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`."""
+        return iter_ops(
+            self.content,
+            file=self.segment.path.name,
+            first_txid=self.first,
+            last_txid=self.last,
+            from_txid=from_txid,
+        )
 
 
 def list_journal(folder: Path) -> list[EditLogSegment]:
@@ -57,7 +88,7 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
         ) from fault
 
 
-def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> JournalView:
+def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsView:
     """What can be replayed from `from_txid` on; a gap is looked at twice, for a rename may hide a file from a listing.
 
     Raises:
@@ -70,7 +101,7 @@ def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> JournalV
         return _view(list_journal(folder), from_txid, in_progress=in_progress)
 
 
-def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bool) -> JournalView:
+def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bool) -> EditsView:
     chosen = select_segments(segments, from_txid)
     finalized = max((segment.last for segment in segments if segment.last is not None), default=-1)
     tail, fault = None, ""
@@ -79,10 +110,11 @@ def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bo
         later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
         tail, fault = _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
     reached = max(finalized, from_txid - 1)
-    if tail is not None and tail.segment.first > reached + 1:
-        raise TransactionGapError(reached + 1, tail.segment.first, file=str(tail.segment.path))
+    if tail is not None and tail.first > reached + 1:
+        raise TransactionGapError(reached + 1, tail.first, file=tail.name)
     last = max(finalized, from_txid - 1 if tail is None else tail.last)
-    return JournalView(tuple(chosen), tail, last, fault)
+    files = tuple(FinalizedFile(each.first, each.last, each) for each in chosen if each.last is not None)
+    return EditsView(files, tail, last, fault)
 
 
 def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
@@ -125,14 +157,3 @@ def _open_end(segments: Sequence[EditLogSegment], txid: int) -> int | None:
         return None if opened is None else opened.first - 1
     tail, _ = _open_tail(opened)
     return None if tail is None else tail.last
-
-
-def open_ops(tail: OpenTail, from_txid: int) -> Iterator[EditOp]:
-    """Operations of an open segment's good part from `from_txid` on."""
-    return iter_ops(
-        tail.content,
-        file=tail.segment.path.name,
-        first_txid=tail.segment.first,
-        last_txid=tail.last,
-        from_txid=from_txid,
-    )

@@ -29,14 +29,25 @@ class LogRoller:
 
     It is used by one thread at a time.
 
+    Args:
+        location: where edits are read, for people.
+
     Attributes:
         period: dfs.ha.log-roll.period; 0 or less never asks.
         alarm: why no new edits come although the active writes some, "" where all is well.
         active_txid: newest transaction of any NameNode when they were last asked, -1 before.
     """
 
-    def __init__(self, nodes: RollsEditLog, period: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        nodes: RollsEditLog,
+        period: float,
+        *,
+        location: str = "the shared edits",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._nodes = nodes
+        self._location = location
         self._clock = clock
         self._progress_at = clock()
         self._applied = -1
@@ -50,12 +61,29 @@ class LogRoller:
 
         Nothing is asked of a NameNode while transactions come. A roll that brought nothing is not repeated.
         """
+        address = self._ahead(applied)
+        if not address:
+            return False
+        if self._rolled_at_txid == applied:
+            self._raise(
+                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: a roll brought no "
+                f"finalized segment of it into {self._location}"
+            )
+            return False
+        return self._roll(applied, cancelled)
+
+    def look(self, applied: int) -> None:
+        """Learn how far the NameNodes are, where nothing comes: the edits cannot be read, a roll would be in vain."""
+        self._ahead(applied)
+
+    def _ahead(self, applied: int) -> str:
+        """The NameNode that has transactions which should be here by now, "" where none has."""
         now = self._clock()
         if applied > self._applied:
             self._applied, self._progress_at, self.alarm = applied, now, ""
-            return False
+            return ""
         if self.period <= 0 or now - self._progress_at <= self.period:
-            return False
+            return ""
         found = self._nodes.last_txids()
         if not found:
             _LOG.warning(
@@ -63,18 +91,12 @@ class LogRoller:
                 applied,
                 extra={"txid": applied, "phase": "roll"},
             )
-            return False
+            return ""
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
             self.alarm = ""
-            return False
-        if self._rolled_at_txid == applied:
-            self._raise(
-                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: a roll brought no "
-                "finalized segment of it into the shared edits directory"
-            )
-            return False
-        return self._roll(applied, cancelled)
+            return ""
+        return address
 
     def _roll(self, applied: int, cancelled: Callable[[], bool]) -> bool:
         try:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from checkpointer.config import CheckpointConfig
 from checkpointer.standby.version import ActiveVersion
+from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -133,11 +134,28 @@ class NameNodes:
                 _LOG.info("%s does not tell its state and version: %s", node.address, error)
         return None
 
+    def active_txid(self) -> int | None:
+        """The newest transaction of the active NameNode, the furthest where several say they are; None where none."""
+
+        def ask(node: _NameNode) -> int | None:
+            return node.edits.transaction_id() if node.ha.service_status().state is HAState.ACTIVE else None
+
+        return max(self._ask_all("state and last transaction", ask).values(), default=None)
+
+    def version_at(self, http_address: str) -> StorageInfo:
+        """VERSION of the NameNode with this HTTP address, one of the configured ones, whatever its state is.
+
+        Raises:
+            RpcError: it does not tell.
+        """
+        node = next(each for each in self._nodes if each.http_address == http_address)
+        return node.edits.version_request().storage_info
+
     def http_address(self, address: str) -> str:
         """Of the NameNode whose RPC server is at `address`, one of `addresses`."""
         return next(node.http_address for node in self._nodes if node.address == address)
 
-    def _ask_all(self, what: str, question: Callable[[_NameNode], T]) -> dict[str, T]:
+    def _ask_all(self, what: str, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
         def ask(node: _NameNode) -> T | None:
             try:
                 return question(node)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from itertools import takewhile
-from pathlib import Path
 
 from checkpointer.observer import Observer
-from checkpointer.standby.journal_view import OpenTail, open_ops, view_journal
+from checkpointer.standby.edit_source import EditSource
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.warm import WarmNamespace
+from journal.journal import ReadableSegment
 from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
-from journal.segment_file import EditLogSegment, read_ops
 
 __all__ = ["EditTailer"]
 
@@ -24,14 +22,14 @@ class EditTailer:
 
     Args:
         warm: the namespace; nobody else applies edits to it.
-        folder: `current` of the shared edits directory.
+        source: the shared edits.
         has_rollback_image: whether there is one at this txid or later, or none is to be made.
         upgrade_finalized: told the txid of each FINALIZE that was applied.
 
     Attributes:
         in_progress: whether the open segment is read too.
         applied_txid: newest transaction in the namespace, -1 before the first load.
-        source_txid: newest one that the directory was seen to hold, -1 before the first look.
+        source_txid: newest one that the source was seen to hold, -1 before the first look.
         rollback_due: the namespace is as the rollback image of a rolling upgrade has to be, and stays so until
             `rollback_made`.
         upgrading: whether a rolling upgrade was in progress at `applied_txid`.
@@ -41,14 +39,14 @@ class EditTailer:
     def __init__(
         self,
         warm: WarmNamespace,
-        folder: Path,
+        source: EditSource,
         *,
         in_progress: bool,
         has_rollback_image: Callable[[int], bool],
         upgrade_finalized: Callable[[int], None],
     ) -> None:
         self._warm = warm
-        self._folder = folder
+        self._source = source
         self._has_rollback_image = has_rollback_image
         self._upgrade_finalized = upgrade_finalized
         self.in_progress = in_progress
@@ -62,11 +60,13 @@ class EditTailer:
         self._ended: int | None = None
         # End of the segment that is being applied, None between segments.
         self._segment_last: int | None = None
+        # START or FINALIZE in the open segment, which waits until that has ended.
+        self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer) -> None:
         """Begin afresh with an image; raises as `WarmNamespace.load`."""
         self.rollback_due = False
-        self._started = self._ended = self._segment_last = None
+        self._started = self._ended = self._segment_last = self._held_at = None
         self._warm.load(image.path, observer)
         self._note()
 
@@ -87,22 +87,35 @@ class EditTailer:
         before = self._warm.last_txid
         if self._segment_last is not None and before >= self._segment_last:
             self._settle()
-        view = view_journal(self._folder, before + 1, in_progress=self.in_progress)
-        self.source_txid, self.open_fault = view.last_txid, view.open_fault
-        total = max(0, view.last_txid - before)
         try:
-            for segment in view.segments:
-                if self.rollback_due:
-                    break
-                self._apply_finalized(segment, total, observer)
-            if view.tail is not None and not self.rollback_due:
-                self._apply_open(view.tail, total, observer)
+            while self._look(observer) and not self.rollback_due:
+                pass
         finally:
             self._note()
         return self.applied_txid - before
 
-    def _apply_finalized(self, segment: EditLogSegment, total: int, observer: Observer) -> None:
-        ops = read_ops(segment, from_txid=self._warm.last_txid + 1)
+    def _look(self, observer: Observer) -> bool:
+        """Apply what one look brings; whether another one may bring more."""
+        before = self._warm.last_txid
+        # What waits for the end of its segment is taken from the finalized one alone: JournalNodes go on showing from
+        # their memory what was open once.
+        held = self._held_at == before + 1
+        view = self._source.view(before + 1, in_progress=self.in_progress and not held)
+        self.source_txid = max(view.last_txid, self.source_txid if held else -1)
+        self.open_fault = view.open_fault
+        total = max(0, view.last_txid - before)
+        for segment in view.segments:
+            if self.rollback_due:
+                break
+            self._apply_finalized(segment, total, observer)
+        if view.tail is not None and not self.rollback_due:
+            self._apply_open(view.tail, total, observer)
+        reached = self._warm.last_txid
+        stopped = not held and self._held_at == reached + 1
+        return stopped or ((view.more or held) and reached > before)
+
+    def _apply_finalized(self, segment: ReadableSegment, total: int, observer: Observer) -> None:
+        ops = segment.read(self._warm.last_txid + 1)
         self._segment_last = segment.last
         self._warm.apply(self._watched(ops), expected=total, observer=observer)
         self._settle()
@@ -134,11 +147,17 @@ class EditTailer:
                 self._started, self._ended = None, op.txid
             yield op
 
-    def _apply_open(self, tail: OpenTail, total: int, observer: Observer) -> None:
-        """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""
-        kinds = (RollingUpgradeStartOp, RollingUpgradeFinalizeOp)
-        ops = takewhile(lambda op: not isinstance(op, kinds), open_ops(tail, self._warm.last_txid + 1))
+    def _apply_open(self, tail: ReadableSegment, total: int, observer: Observer) -> None:
+        ops = self._until_upgrade(tail.read(self._warm.last_txid + 1))
         self._warm.apply(ops, expected=total, observer=observer)
+
+    def _until_upgrade(self, ops: Iterator[EditOp]) -> Iterator[EditOp]:
+        """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""
+        for op in ops:
+            if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
+                self._held_at = op.txid
+                return
+            yield op
 
     def _note(self) -> None:
         """Keep what other threads ask for; a namespace that is gone stands where its image does, until it is loaded."""

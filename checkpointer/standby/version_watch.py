@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 from checkpointer.errors import CheckpointCancelledError
 from checkpointer.standby.version import ActiveVersion, Move, decide_move
-from checkpointer.storage.directories import read_storage_info
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 
@@ -33,16 +31,23 @@ class VersionWatch:
 
     Args:
         ours: VERSION of our storage.
-        shared: the shared edits directory, whose VERSION a rolling upgrade leaves as it was too.
+        rolling: whether a rolling upgrade goes on in an active of another VERSION, which is of a release that does
+            not tell it.
 
     Attributes:
         alarm: why images of ours cannot be the cluster's, "" where they can.
     """
 
-    def __init__(self, nodes: KnowsVersion, ours: Callable[[], StorageInfo], shared: Path, take_over: TakeOver) -> None:
+    def __init__(
+        self,
+        nodes: KnowsVersion,
+        ours: Callable[[], StorageInfo],
+        rolling: Callable[[StorageInfo], bool],
+        take_over: TakeOver,
+    ) -> None:
         self._nodes = nodes
         self._ours = ours
-        self._shared = shared
+        self._rolling = rolling
         self._take_over = take_over
         self._doubted = threading.Event()
         self.alarm = ""
@@ -82,7 +87,8 @@ class VersionWatch:
             return False
         ours = self._ours()
         namenode = f"NameNode {active.address}"
-        move = decide_move(ours, active.info, rolling=self._rolling(active), namenode=namenode)
+        rolling = self._rolling(active.info) if active.rolling is None else active.rolling
+        move = decide_move(ours, active.info, rolling=rolling, namenode=namenode)
         if move in (Move.CONVERT, Move.FETCH):
             self._take_over(move, active)
             _LOG.warning(
@@ -94,10 +100,6 @@ class VersionWatch:
             )
         self.alarm = ""
         return move is not Move.WAIT
-
-    def _rolling(self, active: ActiveVersion) -> bool:
-        """Releases that do not tell write VERSION, also that of the shared edits, when the upgrade is finalized."""
-        return read_storage_info(self._shared) != active.info if active.rolling is None else active.rolling
 
     def _raise(self, text: str) -> None:
         if text != self.alarm:

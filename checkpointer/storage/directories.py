@@ -23,11 +23,11 @@ from checkpointer.storage.inspector import (
     newest_copies,
 )
 from checkpointer.storage.leftovers import clean_leftovers
-from checkpointer.storage.lock import StorageLock
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageLock
 from image_format.reader import ImageFile
 
 __all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]

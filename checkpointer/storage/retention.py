@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from checkpointer.storage.inspector import SegmentFile, StoredImage, list_images, list_segment_files
 from hadoop_common.names import md5_name
 
-__all__ = ["Deletion", "RetentionPlan", "apply_plan", "enforce_retention", "plan_retention"]
+__all__ = [
+    "Deletion",
+    "Extent",
+    "RetentionPlan",
+    "apply_plan",
+    "edits_needed_from",
+    "enforce_retention",
+    "plan_retention",
+]
+
+
+class Extent(Protocol):
+    """Transactions `first` to `last` of a segment; `last` is None while it is in progress."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +90,26 @@ def plan_retention(
     ]
     if rollback:
         return RetentionPlan(oldest, 0, tuple(deletions))
-    purge_from = _purge_from(segments, oldest + 1, extra_edits, max_segments)
+    purge_from = edits_needed_from(segments, oldest + 1, extra_edits, max_segments)
     deletions += [
         Deletion((each.path,), f"all of its transactions are before txid {purge_from}")
         for each in segments
         if _is_before(each, purge_from, segments)
     ]
     return RetentionPlan(oldest, purge_from, tuple(deletions))
+
+
+def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: int, max_segments: int) -> int:
+    """First txid to keep: `extra_edits` before `required`, later where that takes more than `max_segments`."""
+    purge_from = max(0, required - extra_edits)
+    ends: dict[int, int] = {}
+    for each in segments:
+        if each.last is not None and each.last >= purge_from and each.first < required:
+            ends[each.first] = max(each.last, ends.get(each.first, 0))
+    for first in sorted(ends)[: max(0, len(ends) - max_segments)]:
+        purge_from = max(purge_from, ends[first] + 1)
+    # a segment across the image's txid would carry the limit beyond it
+    return min(purge_from, required)
 
 
 def apply_plan(plan: RetentionPlan) -> list[str]:
@@ -120,19 +152,6 @@ def enforce_retention(
             warnings.append(_unreadable(folder, fault))
     plan = plan_retention(images, segments, keep, extra_edits, max_segments, rollback=rollback)
     return warnings + apply_plan(plan)
-
-
-def _purge_from(segments: Sequence[SegmentFile], required: int, extra_edits: int, max_segments: int) -> int:
-    """First txid to keep: `extra_edits` before `required`, later where that takes more than `max_segments`."""
-    purge_from = max(0, required - extra_edits)
-    ends: dict[int, int] = {}
-    for each in segments:
-        if each.last is not None and each.last >= purge_from and each.first < required:
-            ends[each.first] = max(each.last, ends.get(each.first, 0))
-    for first in sorted(ends)[: max(0, len(ends) - max_segments)]:
-        purge_from = max(purge_from, ends[first] + 1)
-    # a segment across the image's txid would carry the limit beyond it
-    return min(purge_from, required)
 
 
 def _is_before(segment: SegmentFile, purge_from: int, segments: Sequence[SegmentFile]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpointer.checks.ask_journal import _held
 from checkpointer.checks.checkpoint_checks import coverage
 from checkpointer.checks.facts import (
     Answer,
@@ -25,8 +26,10 @@ from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.config import Role
+from checkpointer.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_values import RemoteEditLog
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
@@ -157,9 +160,9 @@ def test_version(change: dict[str, Any], state: State, word: str) -> None:
 
 
 def test_version_of_the_journal_and_of_nobody() -> None:
-    other = JournalFacts(folder=Path("/shared"), storage_info=Answer(replace(INFO, cluster_id="CID-9")))
+    other = JournalFacts(place="/shared/current", storage_info=Answer(replace(INFO, cluster_id="CID-9")))
     assert decide("version", journal=other).state is State.CRITICAL
-    lost = JournalFacts(folder=Path("/shared"), storage_info=DOWN)
+    lost = JournalFacts(place="/shared/current", storage_info=DOWN)
     assert decide("version", journal=lost).state is State.UNKNOWN
     assert decide("version", namenodes=(down(),)).state is State.UNKNOWN
     assert decide("version", namenodes=(down(),), directories=()).state is State.UNKNOWN
@@ -370,8 +373,59 @@ def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | 
         assert not held & set(range(found.tail[0], last + 1))
 
 
+def node(number: int, last: int = 100, **changes: Any) -> NodeAnswer:
+    logs = (RemoteEditLog(1, 40), RemoteEditLog(41, last, in_progress=True))
+    found = NodeAnswer(f"jn{number}:8485", logs=logs, committed_txid=95, epoch=3, same_namespace=True)
+    return replace(found, **changes)
+
+
+def silent(number: int) -> NodeAnswer:
+    return NodeAnswer(f"jn{number}:8485", fault="connection refused")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state", "summary"),
+    [
+        ((), State.OK, "on no JournalNodes"),
+        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP, the furthest behind lacks 0"),
+        ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
+        ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),
+        ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),
+        ((node(1), silent(2), silent(3)), State.CRITICAL, "1 of 3"),
+        ((node(1), node(2, http_fault="no answer"), node(3)), State.WARNING, "2 of 3"),
+        ((node(1), node(2, same_namespace=False), node(3, same_namespace=False)), State.CRITICAL, "1 of 3"),
+        ((node(1, same_namespace=None), node(2), node(3)), State.OK, "3 of 3"),
+    ],
+)
+def test_journal_nodes(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:
+    found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
+    assert found.state is state
+    assert summary in found.summary
+    assert len(found.details) == len(nodes)
+
+
+def test_what_journal_nodes_say() -> None:
+    nodes = (node(1), node(2, 98), silent(3))
+    found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
+    assert found.details == (
+        "jn1:8485: last txid 100, 0 behind, knows 95 to be committed, epoch 3",
+        "jn2:8485: last txid 98, 2 behind, knows 95 to be committed, epoch 3",
+        "jn3:8485: connection refused",
+    )
+    assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=2;50"]
+    strict = Thresholds(warning=parse_thresholds(["journalnodes=0"]), critical=parse_thresholds(["journalnodes=1"]))
+    assert decide("journalnodes", strict, journal=replace(journal(), nodes=nodes[:2])).state is State.CRITICAL
+    assert decide("journalnodes").state is State.OK
+
+
+def test_what_journal_nodes_hold_together() -> None:
+    behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
+    assert _held([node(1), node(2), behind]).value == (TxidRange(1, 40), TxidRange(41, None))
+    assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
+
+
 def journal(*segments: TxidRange) -> JournalFacts:
-    return JournalFacts(folder=Path("/shared/current"), storage_info=Answer(INFO), segments=Answer(segments))
+    return JournalFacts(place="/shared/current", storage_info=Answer(INFO), segments=Answer(segments))
 
 
 @pytest.mark.parametrize(

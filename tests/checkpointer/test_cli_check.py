@@ -9,7 +9,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,17 @@ from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import Part
 from checkpointer.config import Role
-from checkpointer.storage.lock import StorageLock
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
+from hadoop_common.storage_lock import StorageLock
 from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
+from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 
 DAEMON = {
@@ -101,14 +102,25 @@ def test_all_is_well(site: Site) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")
-    assert summary.startswith("CHECKPOINTER OK - 9 checks")
+    assert summary.startswith("CHECKPOINTER OK - 10 checks")
     values = dict(metric.split("=", 1) for metric in metrics.split())
     assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
     assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")
     assert values["space"].partition("B;")[2]
     assert [line.partition(":")[0] for line in lines] == [
         f"[OK] {name}"
-        for name in ("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "daemon")
+        for name in (
+            "namenode",
+            "ha",
+            "version",
+            "storage",
+            "space",
+            "age",
+            "transactions",
+            "edits",
+            "journalnodes",
+            "daemon",
+        )
     ]
     assert fingerprint(site.storage) == before
 
@@ -168,6 +180,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
         "age": "OK",
         "transactions": "UNKNOWN",
         "edits": "UNKNOWN",
+        "journalnodes": "OK",
         "daemon": "OK",
     }
 
@@ -255,6 +268,40 @@ def test_a_standby_reads_its_shared_edits(site: Site) -> None:
     assert site.told("edits")["state"] == "CRITICAL"
     shutil.rmtree(shared)
     assert site.told("edits")["state"] == "UNKNOWN"
+
+
+def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
+    with Quorum(site.root / "nodes") as quorum:
+        quorum.format(INFO)
+        source = site.root / "edits"
+        source.mkdir()
+        shutil.copy(SEGMENT, source / SEGMENT.name)
+        write_recorded(quorum, INFO, source)
+        site.values |= {
+            "dfs.namenode.shared.edits.dir": quorum.uri,
+            "dfs.namenode.name.dir": site.storage.as_uri(),
+        }
+        epochs = quorum.epochs
+        assert set(site.states().values()) == {"OK"}
+        assert site.told("journalnodes")["metrics"][0]["value"] == 3
+        site.namenode.double.last_txid = NEW_TXID + 3
+        assert site.told("edits")["state"] == "WARNING"
+        site.namenode.double.last_txid = NEW_TXID
+        quorum.nodes[0].cut_off()
+        found = site.told("journalnodes", "--timeout", "3")
+        assert (found["state"], found["metrics"][0]["value"]) == ("WARNING", 2)
+        assert site.told("edits")["state"] == "OK"
+        quorum.nodes[1].cut_off()
+        assert site.told("journalnodes", "--timeout", "3")["state"] == "CRITICAL"
+        assert "1 of 3 JournalNodes answer" in site.told("edits")["summary"]
+        for node in quorum.nodes[:2]:
+            node.serve()
+        assert quorum.epochs == epochs
+        for node in quorum.nodes[:2]:
+            node.node.format("ns1", replace(INFO, cluster_id="CID-other"), force=True)
+        found = site.told("journalnodes")
+        assert found["state"] == "CRITICAL"
+        assert "keeps this journal for another namespace" in found["details"][0]
 
 
 @pytest.mark.parametrize(

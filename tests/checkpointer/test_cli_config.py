@@ -111,8 +111,26 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     assert rows["dfs.namenode.checkpoint.period"]["status"] == "supported"
 
 
-def test_a_quorum_journal_is_refused_to_the_standby(tmp_path: Path) -> None:
-    values = {**HA, "dfs.namenode.shared.edits.dir": "qjournal://a:8485;b:8485/ns"}
+def test_a_quorum_journal(tmp_path: Path) -> None:
+    values = {**HA, "dfs.namenode.shared.edits.dir": "qjournal://a:8485;b:8485;c/ns"}
+    rows = keys_of(tmp_path, values, "--role", "standby")
+    assert rows["dfs.namenode.shared.edits.dir"]["status"] == "supported"
+    values |= {
+        "dfs.namenode.edits.qjournals.resolution-enabled": "true",
+        "dfs.qjournal.select-input-streams.timeout.ms": "0",
+        "dfs.qjournal.http.read.timeout.ms": "soon",
+        "dfs.ha.tail-edits.qjm.rpc.max-txns": "0",
+        "checkpointer.standby.lag-alarm": "-1",
+    }
+    outcome = run_cli("config", "--conf", write(tmp_path, values), "--json", "--role", "standby")
+    answer = json.loads(outcome.out)
+    assert {fault["key"] for fault in answer["faults"]} == values.keys() - HA.keys()
+    rows = {row["key"]: row for row in answer["keys"]}
+    assert rows["dfs.namenode.edits.qjournals.resolution-enabled"]["status"] == "refused"
+
+
+def test_a_journal_of_no_known_kind_is_refused_to_the_standby(tmp_path: Path) -> None:
+    values = {**HA, "dfs.namenode.shared.edits.dir": "bookkeeper://zk1;zk2/ledgers"}
     rows = keys_of(tmp_path, values, "--role", "standby", code=2)
     assert rows["dfs.namenode.shared.edits.dir"]["status"] == "refused"
 

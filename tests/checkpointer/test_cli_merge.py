@@ -151,7 +151,7 @@ def test_a_missing_directory_is_a_usage_error(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 def test_storage_in_use_is_refused(tmp_path: Path) -> None:
-    from checkpointer.storage.lock import StorageLock
+    from hadoop_common.storage_lock import StorageLock
 
     directory = tmp_path / "name"
     RENAMES.copy_to(directory)

@@ -51,7 +51,7 @@ def test_an_ha_nameservice() -> None:
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
     assert found.http_bind_address == ("host3", 19870)
     assert found.image_directories == (Path("/a"), Path("/b"))
-    assert found.shared_edits_directory == Path("/shared")
+    assert (found.shared_edits, found.shared_edits_directory) == ("file:///shared", Path("/shared"))
 
 
 def test_a_standby_that_is_no_namenode_serves_all_of_them() -> None:
@@ -105,7 +105,7 @@ def test_other_roles(role: Role, address: tuple[str, int], directory: Path) -> N
     found = config({"fs.defaultFS": "hdfs://nn"}, role)
     assert found.http_bind_address == address
     assert found.image_directories == (directory,)
-    assert found.shared_edits_directory is None
+    assert (found.shared_edits, found.shared_edits_directory) == ("", None)
 
 
 def test_poll_interval_is_at_most_the_period() -> None:
@@ -154,7 +154,11 @@ def test_all_faults_are_reported_at_once() -> None:
 @pytest.mark.parametrize(
     ("change", "key", "problem"),
     [
-        ({"dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns"}, "dfs.namenode.shared.edits.dir", "no local"),
+        ({"dfs.namenode.shared.edits.dir": "qjournal://a;b;c"}, "dfs.namenode.shared.edits.dir", "names no journal"),
+        ({"dfs.namenode.shared.edits.dir": "qjournal://a;a/ns"}, "dfs.namenode.shared.edits.dir", "named twice"),
+        ({"dfs.namenode.shared.edits.dir": "qjournal://[a/ns"}, "dfs.namenode.shared.edits.dir", "names no journal"),
+        ({"dfs.namenode.shared.edits.dir": "bookkeeper://zk/l"}, "dfs.namenode.shared.edits.dir", "no kind of journal"),
+        ({"dfs.namenode.shared.edits.dir": "file://host/x"}, "dfs.namenode.shared.edits.dir", "no local"),
         ({"dfs.namenode.shared.edits.dir": "/a,/b"}, "dfs.namenode.shared.edits.dir", "several directories"),
         ({"dfs.ha.namenode.id": "nn9"}, "dfs.ha.namenode.id", "is none of"),
         ({"dfs.nameservices": "a,b"}, "dfs.nameservice.id", "several nameservices"),
@@ -174,6 +178,24 @@ def test_all_faults_are_reported_at_once() -> None:
 def test_faults_of_the_cluster(change: dict[str, str], key: str, problem: str) -> None:
     found = faults({**HA, **change})
     assert problem in found[key]
+
+
+def test_a_quorum_of_journal_nodes() -> None:
+    values = {
+        **HA,
+        "dfs.namenode.shared.edits.dir": "qjournal://jn1:8485;jn2;jn3:1/mycluster",
+        "dfs.qjournal.select-input-streams.timeout.ms": "7s",
+        "dfs.qjournal.http.open.timeout.ms": "0",
+        "dfs.ha.tail-edits.qjm.rpc.max-txns": "7",
+        "checkpointer.standby.lag-alarm": "2m",
+    }
+    found = config(values)
+    assert found.shared_edits == "qjournal://jn1:8485;jn2:8485;jn3:1/mycluster"
+    assert found.shared_edits_directory is None
+    assert found.nameservice == "mycluster"
+    limits = found.quorum
+    assert (limits.select_input_streams, limits.http_open, limits.http_read) == (7.0, 0.0, 60.0)
+    assert (limits.max_tail_transactions, found.lag_alarm) == (7, 120.0)
 
 
 def test_the_example_files_are_a_valid_configuration() -> None:

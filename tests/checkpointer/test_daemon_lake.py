@@ -81,6 +81,20 @@ def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> No
     assert (snapshot.lake_up, snapshot.lake_appends, snapshot.lake_appended_at) == (True, 1, NOW)
 
 
+def test_edits_that_lie_in_no_directory(appender: LakeAppender, lake: Path, caplog: pytest.LogCaptureFixture) -> None:
+    role = LakeRole()
+    role.segments = lambda: []  # type: ignore[method-assign]
+    appender.reconfigure(
+        standby_config(**{"checkpointer.lake.dir": str(lake), "dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns"})
+    )
+    caplog.set_level("INFO")
+    appender.offer(role)
+    wait_until("the append", lambda: appends(appender) == 1)
+    (call,) = calls(lake)
+    assert "--edits" not in call
+    assert "the edits in qjournal://a:8485;b:8485;c:8485/ns lie in no directory" in caplog.text
+
+
 def test_of_those_that_fall_due_meanwhile_the_newest_is_made(appender: LakeAppender, lake: Path) -> None:
     role = LakeRole()
     (lake / "wait").touch()

@@ -18,6 +18,7 @@ from checkpointer.daemon.role_images import RoleImages
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.standby import StandbyRole
 from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
+from checkpointer.standby.edit_source import EditSource
 from checkpointer.storage.inspector import StorageState, inspect, list_images
 from checkpointer.transfer import UploadResult
 from journal.segment_file import list_segments
@@ -50,7 +51,7 @@ def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointCon
         "poll_interval": 10.0,
         "transactions": TRANSACTIONS,
         "image_directories": (tmp_path / "nn2",),
-        "shared_edits_directory": tmp_path / "active" / "shared",
+        "shared_edits": (tmp_path / "active" / "shared").as_uri(),
         "namenode_http_addresses": addresses,
         # nobody listens there: what NameNodes would say is not known
         "namenode_rpc_addresses": tuple(("127.0.0.1", 1) for _ in addresses),
@@ -64,9 +65,9 @@ def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointCon
 class Daemon:
     """Role and service without the scheduler; `clock` moves both."""
 
-    def __init__(self, config: CheckpointConfig) -> None:
+    def __init__(self, config: CheckpointConfig, source: EditSource | None = None) -> None:
         self.clock = Clock()
-        self.role = StandbyRole(config, clock=self.clock, jitter=lambda: 1.0)
+        self.role = StandbyRole(config, source=source, clock=self.clock, jitter=lambda: 1.0)
         self.service = CheckpointService(self.role, config, clock=self.clock)
 
     def __enter__(self) -> Daemon:
@@ -199,7 +200,8 @@ def test_two_daemons_on_one_directory(daemon: Daemon, stub: NameNodeStub, tmp_pa
 def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     other = formatted(tmp_path / "other")
-    changed = config_for(tmp_path, stub.server.url, shared_edits_directory=other.shared_edits_directory)
+    assert other.shared_edits_directory is not None
+    changed = config_for(tmp_path, stub.server.url, shared_edits=other.shared_edits_directory.as_uri())
     with pytest.raises(StorageError, match="holds edits of"), Daemon(changed):
         pass
 

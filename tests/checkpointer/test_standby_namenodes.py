@@ -108,6 +108,15 @@ def test_txids_of_those_that_answer() -> None:
         assert nodes.last_txids() == {first: 5, third: 9}
         assert nodes.image_txids() == {first: 1, third: 2}
         assert down == "127.0.0.1:1"
+
+
+def test_how_far_the_active_is() -> None:
+    standby = FakeNameNode(HAState.STANDBY, txid=50)
+    with asking(standby, None) as nodes:
+        assert nodes.active_txid() is None
+    # one that has given way may not know it yet
+    with asking(standby, FakeNameNode(txid=9), FakeNameNode(txid=12)) as nodes:
+        assert nodes.active_txid() == 12
     with asking() as nobody:
         assert nobody.last_txids() == {}
 

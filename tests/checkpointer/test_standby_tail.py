@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.standby.tailer as tailer_module
+import checkpointer.standby.journal_view as view_module
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from image_format.md5_file import md5_path, read_md5_file
@@ -291,7 +291,7 @@ def test_edits_that_break_off_behind_a_start_do_not_hide_it(
     assert stub.administration.start_rolling_upgrade() is not None
     end = stub.namespace.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
-    real = tailer_module.read_ops
+    real = view_module.read_ops
 
     def broken(*arguments: Any, **options: Any) -> Iterator[EditOp]:
         left = None
@@ -304,7 +304,7 @@ def test_edits_that_break_off_behind_a_start_do_not_hide_it(
             left = None if left is None else left - 1
 
     with monkeypatch.context() as patched:
-        patched.setattr(tailer_module, "read_ops", broken)
+        patched.setattr(view_module, "read_ops", broken)
         assert not daemon.role.tail()
         assert daemon.service.status()["alarms"] != []
     # the checkpoint that an operator asks for is the rollback image too

@@ -94,7 +94,9 @@ class Cluster:
         self.moves: list[Move] = []
         self.fault: Exception | None = None
         self.ours = OURS
-        self.watch = VersionWatch(self, lambda: self.ours, shared, self._take_over)
+        self.watch = VersionWatch(
+            self, lambda: self.ours, lambda theirs: read_storage_info(shared) != theirs, self._take_over
+        )
 
     def active_version(self) -> ActiveVersion | None:
         self.asked += 1

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from checkpointer.errors import StorageError
 from checkpointer.storage.directories import StorageDirectories, latest_image, read_storage_info
 from checkpointer.storage.leftovers import clean_leftovers, leftover_names
-from checkpointer.storage.lock import StorageLock
 from checkpointer.storage.saver import save_image
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageLock
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, recorded_directory, recorded_image
 
 INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")

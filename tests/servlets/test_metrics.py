@@ -120,6 +120,21 @@ def test_targets():
     assert ("upload_primary", second) not in values
 
 
+def test_how_a_journal_is_followed():
+    nodes = [
+        {"address": "jn1:8485", "answers": True, "lagTransactions": 0},
+        {"address": "jn2:8485", "answers": False, "lagTransactions": 7},
+        {"address": "jn3:8485", "answers": None, "lagTransactions": None},
+    ]
+    values = scrape(snapshot(sourceTxid=130, appliedTxid=128, activeTxid=-1, journalNodes=nodes))
+    assert (values["source_txid", ()], values["applied_txid", ()]) == (130, 128)
+    assert ("active_txid", ()) not in values
+    first, second, third = ((("node", node["address"]),) for node in nodes)
+    assert (values["journal_node_up", first], values["journal_node_up", second]) == (1, 0)
+    assert values["journal_node_lag_transactions", second] == 7
+    assert ("journal_node_up", third) not in values
+
+
 def test_there_is_no_image_yet():
     values = scrape(snapshot(imageTxid=-1, lastSeconds=None, uploadSeconds=None))
     assert ("checkpoint_txid", ()) not in values

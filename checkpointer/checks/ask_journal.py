@@ -1,0 +1,104 @@
+"""Looks at the shared edits of a standby, in a directory or on JournalNodes, without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from checkpointer.checks.bounded import ask_all
+from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
+from checkpointer.config import CheckpointConfig
+from checkpointer.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
+from checkpointer.standby.journal_view import list_journal
+from checkpointer.storage.lookup import read_storage_info
+from hadoop_common.storage_info import StorageInfo
+from journal.errors import TransactionGapError
+from journal.journal import Journal, ReadableSegment
+from journal.open_journal import open_journal
+from journal.quorum.address import SCHEME, QuorumAddress
+from journal.quorum.tally import majority
+
+__all__ = ["ask_journal"]
+
+# Questions to a JournalNode, one after the other.
+_QUESTIONS = 3
+
+
+def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts | None:
+    """What there is of the shared edits; None where the role has none.
+
+    Args:
+        namespace: JournalNodes are asked whether they keep the journal for it; None asks them nothing of that.
+        limit: seconds for all of it.
+    """
+    if not config.shared_edits:
+        return None
+    if config.shared_edits_directory is not None:
+        return _directory(config.shared_edits_directory, limit)
+    if urlsplit(config.shared_edits).scheme == SCHEME:
+        return _quorum(config, namespace, limit)
+    return _journal(config.shared_edits, limit)
+
+
+def _directory(shared: Path, limit: float) -> JournalFacts:
+    folder = shared / "current"
+    info = ask_all({"VERSION": lambda: read_storage_info(shared)}, limit)["VERSION"]
+    segments = ask_all({"segments": lambda: _ranges(folder)}, limit)["segments"]
+    return JournalFacts(place=str(folder), storage_info=info, segments=segments)
+
+
+def _ranges(folder: Path) -> tuple[TxidRange, ...]:
+    return tuple(TxidRange(each.first, each.last) for each in list_journal(folder))
+
+
+def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts:
+    address = QuorumAddress.parse(config.shared_edits)
+    question = QuestionToNodes(
+        quorum=address,
+        user=config.rpc_user,
+        timeout=limit / _QUESTIONS,
+        nameservice=config.nameservice or None,
+        namespace=namespace,
+    )
+    answer = ask_all({"nodes": lambda: tuple(ask_nodes(question))}, limit)["nodes"]
+    nodes = answer.value or tuple(NodeAnswer(str(node), fault=answer.error) for node in address.nodes)
+    return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
+
+
+def _held(nodes: Iterable[NodeAnswer]) -> Answer[tuple[TxidRange, ...]]:
+    """What the nodes hold together; fewer than a majority may not know of what others finalized."""
+    asked = list(nodes)
+    answering = [node for node in asked if not node.fault]
+    if len(answering) < majority(len(asked)):
+        return Answer(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
+    logs = {log for node in answering for log in node.logs}
+    ranges = {TxidRange(log.first, None if log.in_progress else log.last) for log in logs}
+    finalized = {each.first for each in ranges if each.last is not None}
+    # A node that missed the end of a segment has it in progress for ever.
+    kept = (each for each in ranges if each.last is not None or each.first not in finalized)
+    return Answer(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
+
+
+def _journal(uri: str, limit: float) -> JournalFacts:
+    def ranges() -> tuple[TxidRange, ...]:
+        journal = open_journal(uri)
+        try:
+            segments = _behind_the_gaps(journal)
+            return tuple(TxidRange(each.first, None if each.in_progress else each.last) for each in segments)
+        finally:
+            journal.close()
+
+    return JournalFacts(place=uri, segments=ask_all({"segments": ranges}, limit)["segments"])
+
+
+def _behind_the_gaps(journal: Journal) -> Sequence[ReadableSegment]:
+    """Its newest segments; older ones, if there are any, were purged or are missing."""
+    first = 1
+    while True:
+        try:
+            return journal.segments(first, in_progress=True)
+        except TransactionGapError as gap:
+            if gap.found is None or gap.found <= first:
+                raise
+            first = gap.found

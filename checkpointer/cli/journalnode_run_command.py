@@ -1,0 +1,43 @@
+"""`checkpointer journalnode run`: the daemon."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.output import conf_option, load_configuration
+from checkpointer.cli.service_logging import logging_options, set_up_logging
+from hadoop_common.sd_notify import Notifier, watchdog_interval
+
+
+@click.command("run")
+@conf_option(required=True)
+@logging_options
+def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
+    """Run as a JournalNode: NameNodes write their edits here, and read them from here.
+
+    Reads dfs.journalnode.*. The other JournalNodes, whose finalized segments it fetches where it missed them, are
+    those of dfs.namenode.shared.edits.dir. A directory of Hadoop's JournalNode is taken over as it is.
+
+    Stops at SIGTERM: calls that run are ended, the segment that is written stays in progress.
+
+    \b
+    Example: checkpointer journalnode run --conf /etc/hadoop/conf
+    Exit codes: 2 faulty configuration, 6 a directory cannot be used, 7 an address cannot be used
+    """
+    set_up_logging(verbose, log_config)
+    from checkpointer.daemon.control import Control
+    from checkpointer.journal_node.config import JournalNodeConfig
+    from checkpointer.journal_node.process import run_journal_node
+
+    config = JournalNodeConfig.from_configuration(load_configuration(conf_dir))
+    control = Control()
+    control.take_signals()
+    run_journal_node(
+        config,
+        control,
+        notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
+        heartbeat=watchdog_interval(os.environ, os.getpid()),
+    )

@@ -1,0 +1,48 @@
+"""How the processes that run on log: to stderr, or as a file says."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["logging_options", "set_up_logging"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def logging_options(function: F) -> F:
+    """--verbose and --log-config FILE."""
+    verbose = click.option("--verbose", is_flag=True, help="Log more.")
+    log_config = click.option(
+        "--log-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="TOML file for logging.config.dictConfig, such as config/logging.toml (JSON lines).",
+    )
+    return verbose(log_config(function))
+
+
+def set_up_logging(verbose: bool, log_config: Path | None) -> None:
+    """Log as the options say.
+
+    Raises:
+        click.UsageError: the file is no logging configuration.
+    """
+    if log_config is None:
+        logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
+        # Connections to Java, and polls that a checkpoint makes needless, are not worth a line each.
+        for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
+            logging.getLogger(name).setLevel(level)
+        return
+    try:
+        logging.config.dictConfig(tomllib.loads(log_config.read_text()))
+    except (ValueError, TypeError, AttributeError, ImportError) as fault:
+        raise click.UsageError(f"{log_config} is no logging configuration: {fault}") from fault

@@ -1,0 +1,102 @@
+"""Formats the journals of a JournalNode that does not run, as its peers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from checkpointer.addresses import Identity, namenode_rpc
+from checkpointer.config_keys import DEFAULTS
+from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
+from checkpointer.journal_node.places import JournalPlaces
+from checkpointer.journal_node.server import peers_of
+from checkpointer.rpc_user import rpc_user
+from hadoop_common.configuration import Configuration
+from hadoop_common.errors import StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+from journal.journal_node.node import JournalNode
+from journal.journal_node.self_format import SelfFormatError, format_from_peers
+
+__all__ = ["format_journals", "namespace_of_namenode"]
+
+_ASK_SECONDS = 20.0
+
+
+def format_journals(
+    config: JournalNodeConfig,
+    *,
+    only: str | None = None,
+    namespace: Callable[[str | None], StorageInfo] | None = None,
+) -> dict[str, bool]:
+    """Format journal `only`, or all of the configuration; tells for each whether it was not formatted before.
+
+    Args:
+        namespace: what a nameservice's journals are formatted for; None where the peers tell it.
+
+    Raises:
+        SelfFormatError: no such journal is configured, or its peers do not say enough.
+        StorageError: a folder cannot be used, or a running JournalNode has it.
+    """
+    chosen = [each for each in config.journals if only in (None, each.journal_id)]
+    if not chosen:
+        wanted = "qjournal: URI" if only is None else f"journal {only}"
+        hint = "Set dfs.namenode.shared.edits.dir as the NameNodes have it."
+        raise SelfFormatError(f"dfs.namenode.shared.edits.dir names no {wanted}", hint=hint)
+    node = JournalNode(JournalPlaces(config))
+    try:
+        return {each.journal_id: _format(node, config, each, namespace) for each in chosen}
+    finally:
+        node.close()
+
+
+def _format(
+    node: JournalNode,
+    config: JournalNodeConfig,
+    chosen: ConfiguredJournal,
+    namespace: Callable[[str | None], StorageInfo] | None,
+) -> bool:
+    with _telling_folders():
+        journal = node.open_journal(chosen.journal_id)
+    if journal.is_formatted:
+        return False
+    known = None if namespace is None else namespace(chosen.nameservice)
+    with _telling_folders():
+        format_from_peers(journal, peers_of(config, chosen), known)
+    return True
+
+
+@contextmanager
+def _telling_folders() -> Iterator[None]:
+    """Tell what is wrong with a folder as what it is: nobody else is asked."""
+    try:
+        yield
+    except RemoteError as fault:
+        hint = "Stop the JournalNode that works there, or repair the folder of the journal."
+        raise StorageError(fault.text, hint=hint) from fault
+    except OSError as fault:
+        raise StorageError(f"the journal cannot be formatted: {fault}", hint="Check the disk and its space.") from fault
+
+
+def namespace_of_namenode(configuration: Configuration, nameservice: str | None) -> StorageInfo:
+    """The namespace of a nameservice, from the first of its NameNodes that answers.
+
+    Raises:
+        RpcError: none does.
+        ConfigurationError: nothing says where they are.
+    """
+    settings = configuration.with_defaults(DEFAULTS)
+    namenodes = tuple(settings.get_list(f"dfs.ha.namenodes.{nameservice}")) if nameservice else ()
+    user = rpc_user(settings)
+    fault: RpcError | None = None
+    for host, port in namenode_rpc(settings, Identity(nameservice or "", namenodes)):
+        limits = {"timeout": _ASK_SECONDS, "connect_timeout": _ASK_SECONDS}
+        with NamenodeClient(host, port, user=user, retry=NO_RETRY, **limits) as client:
+            try:
+                return client.version_request().storage_info
+            except RpcError as error:
+                fault = error
+    assert fault is not None
+    raise fault

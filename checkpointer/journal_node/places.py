@@ -1,0 +1,32 @@
+"""Where a JournalNode keeps a journal: by its nameservice, which the configuration or its writer tells."""
+
+from __future__ import annotations
+
+import threading
+
+from checkpointer.journal_node.config import JournalNodeConfig
+from journal.journal_node.disk import Disk
+from journal.journal_node.file_disk import FileDisk
+
+__all__ = ["JournalPlaces"]
+
+
+class JournalPlaces:
+    """The folder of a journal by its id (JournalNode.getLogDir); any thread may call."""
+
+    def __init__(self, config: JournalNodeConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._nameservices = {each.journal_id: each.nameservice for each in config.journals}
+
+    def heard(self, journal_id: str, nameservice: str) -> None:
+        """A caller told the nameservice of a journal; the configuration's word counts more."""
+        with self._lock:
+            if self._nameservices.get(journal_id) is None:
+                self._nameservices[journal_id] = nameservice
+
+    def __call__(self, journal_id: str) -> Disk:
+        with self._lock:
+            nameservice = self._nameservices.get(journal_id)
+        root = self._config.directory_of(nameservice)
+        return FileDisk(root / journal_id, permission=self._config.directory_permission)

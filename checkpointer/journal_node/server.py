@@ -1,0 +1,201 @@
+"""A JournalNode with its RPC and HTTP servers (JournalNode, JournalNodeHttpServer)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
+from checkpointer.journal_node.membership import is_local, others
+from checkpointer.journal_node.places import JournalPlaces
+from checkpointer.journal_node.sync import SyncThread
+from hadoop_common.errors import StorageError
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
+from hadoop_rpc.server import RpcServer
+from journal.journal_node.fetch import HttpFetch
+from journal.journal_node.node import JournalNode
+from journal.journal_node.peers import RpcPeer
+from servlets.application import create_application
+from servlets.get_journal import get_journal_blueprint
+from servlets.http_server import HttpServer
+from servlets.jmx import jmx_blueprint
+from servlets.journal_beans import journal_node_beans
+from servlets.journal_facts import JournalNodeFacts, journal_facts, node_status
+from servlets.journal_metrics import journal_metrics_blueprint
+from servlets.status import Health, health_blueprint
+from servlets.throttle import Throttle
+
+__all__ = ["JournalNodeServer", "peers_of"]
+
+_LOG = logging.getLogger(__name__)
+
+_PACKAGE = "hdfs-checkpointer"
+_STOP_SECONDS = 5.0
+
+
+def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcPeer]:
+    """The other JournalNodes of a journal."""
+    found = others(journal.nodes, config.rpc_port, is_local)
+    return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
+
+
+class JournalNodeServer:
+    """Serves the journals of `config`; a context manager that starts and stops."""
+
+    def __init__(self, config: JournalNodeConfig) -> None:
+        self._config = config
+        throttle = Throttle(config.transfer_bandwidth)
+        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire)
+        self._places = JournalPlaces(config)
+        self.node = JournalNode(self._places, fetch=self._fetch, cache_bytes=config.cache_bytes)
+        heard = self._places.heard
+        services = [qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard)]
+        self._rpc = RpcServer(services, *config.rpc_address, handlers=config.handlers)
+        application = create_application(
+            get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)),
+            health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
+            jmx_blueprint(lambda: journal_node_beans(self.facts())),
+            journal_metrics_blueprint(self.facts),
+        )
+        self._http = HttpServer(application, *config.http_address)
+        self._syncs: list[SyncThread] = []
+        self._started_at = time.time()
+
+    def start(self) -> None:
+        """Take calls and serve segments; journals that are there already are opened before.
+
+        Raises:
+            StorageError: the directory of the journals cannot be used.
+            HdfsError: an address cannot be used.
+        """
+        self._check_directories()
+        self._open_journals()
+        self._http.start()
+        self.node.announce(self._http.address[1], self._http.url)
+        self._rpc.start()
+        self._start_syncs()
+        _LOG.info("JournalNode on %s:%d, segments at %s", *self.rpc_address, self._http.url)
+
+    def stop(self) -> None:
+        """Take no more calls, end those that run, let go of the journals. A second call does nothing."""
+        for sync in self._syncs:
+            sync.stop(_STOP_SECONDS)
+        self._syncs = []
+        self._rpc.stop()
+        self._http.stop()
+        self.node.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def rpc_address(self) -> tuple[str, int]:
+        return self._rpc.address
+
+    @property
+    def url(self) -> str:
+        """`http://host:port` of the HTTP server."""
+        return self._http.url
+
+    # ---- what it tells -------------------------------------------------------------------------------------
+
+    def facts(self) -> JournalNodeFacts:
+        host, port = self.rpc_address
+        return JournalNodeFacts(
+            address=f"{host}:{port}",
+            version=importlib.metadata.version(_PACKAGE),
+            started_at=self._started_at,
+            journals=tuple(map(journal_facts, self.node.journals())),
+        )
+
+    def live(self) -> Health:
+        return Health(True, "the JournalNode answers")
+
+    def ready(self) -> Health:
+        """Whether all journals that were asked for can be worked with."""
+        failing = {journal.journal_id: journal.failure for journal in self.node.journals() if journal.failure}
+        if failing:
+            return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
+        formatted = sum(journal.is_formatted for journal in self.node.journals())
+        return Health(True, f"{formatted} journals are served", {"journals": formatted})
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _check_directories(self) -> None:
+        for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:
+            try:
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(mode=self._config.directory_permission, exist_ok=True)
+                usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
+            except OSError as fault:
+                raise _unusable(directory, fault.strerror or str(fault)) from fault
+            if not usable:
+                raise _unusable(directory, "reading, writing and listing is not permitted")
+
+    def _open_journals(self) -> None:
+        """Open the journals that are there: what is wrong with one of the configuration is told at the start."""
+        configured = {each.journal_id for each in self._config.journals}
+        for journal_id in sorted(self._found_journals()):
+            try:
+                self.node.open_journal(journal_id)
+            except RemoteError as fault:
+                if journal_id in configured:
+                    hint = "Repair or remove the folder of this journal, or stop the process that works in it."
+                    raise StorageError(fault.text, hint=hint) from fault
+                _LOG.error("%s", fault.text)
+
+    def _found_journals(self) -> set[str]:
+        """Ids of the journals that have a folder."""
+        config = self._config
+        found = {
+            each.journal_id
+            for each in config.journals
+            if (config.directory_of(each.nameservice) / each.journal_id).is_dir()
+        }
+        services = {directory: name for name, directory in config.edits_directories.items()}
+        for directory in {config.edits_directory, *services}:
+            for version in directory.glob("*/current/VERSION"):
+                journal_id = version.parent.parent.name
+                if directory in services:
+                    self._places.heard(journal_id, services[directory])
+                found.add(journal_id)
+        return found
+
+    def _start_syncs(self) -> None:
+        interval = self._config.sync_interval
+        for journal in self._config.journals if interval is not None else ():
+            assert interval is not None
+            peers = peers_of(self._config, journal)
+            if not peers:
+                _LOG.warning("%s: no other JournalNode is known, nothing is synced", journal.journal_id)
+                continue
+            sync = SyncThread(
+                self.node,
+                journal.journal_id,
+                peers,
+                self._fetch,
+                interval=interval,
+                may_format=self._config.sync_format,
+            )
+            self._syncs.append(sync)
+            sync.start()
+
+
+def _unusable(directory: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"{directory} cannot be used for journals: {reason}",
+        hint="Check dfs.journalnode.edits.dir, the permissions of that directory, and its disk.",
+    )

@@ -1,0 +1,111 @@
+"""Asks each JournalNode of a quorum by itself: how far it is, and whose journal it keeps; nothing is changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+import requests
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.namenode_values import RemoteEditLog
+from hadoop_rpc.qjournal_protocol import QJournalClient
+from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
+
+__all__ = ["NodeAnswer", "QuestionToNodes", "ask_nodes"]
+
+# Txids begin with 1: no node has a segment that begins here, so that it only says whose journal it keeps.
+_NO_SEGMENT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a JournalNode says of a journal.
+
+    Attributes:
+        address: `host:port` of its RPC server.
+        fault: why it does not tell what it holds, "" where it does.
+        logs: its segments; the open one up to what it holds.
+        committed_txid: newest transaction that it knows a majority to hold; None before Hadoop 3.
+        epoch: the one that it has promised itself to.
+        same_namespace: None where it could not be asked.
+        http_fault: why its HTTP server, from where segments come, cannot be used; "" where it can, or was not asked.
+    """
+
+    address: str
+    fault: str = ""
+    logs: tuple[RemoteEditLog, ...] = ()
+    committed_txid: int | None = None
+    epoch: int | None = None
+    same_namespace: bool | None = None
+    http_fault: str = ""
+
+    @property
+    def last_txid(self) -> int:
+        """Newest transaction that it holds, -1 for none."""
+        return max((log.last for log in self.logs), default=-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionToNodes:
+    """Whom to ask, and how.
+
+    Attributes:
+        user: whom the nodes take the caller for.
+        timeout: seconds that each of up to three questions to a node may take.
+        namespace: whether the journal is of it is asked too; None asks no HTTP server.
+    """
+
+    quorum: QuorumAddress
+    user: str
+    timeout: float
+    nameservice: str | None = None
+    namespace: StorageInfo | None = None
+
+
+def ask_nodes(question: QuestionToNodes) -> list[NodeAnswer]:
+    """Ask all at once; in the order of their addresses."""
+    nodes: Sequence[NodeAddress] = question.quorum.nodes
+    with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
+        return list(pool.map(_asking(question), nodes))
+
+
+def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
+    def ask(node: NodeAddress) -> NodeAnswer:
+        limits = {"timeout": question.timeout, "connect_timeout": question.timeout}
+        nameservice, journal_id = question.nameservice, question.quorum.journal_id
+        answer = NodeAnswer(str(node))
+        with QJournalClient(node.host, node.port, user=question.user, nameservice=nameservice, **limits) as client:
+            try:
+                state = client.get_journal_state(journal_id)
+                found = client.get_edit_log_manifest(journal_id, _NO_SEGMENT, in_progress_ok=True)
+            except RpcError as error:
+                return replace(answer, fault=error.message)
+        manifest = found.manifest
+        answer = replace(
+            answer, logs=manifest.logs, committed_txid=manifest.committed_txid, epoch=state.last_promised_epoch
+        )
+        if question.namespace is None:
+            return answer
+        url = segment_url(http_base(node, found), journal_id, _NO_SEGMENT, question.namespace)
+        return _of_namespace(answer, url, question.timeout)
+
+    return ask
+
+
+def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
+    """The node compares namespaces before it looks for the segment (GetJournalEditServlet)."""
+    try:
+        with requests.Session() as session:
+            # It is on this cluster: proxies and .netrc of the environment are for other traffic.
+            session.trust_env = False
+            with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as found:
+                status = found.status_code
+    except (requests.RequestException, OSError) as fault:
+        return replace(answer, http_fault=f"no answer: {fault}")
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+        return replace(answer, same_namespace=status == HTTPStatus.NOT_FOUND)
+    return replace(answer, http_fault=f"HTTP {status}, expected {HTTPStatus.NOT_FOUND.value}")

@@ -1,0 +1,73 @@
+"""Where the edits are that the active shares: `dfs.namenode.shared.edits.dir` as a URI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from hadoop_common.configuration import Configuration, ConfigurationError, local_path
+from journal.errors import JournalError
+from journal.open_journal import open_journal
+from journal.quorum.address import SCHEME, QuorumAddress
+
+__all__ = ["directory_of", "journal_uris", "shared_edits"]
+
+_FILE = "file"
+_RESOLUTION = "dfs.namenode.edits.qjournals.resolution-enabled"
+
+
+def shared_edits(settings: Configuration, key: str) -> str:
+    """The URI that `key` holds: `file:///directory`, `qjournal://host:port;host:port/id`, or another journal's.
+
+    Raises:
+        ConfigurationError: it holds none or several, or no journal is of that kind.
+    """
+    found = settings.get_list(key)
+    if len(found) != 1:
+        problem = "names several directories" if found else "is not set; the standby role reads its edits there"
+        raise ConfigurationError([settings.fault(key, problem)])
+    return _journal_uri(settings, key, found[0])
+
+
+def journal_uris(settings: Configuration, key: str) -> tuple[str, ...]:
+    """The URIs in the list that `key` holds, each once.
+
+    Raises:
+        ConfigurationError: for one of them no journal is of that kind.
+    """
+    return tuple(dict.fromkeys(_journal_uri(settings, key, item) for item in settings.get_list(key)))
+
+
+def _journal_uri(settings: Configuration, key: str, item: str) -> str:
+    try:
+        scheme = urlsplit(item).scheme
+        if scheme in ("", _FILE):
+            return _directory_uri(settings, key, item)
+        if scheme == SCHEME:
+            _refuse_resolution(settings)
+            return QuorumAddress.parse(item).uri
+        open_journal(item).close()
+    except (JournalError, ValueError) as error:
+        problem = error.message if isinstance(error, JournalError) else str(error)
+        raise ConfigurationError([settings.fault(key, f"names no journal: {problem}", item)]) from error
+    return item
+
+
+def _directory_uri(settings: Configuration, key: str, item: str) -> str:
+    try:
+        return local_path(item).as_uri()
+    except ValueError as error:
+        raise ConfigurationError([settings.fault(key, str(error), item)]) from error
+
+
+def directory_of(uri: str) -> Path | None:
+    """The directory that a `file:` URI names; None of any other."""
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path)) if parts.scheme == _FILE else None
+
+
+def _refuse_resolution(settings: Configuration) -> None:
+    """One name for all nodes would be taken for a quorum of one."""
+    if settings.get_bool(_RESOLUTION, False):
+        problem = "is on, but each JournalNode has to be named itself in dfs.namenode.shared.edits.dir"
+        raise ConfigurationError([settings.fault(_RESOLUTION, problem)])

@@ -1,0 +1,52 @@
+"""When an operator has to know that there are edits which are not applied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+__all__ = ["LagWatch"]
+
+_LOG = logging.getLogger(__name__)
+# A segment that has just begun holds one transaction that nobody waits for, its own START_LOG_SEGMENT.
+_START_OF_SEGMENT = 1
+
+
+class LagWatch:
+    """Goes by what is noted after each look for edits, by one thread; any may read the alarm.
+
+    Args:
+        threshold: seconds that edits may wait without one being applied; 0 for ever.
+        clock: monotonic seconds.
+
+    Attributes:
+        alarm: how long edits have been waiting, and how many; "" where none wait too long.
+    """
+
+    def __init__(self, threshold: float, *, clock: Callable[[], float]) -> None:
+        self.threshold = threshold
+        self._clock = clock
+        self._applied = -1
+        self._behind_since: float | None = None
+        self.alarm = ""
+
+    def note(self, applied: int, *, source: int, active: int) -> None:
+        """`applied` is the newest transaction in the namespace, `source` that of the journal, `active` of the active
+        NameNode, as far as they are known; what is behind `active` may be due to come with its next segment.
+        """
+        now = self._clock()
+        behind = source > applied or active > applied + _START_OF_SEGMENT
+        if not behind or applied != self._applied:
+            self._behind_since = None
+        if behind and self._behind_since is None:
+            self._behind_since = now
+        self._applied = applied
+        waited = 0.0 if self._behind_since is None else now - self._behind_since
+        if not behind or self.threshold <= 0 or waited <= self.threshold:
+            self.alarm = ""
+            return
+        who = "the journal holds" if source >= active else "the active NameNode wrote"
+        newest = max(source, active)
+        if not self.alarm:
+            _LOG.error("no edit was applied for %.0f s, %s txid %d", waited, who, newest, extra={"txid": applied})
+        self.alarm = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"

@@ -1,0 +1,120 @@
+"""What each JournalNode of a quorum last answered a reader, noted as the calls are made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.qjournal_protocol import QJournalClient
+from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
+from journal.quorum.address import NodeAddress
+
+__all__ = ["NodeBook", "WatchedNode"]
+
+# An answer that takes longer is none.
+_PATIENCE = 5.0
+
+
+@dataclass(slots=True)
+class _Note:
+    answered: bool | None = None
+    fault: str = ""
+    last_txid: int = -1
+    asked_at: float | None = None
+
+
+class NodeBook:
+    """Notes on the nodes by name; any thread may write and read.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, nodes: Iterable[str], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._notes = {node: _Note() for node in nodes}
+
+    @contextmanager
+    def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
+        """A question to a node; what it gives takes the newest txid that the answer tells of.
+
+        Args:
+            may_refuse: a refusal is an answer as good as another.
+        """
+        note = self._notes[node]
+        with self._lock:
+            note.asked_at = self._clock()
+
+        def answered(txid: int) -> None:
+            with self._lock:
+                note.last_txid = max(note.last_txid, txid)
+
+        try:
+            yield answered
+        except RpcError as error:
+            well = may_refuse and isinstance(error, RemoteError)
+            self._ended(note, well, "" if well else error.message)
+            raise
+        else:
+            self._ended(note, True, "")
+
+    def _ended(self, note: _Note, answered: bool, fault: str) -> None:
+        with self._lock:
+            note.answered, note.fault, note.asked_at = answered, fault, None
+
+    def values(self) -> list[dict[str, Any]]:
+        """For each node its `address`; whether it `answers`, None before the first question; why not, in `fault`;
+        `lastTxid`, the newest transaction it told of, -1 for none, and `lagTransactions` behind the others.
+        """
+        with self._lock:
+            newest = max((note.last_txid for note in self._notes.values()), default=-1)
+            return [self._value(node, note, newest) for node, note in self._notes.items()]
+
+    def _value(self, node: str, note: _Note, newest: int) -> dict[str, Any]:
+        answers, fault = note.answered, note.fault
+        waiting = 0.0 if note.asked_at is None else self._clock() - note.asked_at
+        if waiting > _PATIENCE:
+            answers, fault = False, f"no answer for {waiting:.0f} s"
+        return {
+            "address": node,
+            "answers": answers,
+            "fault": fault,
+            "lastTxid": note.last_txid,
+            "lagTransactions": None if note.last_txid < 0 else newest - note.last_txid,
+        }
+
+
+class WatchedNode(QJournalClient):
+    """A JournalNode that is read from, and noted in `book` under its address.
+
+    Args:
+        timeout: seconds that a call may take, the connection included.
+    """
+
+    def __init__(
+        self, address: NodeAddress, book: NodeBook, *, user: str, timeout: float, nameservice: str | None
+    ) -> None:
+        super().__init__(
+            address.host, address.port, user=user, timeout=timeout, connect_timeout=timeout, nameservice=nameservice
+        )
+        self._book = book
+        self._name = str(address)
+
+    def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
+        with self._book.asking(self._name) as answered:
+            found = super().get_edit_log_manifest(journal_id, since, in_progress_ok=in_progress_ok)
+            answered(max((log.last for log in found.manifest.logs), default=-1))
+            return found
+
+    def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
+        # A node that does not keep these, or is of a release that does not know the question, is well all the same.
+        with self._book.asking(self._name, may_refuse=True) as answered:
+            found = super().get_journaled_edits(journal_id, since, max_transactions)
+            answered(since + found.count - 1)
+            return found

@@ -1,0 +1,93 @@
+"""GET /getJournal: a JournalNode's segments, finalized or in progress (GetJournalEditServlet)."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import BinaryIO, Protocol
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import HTTPException
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.storage_info import StorageInfo
+from servlets.application import sentence_response
+from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError
+from servlets.file_answer import file_answer
+from servlets.parameters import JournalRequest, parse_journal
+from servlets.throttle import UNLIMITED, Throttle
+
+__all__ = ["JournalSource", "ServedSegment", "get_journal_blueprint"]
+
+_LOG = logging.getLogger(__name__)
+_CHUNK_BYTES = 65536
+
+
+class ServedSegment(Protocol):
+    """A segment to send: its file's name, and the first `size` bytes of `content`, which is closed then."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def content(self) -> BinaryIO: ...
+
+
+class JournalSource(Protocol):
+    """What the servlet asks of the JournalNode; methods are called from many threads and raise HdfsErrors."""
+
+    def is_formatted(self, journal_id: str) -> bool: ...
+
+    def get_storage_info(self, journal_id: str) -> StorageInfo: ...
+
+    def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> ServedSegment | None: ...
+
+
+def get_journal_blueprint(source: JournalSource, throttle: Throttle | None = None) -> Blueprint:
+    """The blueprint of /getJournal; `throttle` bounds all that is sent together."""
+    throttle = throttle or Throttle(UNLIMITED)
+    blueprint = Blueprint("get_journal", __name__)
+
+    @blueprint.get("/getJournal")
+    def get_journal() -> Response:
+        asked = parse_journal(request.args)
+        _check_namespace(source, asked)
+        found = source.find_segment(asked.journal_id, asked.segment_txid, in_progress_ok=asked.in_progress_ok)
+        if found is None:
+            raise NoSuchSegmentError(f"there is no segment here that begins with txid {asked.segment_txid}")
+        return file_answer(found.content, found.name, found.size, chunk_size=_CHUNK_BYTES, throttle=throttle)
+
+    blueprint.register_error_handler(Exception, _answer_fault)
+    return blueprint
+
+
+def _check_namespace(source: JournalSource, asked: JournalRequest) -> None:
+    if asked.namespace is None:
+        return
+    if not source.is_formatted(asked.journal_id):
+        raise JournalMismatchError(f"journal {asked.journal_id} is not formatted here")
+    own = source.get_storage_info(asked.journal_id)
+    if (own.namespace_id, own.cluster_id) != asked.namespace:
+        namespace_id, cluster_id = asked.namespace
+        raise JournalMismatchError(
+            f"journal {asked.journal_id} here is of namespaceID {own.namespace_id} in cluster {own.cluster_id}, "
+            f"asked for is {namespace_id} in {cluster_id}"
+        )
+
+
+def _answer_fault(fault: Exception) -> Response:
+    """What Hadoop's servlet does: any fault that is no refusal is 500."""
+    if isinstance(fault, ServletError):
+        _LOG.warning("%s is refused: %s", request.full_path, fault)
+        return sentence_response(fault.status, str(fault))
+    if isinstance(fault, HTTPException):
+        return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
+    if isinstance(fault, (HdfsError, OSError)):
+        _LOG.error("%s failed: %s", request.full_path, fault)
+        return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {fault}")
+    _LOG.error("%s failed in an unexpected way", request.full_path, exc_info=fault)
+    sentence = "the request failed for a reason of this server's own, its log says more"
+    return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

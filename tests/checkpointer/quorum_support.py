@@ -1,0 +1,158 @@
+"""JournalNodes in this process, served over RPC and HTTP, and who writes to them: a stub, or recorded edits."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from checkpointer.config import CheckpointConfig
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
+from hadoop_rpc.server import RpcServer
+from journal.journal import RecordBatch
+from journal.journal_node.file_disk import below
+from journal.journal_node.node import JournalNode
+from journal.quorum.open_quorum import open_quorum_journal
+from journal.quorum.quorum_journal import QuorumJournal, QuorumSegmentWriter
+from journal.segment import HEADER_SIZE, decode_header, scan_segment
+from journal.segment_file import EditLogSegment, list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.application import create_application
+from servlets.get_journal import get_journal_blueprint
+from servlets.http_server import HttpServer
+from tests.checkpointer.test_daemon_standby import config_for
+
+__all__ = ["JOURNAL", "Quorum", "ServedNode", "config_of", "stub_on", "write_recorded"]
+
+JOURNAL = "ns1"
+_CACHE_BYTES = 1 << 20
+
+
+def _free_port() -> int:
+    """One that a server may be bound to again as soon as it has ended; an ephemeral port may not."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+class ServedNode:
+    """A JournalNode that may be stopped and started again, at the same addresses.
+
+    Attributes:
+        node: behind the servers.
+    """
+
+    def __init__(self, root: Path, *, cache: bool = True) -> None:
+        self.root = root
+        self._cache = _CACHE_BYTES if cache else None
+        self.rpc_port, self.http_port = _free_port(), _free_port()
+        self._servers: tuple[RpcServer, HttpServer] | None = None
+        self.node: JournalNode
+
+    @property
+    def current(self) -> Path:
+        return self.root / JOURNAL / "current"
+
+    def start(self) -> Self:
+        self.root.mkdir(exist_ok=True)
+        self.node = JournalNode(below(self.root), cache_bytes=self._cache)
+        return self.serve()
+
+    def serve(self) -> Self:
+        http = HttpServer(create_application(get_journal_blueprint(self.node)), "127.0.0.1", self.http_port)
+        services = [qjournal_service(self.node), inter_qjournal_service(self.node)]
+        rpc = RpcServer(services, "127.0.0.1", self.rpc_port)
+        http.start()
+        self.node.announce(http.address[1], http.url)
+        rpc.start()
+        self._servers = rpc, http
+        return self
+
+    def stop(self) -> None:
+        if self.reachable:
+            self.cut_off()
+            self.node.close()
+
+    def cut_off(self) -> None:
+        """Nobody reaches it any more, but it goes on."""
+        assert self._servers is not None
+        for server in self._servers:
+            server.stop()
+        self._servers = None
+
+    @property
+    def reachable(self) -> bool:
+        return self._servers is not None
+
+
+class Quorum:
+    """Three of them as a context manager; the journal is not formatted yet."""
+
+    def __init__(self, root: Path, *, cache: bool = True) -> None:
+        root.mkdir(exist_ok=True)
+        self.nodes = [ServedNode(root / f"jn{number}", cache=cache) for number in range(3)]
+        self._writers: list[QuorumJournal] = []
+
+    def __enter__(self) -> Self:
+        for node in self.nodes:
+            node.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers:
+            writer.close()
+        for node in self.nodes:
+            node.stop()
+
+    @property
+    def uri(self) -> str:
+        return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
+
+    @property
+    def epochs(self) -> list[int]:
+        """What each node that runs has promised."""
+        return [node.node.get_journal_state(JOURNAL).last_promised_epoch for node in self.nodes if node.reachable]
+
+    def writer(self) -> QuorumJournal:
+        """Closed with the quorum."""
+        journal = open_quorum_journal(self.uri, user="hdfs")
+        self._writers.append(journal)
+        return journal
+
+    def format(self, namespace: StorageInfo) -> None:
+        self.writer().format(namespace)
+
+
+def config_of(quorum: Quorum, tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointConfig:
+    return config_for(tmp_path, *addresses, shared_edits=quorum.uri, **changes)
+
+
+@contextmanager
+def stub_on(quorum: Quorum, config: StubConfig) -> Iterator[NameNodeStub]:
+    """A stub that shares its edits on the quorum, beside its own directories."""
+    shared = replace(config, edits=(*config.edits, quorum.uri), shared_edits=quorum.uri)
+    with NameNodeStub(shared) as stub:
+        yield stub
+
+
+def write_recorded(
+    quorum: Quorum, namespace: StorageInfo, folder: Path, *, leave_open: bool = False
+) -> list[EditLogSegment]:
+    """Write the finalized segments of `folder` to the quorum, each in one batch; the last one may stay open."""
+    segments = [segment for segment in list_segments(folder) if segment.last is not None]
+    journal = quorum.writer()
+    journal.recover(namespace)
+    for segment in segments:
+        assert segment.last is not None
+        content = segment.path.read_bytes()
+        writer: QuorumSegmentWriter = journal.start_segment(segment.first, decode_header(content))
+        records = content[HEADER_SIZE : scan_segment(content).end]
+        writer.append(RecordBatch(segment.first, segment.last, records))
+        if segment is not segments[-1] or not leave_open:
+            writer.finalize(segment.last)
+    return segments

@@ -1,0 +1,403 @@
+"""Where a standby reads its edits: a journal of any kind, what its nodes answered, and edits that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import StorageError
+from checkpointer.quorum_nodes import NodeAnswer
+from checkpointer.standby import open_source
+from checkpointer.standby.folder_edits import FolderEdits
+from checkpointer.standby.journal_edits import JournalEdits
+from checkpointer.standby.lag_watch import LagWatch
+from checkpointer.standby.log_roller import LogRoller
+from checkpointer.standby.node_book import NodeBook
+from checkpointer.storage.lookup import read_storage_info
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import JavaIOError, NewerTxidError, RpcConnectionError
+from journal.errors import JournalError, TransactionGapError
+from journal.file_journal import FileJournal
+from journal.open_journal import open_journal
+from journal.operation import EditOp
+from journal.quorum.address import QuorumAddress
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
+from tests.namenode_stub.stub_support import formatted
+
+INFO = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
+
+
+@dataclass(frozen=True)
+class Segment:
+    first: int
+    last: int
+    in_progress: bool = False
+    name: str = "segment"
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise AssertionError("nobody reads here")
+
+
+@dataclass
+class FakeJournal:
+    """Finalized segments, an open one, and how long faults go on."""
+
+    finalized: list[Segment] = field(default_factory=list)
+    opened: Segment | None = None
+    open_fault: JournalError | None = None
+    gaps: int = 0
+    asked: list[tuple[int, bool]] = field(default_factory=list)
+    closed: int = 0
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[Segment]:
+        self.asked.append((from_txid, in_progress))
+        if self.gaps:
+            self.gaps -= 1
+            raise TransactionGapError(from_txid, from_txid + 1)
+        if in_progress and self.open_fault is not None:
+            raise self.open_fault
+        found = [*self.finalized, *([self.opened] if in_progress and self.opened is not None else [])]
+        held = [each for each in found if each.last >= from_txid]
+        if held and held[0].first > from_txid:
+            raise TransactionGapError(from_txid, held[0].first)
+        return held
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def edits(journal: FakeJournal, *, active: int | None = None, batch: int | None = None) -> JournalEdits:
+    source = JournalEdits("kind://place", lambda namespace: journal, active_txid=lambda: active, batch=batch)
+    source.open(INFO)
+    return source
+
+
+# ---- a journal ---------------------------------------------------------------------------------------------
+
+
+def test_finalized_segments_and_the_open_one() -> None:
+    journal = FakeJournal([Segment(1, 5), Segment(6, 9)], Segment(10, 12, in_progress=True))
+    source = edits(journal)
+    assert source.finalized_txid() == -1
+    view = source.view(4, in_progress=False)
+    assert ([each.last for each in view.segments], view.tail, view.last_txid, view.more) == ([5, 9], None, 9, False)
+    assert source.finalized_txid() == 9
+    view = source.view(10, in_progress=True)
+    assert (view.segments, view.tail, view.last_txid) == ((), journal.opened, 12)
+    assert source.view(13, in_progress=True).last_txid == 12
+    assert source.files() == []
+    assert source.version() is None
+    assert source.details() == {}
+
+
+@pytest.mark.parametrize(("batch", "more"), [(None, False), (5, False), (4, True), (3, True)])
+def test_a_part_of_the_open_segment(batch: int | None, more: bool) -> None:
+    source = edits(FakeJournal(opened=Segment(10, 12, in_progress=True)), batch=batch)
+    assert source.view(10, in_progress=True).more is more
+
+
+def test_an_open_segment_that_cannot_be_read() -> None:
+    journal = FakeJournal([Segment(1, 5)], open_fault=JournalError("damaged"))
+    view = edits(journal).view(1, in_progress=True)
+    assert ([each.last for each in view.segments], view.tail, view.open_fault) == ([5], None, "damaged")
+
+
+def test_what_nodes_have_finalized_is_not_hidden_by_their_memory() -> None:
+    class Lagging(FakeJournal):
+        def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[Segment]:
+            return [] if in_progress else super().segments(from_txid)
+
+    assert edits(Lagging([Segment(1, 5)])).view(1, in_progress=True).last_txid == 5
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_a_gap_is_looked_at_twice(in_progress: bool) -> None:
+    journal = FakeJournal([Segment(1, 5)], gaps=1)
+    assert edits(journal).view(1, in_progress=in_progress).last_txid == 5
+    journal.gaps = 2
+    with pytest.raises(TransactionGapError):
+        edits(journal).view(1, in_progress=in_progress)
+
+
+def test_how_far_it_reaches_behind_a_gap() -> None:
+    journal = FakeJournal([Segment(11, 15), Segment(16, 20)])
+    source = edits(journal)
+    source.look(5)
+    assert source.finalized_txid() == 20
+    journal.finalized = []
+    source.look(5)
+    assert source.finalized_txid() == -1
+    journal.segments = lambda *_, **__: (_ for _ in ()).throw(TransactionGapError(5, None))  # type: ignore[assignment]
+    with pytest.raises(TransactionGapError):
+        source.look(5)
+
+
+def test_it_is_opened_and_closed() -> None:
+    journal = FakeJournal([Segment(1, 5)])
+    source = edits(journal)
+    source.close()
+    source.close()
+    assert journal.closed == 1
+    with pytest.raises(JournalError, match="not open"):
+        source.view(1, in_progress=False)
+    source.open(INFO)
+    assert source.view(1, in_progress=False).last_txid == 5
+
+
+def test_whose_it_is_is_asked_until_somebody_says() -> None:
+    says: list[bool | Exception] = [False, False, StorageError("another namespace", hint=""), True]
+    asked = []
+
+    def confirm(namespace: StorageInfo) -> bool:
+        asked.append(namespace)
+        answer = says.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    journal = FakeJournal([Segment(1, 5)])
+    source = JournalEdits("kind://place", lambda namespace: journal, active_txid=lambda: None, confirm=confirm)
+    source.open(INFO)
+    source.look(1)
+    with pytest.raises(StorageError, match="another namespace"):
+        source.view(1, in_progress=False)
+    for _ in range(3):
+        source.view(1, in_progress=False)
+    assert asked == [INFO] * 4
+
+
+@pytest.mark.parametrize(
+    ("image", "journal", "active", "in_progress", "said"),
+    [
+        (0, FakeJournal(), None, False, ""),
+        (0, FakeJournal([Segment(1, 5)]), 5, False, ""),
+        (5, FakeJournal([Segment(1, 5)]), 5, False, ""),
+        (5, FakeJournal([Segment(1, 5), Segment(6, 9)]), 9, False, ""),
+        # the edits that it was made of were purged
+        (5, FakeJournal([Segment(8, 9)]), 9, False, ""),
+        (3, FakeJournal([Segment(1, 5)]), 5, False, "in the middle of the segment 1-5"),
+        (3, FakeJournal([Segment(1, 5)]), 5, True, ""),
+        # nodes that have the rest may be away
+        (8, FakeJournal([Segment(1, 5)]), None, False, ""),
+        (8, FakeJournal([Segment(1, 5)]), 9, False, ""),
+        (8, FakeJournal([Segment(1, 5)]), 7, False, "our image is of txid 8, but the edits end at 7"),
+        (8, FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), 7, True, ""),
+        (8, FakeJournal([Segment(1, 5)], Segment(6, 7, in_progress=True)), 7, True, "the edits end at 7"),
+    ],
+)
+def test_the_past_of_an_image(
+    image: int, journal: FakeJournal, active: int | None, in_progress: bool, said: str
+) -> None:
+    fault = edits(journal, active=active).past_fault(image, in_progress=in_progress)
+    assert said in fault
+    assert bool(said) == bool(fault)
+
+
+# ---- a daemon on another journal than a directory or a quorum ----------------------------------------------
+
+
+@pytest.fixture
+def stub_config(tmp_path: Path) -> StubConfig:
+    return formatted(
+        tmp_path / "active",
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        rpc_address=("127.0.0.1", 0),
+    )
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
+    shared = tmp_path / "active" / "shared" / "current"
+    with NameNodeStub(stub_config) as stub:
+        config = config_for(
+            tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), tail_in_progress=in_progress
+        )
+        source = JournalEdits("kind://place", lambda namespace: FileJournal(shared), active_txid=lambda: None)
+        with Daemon(config, source) as daemon:
+            last = write_edits(stub, "a")
+            daemon.role.tail()
+            status = daemon.service.status()
+            assert (status["journal"], status["appliedTxid"]) == ("kind://place", last + in_progress)
+            assert daemon.service.poll().state is TriggerState.DONE
+            stub.namespace.mkdirs("/open")
+            assert stub.administration.start_rolling_upgrade() is not None
+            end = stub.namespace.log.segment_first_txid - 1
+            write_edits(stub, "during")
+            assert daemon.role.tail()
+            assert daemon.service.poll().details["txid"] == end
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
+    uri = (tmp_path / "shared").as_uri().replace("file:", "json:")
+    journal = open_journal(uri)
+    journal.format(read_storage_info(stub_config.image_directories[0]))
+    journal.close()
+    with NameNodeStub(replace(stub_config, edits=(*stub_config.edits, uri), shared_edits=uri)) as stub:
+        config = config_for(
+            tmp_path,
+            stub.server.url,
+            namenode_rpc_addresses=(stub.rpc_address,),
+            tail_in_progress=in_progress,
+            shared_edits=uri,
+        )
+        with Daemon(config) as daemon:
+            last = write_edits(stub, "a")
+            daemon.role.tail()
+            assert daemon.service.status()["appliedTxid"] == last + in_progress
+            assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
+            assert daemon.service.status()["alarms"] == []
+
+
+# ---- what is opened ----------------------------------------------------------------------------------------
+
+
+def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
+    config = standby_config(**{"dfs.namenode.shared.edits.dir": (tmp_path / "a b").as_uri()})
+    source = open_source.open_edit_source(config, lambda: None)
+    assert isinstance(source, FolderEdits)
+    assert source.location == str(tmp_path / "a b" / "current")
+    config = standby_config(**{"dfs.namenode.shared.edits.dir": "qjournal://a;b:1;c/ns"})
+    source = open_source.open_edit_source(config, lambda: None)
+    assert source.location == "qjournal://a:8485;b:1;c:8485/ns"
+    assert [node["answers"] for node in source.details()["journalNodes"]] == [None, None, None]
+
+
+def test_a_majority_that_keeps_another_namespaces_journal() -> None:
+    address = QuorumAddress.parse("qjournal://a;b;c/ns")
+
+    def answers(*says: bool | None) -> list[NodeAnswer]:
+        return [NodeAnswer(str(node), same_namespace=each) for node, each in zip(address.nodes, says, strict=True)]
+
+    assert open_source._is_of(address, answers(True, None, None), INFO)
+    assert open_source._is_of(address, answers(True, False, True), INFO)
+    assert not open_source._is_of(address, answers(None, None, False), INFO)
+    with pytest.raises(StorageError, match="so say b:8485, c:8485"):
+        open_source._is_of(address, answers(True, False, False), INFO)
+
+
+# ---- what nodes answered -----------------------------------------------------------------------------------
+
+
+def test_notes_on_the_nodes() -> None:
+    clock = Clock()
+    book = NodeBook(["a", "b", "c"], clock=clock)
+    with book.asking("a") as answered:
+        answered(10)
+    with pytest.raises(RpcConnectionError), book.asking("b"):
+        raise RpcConnectionError("no route")
+    a, b, c = book.values()
+    assert (a["answers"], a["lastTxid"], a["lagTransactions"], a["fault"]) == (True, 10, 0, "")
+    assert (b["answers"], b["lastTxid"], b["lagTransactions"], b["fault"]) == (False, -1, None, "no route")
+    assert c["answers"] is None
+    with book.asking("b") as answered:
+        answered(4)
+    assert [node["lagTransactions"] for node in book.values()] == [0, 6, None]
+    # what was told before stays known
+    with book.asking("a") as answered:
+        answered(-1)
+    assert book.values()[0]["lastTxid"] == 10
+
+
+def test_a_refusal_may_be_an_answer() -> None:
+    book = NodeBook(["a"])
+    with pytest.raises(NewerTxidError), book.asking("a", may_refuse=True):
+        raise NewerTxidError("not yet")
+    assert book.values()[0]["answers"] is True
+    with pytest.raises(JavaIOError), book.asking("a"):
+        raise JavaIOError("not formatted")
+    assert book.values()[0]["answers"] is False
+
+
+def test_an_answer_that_takes_long_is_none() -> None:
+    clock = Clock()
+    book = NodeBook(["a"], clock=clock)
+    with book.asking("a") as answered:
+        clock.now += 5.0
+        assert book.values()[0]["answers"] is None
+        clock.now += 1.0
+        assert book.values()[0] == {
+            "address": "a",
+            "answers": False,
+            "fault": "no answer for 6 s",
+            "lastTxid": -1,
+            "lagTransactions": None,
+        }
+        answered(3)
+    assert book.values()[0]["answers"] is True
+
+
+# ---- edits that wait ---------------------------------------------------------------------------------------
+
+
+def test_edits_that_wait_for_too_long() -> None:
+    clock = Clock()
+    watch = LagWatch(300.0, clock=clock)
+    watch.note(10, source=10, active=-1)
+    clock.now += 10_000
+    watch.note(10, source=15, active=-1)
+    assert watch.alarm == ""
+    clock.now += 300
+    watch.note(10, source=15, active=-1)
+    assert watch.alarm == ""
+    clock.now += 1
+    watch.note(10, source=15, active=12)
+    assert watch.alarm == "no edit was applied for 301 s: txid 10 is the last one here, the journal holds 15"
+    # slow is not stuck
+    watch.note(11, source=20, active=12)
+    assert watch.alarm == ""
+    clock.now += 301
+    watch.note(12, source=20, active=30)
+    assert watch.alarm == ""
+    clock.now += 301
+    watch.note(12, source=20, active=30)
+    assert "the active NameNode wrote 30" in watch.alarm
+    watch.note(30, source=30, active=31)
+    assert watch.alarm == ""
+
+
+def test_the_beginning_of_a_segment_is_not_waited_for() -> None:
+    clock = Clock()
+    watch = LagWatch(300.0, clock=clock)
+    for _ in range(3):
+        watch.note(10, source=10, active=11)
+        clock.now += 301
+    assert watch.alarm == ""
+    watch.threshold = 0.0
+    for _ in range(3):
+        watch.note(10, source=20, active=20)
+        clock.now += 301
+    assert watch.alarm == ""
+
+
+def test_namenodes_are_asked_without_a_roll() -> None:
+    class Nodes:
+        asked = 0
+
+        def last_txids(self) -> dict[str, int]:
+            self.asked += 1
+            return {"nn1:8020": 50}
+
+        def roll(self, cancelled: object) -> str:
+            raise AssertionError("nobody rolls here")
+
+    clock, nodes = Clock(), Nodes()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.look(10)
+    clock.now += 120
+    roller.look(10)
+    assert (nodes.asked, roller.active_txid) == (0, -1)
+    clock.now += 1
+    roller.look(10)
+    assert (nodes.asked, roller.active_txid, roller.alarm) == (1, 50, "")
+    roller.period = 0.0
+    roller.look(10)
+    assert nodes.asked == 1

@@ -1,0 +1,183 @@
+"""GET /getJournal: parameters, statuses, headers, and what is sent of a segment in progress."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from flask.testing import FlaskClient
+
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.errors import JavaIOError
+from journal.journal_node.fetch import HttpFetch
+from journal.journal_node.file_disk import below
+from journal.journal_node.node import JournalNode
+from servlets.application import create_application
+from servlets.get_journal import get_journal_blueprint
+from servlets.http_server import HttpServer
+from servlets.throttle import Throttle
+from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+
+INFO = NAMESPACE.colon_string()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[JournalNode]:
+    """Segment 1-10 is finalized, 11 to 15 are in progress."""
+    node = JournalNode(below(tmp_path))
+    writer = formatted(node)
+    writer.segment(1, 10)
+    writer.start(11)
+    writer.write(11, 11, 15)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def client(node: JournalNode) -> FlaskClient:
+    return create_application(get_journal_blueprint(node)).test_client()
+
+
+def test_a_finalized_segment(client: FlaskClient) -> None:
+    answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1", "storageInfo": INFO})
+    name = "edits_0000000000000000001-0000000000000000010"
+    assert answer.status_code == 200
+    assert answer.data == HEADER + batch(1, 10)
+    assert answer.headers["Content-Length"] == str(len(answer.data))
+    assert answer.headers["Content-Disposition"] == f"attachment; filename={name}"
+    assert answer.headers["X-Image-Edits-Name"] == name
+    assert "X-MD5-Digest" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"), [(None, 200), ("true", 200), ("yes", 200), ("false", 404), ("FALSE", 404)]
+)
+def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, asked: str | None, status: int) -> None:
+    query = {"jid": JOURNAL, "segmentTxId": "11", **({} if asked is None else {"inProgressOk": asked})}
+    answer = client.get("/getJournal", query_string=query)
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.data == HEADER + batch(11, 15)
+        assert answer.headers["X-Image-Edits-Name"] == "edits_inprogress_0000000000000000011"
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here that begins with txid 5"),
+        ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"}, 403, "namespaceID 980837346"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in CID-y"),
+        ({"jid": "unknown", "segmentTxId": "1", "storageInfo": INFO}, 403, "not formatted"),
+        ({"jid": "unknown", "segmentTxId": "1"}, 500, "not formatted"),
+        ({"jid": "../x", "segmentTxId": "1"}, 500, "no journal id"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "nonsense"}, 500, "storageInfo is 'nonsense'"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": ""}, 500, "storageInfo is ''"),
+        ({"jid": JOURNAL, "segmentTxId": "x"}, 500, "segmentTxId is 'x'"),
+        ({"jid": JOURNAL}, 500, "segmentTxId is missing"),
+        ({"segmentTxId": "1"}, 500, "jid is missing"),
+    ],
+)
+def test_refusals_have_hadoops_status_and_one_sentence(
+    client: FlaskClient, query: dict[str, str], status: int, said: str
+) -> None:
+    answer = client.get("/getJournal", query_string=query)
+    assert answer.status_code == status
+    assert said in answer.text
+    assert answer.text.count("\n") == 1
+
+
+def test_only_namespace_and_cluster_have_to_be_the_same(client: FlaskClient) -> None:
+    other = replace(NAMESPACE, layout_version=-66, c_time=7).colon_string()
+    answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1", "storageInfo": other})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), HdfsError("broken"), ZeroDivisionError()])
+def test_any_other_fault_is_500(
+    client: FlaskClient, node: JournalNode, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(node, "find_segment", fail)
+    answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1"})
+    assert answer.status_code == 500
+    assert "Traceback" not in answer.text
+
+
+def test_other_methods_are_refused(client: FlaskClient) -> None:
+    assert client.post("/getJournal").status_code == 405
+
+
+# ---- over a connection, with the client that nodes have for each other ----
+
+
+@pytest.fixture
+def url(node: JournalNode) -> Iterator[str]:
+    blueprint = get_journal_blueprint(node, Throttle(1 << 30))
+    with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=4) as server:
+        yield f"{server.url}/getJournal"
+
+
+def fetched(url: str, **settings: Any) -> bytes:
+    return b"".join(HttpFetch(**settings)(url, NAMESPACE))
+
+
+def test_nodes_fetch_segments_from_each_other(url: str) -> None:
+    paced: list[int] = []
+    found = fetched(f"{url}?jid={JOURNAL}&segmentTxId=1", timeout=20.0, pace=paced.append)
+    assert found == HEADER + batch(1, 10)
+    assert sum(paced) == len(found)
+
+
+def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: JournalNode) -> None:
+    with requests.get(url, params={"jid": JOURNAL, "segmentTxId": "11"}, stream=True, timeout=20) as answer:
+        Writer(node, serial=90).end(11, 15)
+        assert answer.content == HEADER + batch(11, 15)
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [("?jid=j1&segmentTxId=5", "status 404: there is no segment"), ("/x", "status 404"), ("?jid=j1", "status 500")],
+)
+def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
+    with pytest.raises(JavaIOError, match=problem):
+        fetched(url + query)
+
+
+def test_who_cannot_be_reached_is_named() -> None:
+    with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
+        fetched("http://127.0.0.1:9/x", timeout=5.0)
+    with pytest.raises(JavaIOError, match="is no HTTP address"):
+        fetched("file:///etc/passwd")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "problem"),
+    [
+        (b"Content-Length: 20\r\n", b"only so much", "cannot be fetched|broke off"),
+        (b"", b"no length", "without Content-Length"),
+        (b"Content-Length: x\r\n", b"", "without Content-Length|cannot be fetched"),
+    ],
+)
+def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, problem: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(b"HTTP/1.1 200 OK\r\n" + headers + b"Connection: close\r\n\r\n" + body)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(JavaIOError, match=problem):
+            fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/x", timeout=10.0)
+        thread.join(20)
