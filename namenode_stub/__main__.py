@@ -1,4 +1,4 @@
-"""`namenode-stub`: format storage, run the active NameNode stub."""
+"""`namenode-stub`: format storage, run a NameNode as active or standby, change which of them it is."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ import logging
 import os
 import signal
 import sys
-import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
 import click
+import requests
 
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
-from namenode_stub.config import stub_config
+from namenode_stub.bootstrap import bootstrap_standby
+from namenode_stub.config import StubConfig, stub_config
+from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _DEFAULT_LAYOUT = -67
+# Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
+_TRANSITION_SECONDS = 900.0
+_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """A small active NameNode that writes real Hadoop bytes."""
+    """A small NameNode that writes real Hadoop bytes."""
 
 
 _conf = click.option(
@@ -48,39 +54,93 @@ def _load(conf_dir: Path) -> Configuration:
     show_default=True,
     help="Layout version, -60 to -67; -63 is that of Hadoop 2.7.",
 )
-def format_command(conf_dir: Path, layout: int) -> None:
-    """Make new storage directories with an empty namespace.
+@click.option("--force", is_flag=True, help="Do away with what is there.")
+def format_command(conf_dir: Path, layout: int, force: bool) -> None:
+    """Make new storage directories with an empty namespace, and begin the journals of the configuration.
+
+    JournalNodes of dfs.namenode.shared.edits.dir and dfs.namenode.edits.dir have to run, all of them.
 
     \b
     Example: namenode-stub format --conf /etc/hadoop/conf
     """
     config = stub_config(_load(conf_dir))
     info = new_storage_info(layout)
-    format_storage(list(config.image_directories), list(config.edits_directories), info)
+    with ExitStack() as closing:
+        journals = open_other_journals(config)
+        for journal in journals:
+            closing.callback(journal.close)
+        format_storage(config.image_directories, config.edits_directories, info, journals=journals, force=force)
     click.echo(f"formatted, cluster {info.cluster_id}")
+
+
+@cli.command("bootstrap-standby")
+@_conf
+@click.option("--force", is_flag=True, help="Do away with what is there.")
+def bootstrap_command(conf_dir: Path, force: bool) -> None:
+    """Make the storage directories of a second NameNode, with the newest image of the other one, which has to run.
+
+    \b
+    Example: namenode-stub bootstrap-standby --conf /etc/hadoop/conf
+    """
+    txid = bootstrap_standby(_load(conf_dir), force=force)
+    click.echo(f"formatted with the image at txid {txid}")
 
 
 @cli.command("run")
 @_conf
-def run(conf_dir: Path) -> None:
-    """Run until SIGTERM: load image and edits, serve the namespace over RPC and HTTP, and take images.
+@click.option("--standby", is_flag=True, help="Follow the shared edits until told to take over.")
+def run(conf_dir: Path, standby: bool) -> None:
+    """Run until SIGTERM or POST /shutdown: load image and edits, serve the namespace over RPC and HTTP, take images.
 
     RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS; Hadoop's clients and checkpointers
     work with it, as far as names go: there are no DataNodes. Permissions are kept, but not enforced.
+
+    A standby follows dfs.namenode.shared.edits.dir and sends clients to the active NameNode, until `namenode-stub
+    transition active` or `hdfs haadmin -transitionToActive` makes it take over. The other one is fenced by that: it
+    stops with its next write.
 
     \b
     Example: namenode-stub run --conf /etc/hadoop/conf
     """
     logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
-    stopping = threading.Event()
+    stub = NameNodeStub(stub_config(_load(conf_dir)), standby=standby)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
+        stub.shutdown_requested.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    with NameNodeStub(stub_config(_load(conf_dir))):
-        stopping.wait()
+    with stub:
+        stub.shutdown_requested.wait()
+
+
+@cli.command("transition")
+@_conf
+@click.argument("state", type=click.Choice(["active", "standby"]))
+def transition_command(conf_dir: Path, state: str) -> None:
+    """Make the NameNode of this configuration active, or a standby; it has to run.
+
+    \b
+    Example: namenode-stub transition active --conf /etc/hadoop/conf
+    """
+    url = f"{_own_url(stub_config(_load(conf_dir)))}/transition/{state}"
+    try:
+        with requests.Session() as session:
+            # It is on this host: proxies of the environment are for other traffic.
+            session.trust_env = False
+            answer = session.post(url, timeout=_TRANSITION_SECONDS)
+        told = answer.json()
+    except (requests.RequestException, ValueError) as fault:
+        raise click.ClickException(f"{url}: no NameNode answers there: {fault}") from fault
+    if not answer.ok:
+        raise click.ClickException(f"{told['error']}\n  next: {told.get('hint') or 'See its log.'}")
+    click.echo(f"the NameNode is {state}")
+
+
+def _own_url(config: StubConfig) -> str:
+    host, port = config.http_address
+    host = _WILDCARDS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def main() -> None:

@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 
 from checkpointer.addresses import Identity, address, identity, scoped_key
 from checkpointer.config_keys import DEFAULTS
+from checkpointer.rpc_user import rpc_user
+from checkpointer.shared_edits import directory_of, journal_uris
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults
+from namenode_stub.standby_settings import StandbySettings, standby_settings
 
 __all__ = ["StubConfig", "stub_config"]
 
@@ -19,9 +23,14 @@ N = TypeVar("N", int, float)
 
 _ROLL_SHARE_KEY = "dfs.namenode.edit.log.autoroll.multiplier.threshold"
 _ROLL_PERIOD_KEY = "dfs.ha.log-roll.period"
+_EDITS_KEY = "dfs.namenode.edits.dir"
+_RESTORE_KEY = "dfs.namenode.name.dir.restore"
 _STUB_DEFAULTS = {
     _ROLL_SHARE_KEY: "0.5",
     _ROLL_PERIOD_KEY: "120s",
+    _EDITS_KEY: "",
+    f"{_EDITS_KEY}.required": "",
+    f"{_EDITS_KEY}.minimum": "1",
     "dfs.ls.limit": "1000",
     "dfs.permissions.superusergroup": "supergroup",
     "dfs.blocksize": "128m",
@@ -39,19 +48,27 @@ class StubConfig:
     """What the stub needs; times in seconds.
 
     Attributes:
-        image_directories, edits_directories: storage directories; their `current` folders hold the files.
-        shared_edits_directory: the edits directory without which the stub must not go on, as in Hadoop.
+        image_directories: storage directories; their `current` folders hold the files.
+        edits: URIs of the journals that the edits go to.
+        shared_edits: the one of them that a standby reads, without which the stub must not go on; "" for none.
+        required_edits: others without which it must not go on.
+        minimum_edits: how many of those that are not required have to work.
+        restore_edits: whether a failed journal is tried again when a segment begins.
         roll_transactions, roll_period: when it rolls its edit log by itself; a period of 0 or less is never.
         checkpoint_transactions, checkpoint_period: how young an image it refuses.
         rpc_address: where Hadoop's clients and checkpointers call; None for no RPC server.
+        rpc_user: whom other servers take the stub for.
+        nameservice: "" where there is none.
+        quorum: limits on JournalNodes.
+        standby: how it follows another NameNode while it is not active itself.
         supergroup: whose members administer, beside the user that the stub runs as.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
     """
 
     image_directories: tuple[Path, ...]
-    edits_directories: tuple[Path, ...]
-    shared_edits_directory: Path | None
+    edits: tuple[str, ...]
+    shared_edits: str
     http_address: tuple[str, int]
     checkpoint_period: float
     checkpoint_transactions: int
@@ -60,21 +77,45 @@ class StubConfig:
     images_retained: int
     extra_edits_retained: int
     max_extra_segments: int
+    required_edits: tuple[str, ...] = ()
+    minimum_edits: int = 1
+    restore_edits: bool = False
     rpc_address: tuple[str, int] | None = None
+    rpc_user: str = "hdfs"
+    nameservice: str = ""
+    quorum: QuorumSettings = field(default_factory=QuorumSettings)
+    standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = "supergroup"
     list_limit: int = 1000
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
 
     @property
+    def edits_directories(self) -> tuple[Path, ...]:
+        """The journals that are storage directories."""
+        found = map(directory_of, self.edits)
+        return tuple(directory for directory in found if directory is not None)
+
+    @property
+    def shared_edits_directory(self) -> Path | None:
+        """Where `shared_edits` is; None where it is no directory."""
+        return directory_of(self.shared_edits)
+
+    @property
     def storage_directories(self) -> tuple[Path, ...]:
-        """All of them, each once."""
+        """All directories, each once."""
         return tuple(dict.fromkeys([*self.image_directories, *self.edits_directories]))
+
+    @property
+    def own_directories(self) -> tuple[Path, ...]:
+        """Those that are not shared with another NameNode."""
+        return tuple(each for each in self.storage_directories if each != self.shared_edits_directory)
 
 
 def stub_config(configuration: Configuration) -> StubConfig:
     """Settings of the NameNode that this configuration calls its own.
 
-    The edit log goes to every name directory and, if set, to the shared edits directory.
+    The edit log goes to dfs.namenode.edits.dir, which are the name directories unless it is set, and to
+    dfs.namenode.shared.edits.dir.
 
     Raises:
         ConfigurationError: a value cannot be used; all faults are named at once.
@@ -96,15 +137,18 @@ class _Reader:
     def read(self) -> StubConfig:
         none: tuple[Path, ...] = ()
         images = self._faults.take(self._image_directories, none)
-        shared = self._faults.take(self._shared_edits_directory, None)
+        shared = self._faults.take(self._shared_edits, "")
+        edits = self._uris(_EDITS_KEY) or tuple(directory.as_uri() for directory in images)
+        if shared:
+            edits = tuple(dict.fromkeys([*edits, shared]))
         transactions = self._at_least("dfs.namenode.checkpoint.txns", self._settings.get_int, 1)
         roll_share = self._at_least(_ROLL_SHARE_KEY, self._settings.get_float, 0.0)
         retained, extra = "dfs.namenode.num.checkpoints.retained", "dfs.namenode.num.extra.edits.retained"
         segments = "dfs.namenode.max.extra.edits.segments.retained"
         return StubConfig(
             image_directories=images,
-            edits_directories=images if shared is None else (*images, shared),
-            shared_edits_directory=shared,
+            edits=edits,
+            shared_edits=shared,
             http_address=self._faults.take(self._http_address, ("", 0)),
             checkpoint_period=self._at_least("dfs.namenode.checkpoint.period", self._settings.get_time, 0.001),
             checkpoint_transactions=transactions,
@@ -113,7 +157,14 @@ class _Reader:
             images_retained=self._at_least(retained, self._settings.get_int, 1),
             extra_edits_retained=self._at_least(extra, self._settings.get_int, 0),
             max_extra_segments=self._at_least(segments, self._settings.get_int, 0),
+            required_edits=self._faults.take(lambda: self._required_edits(edits), ()),
+            minimum_edits=self._at_least(f"{_EDITS_KEY}.minimum", self._settings.get_int, 0),
+            restore_edits=self._faults.take(lambda: self._settings.get_bool(_RESTORE_KEY), False),
             rpc_address=self._faults.take(self._rpc_address, None),
+            rpc_user=self._faults.take(lambda: rpc_user(self._settings), ""),
+            nameservice=self._who.nameservice,
+            quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
+            standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._settings.get("dfs.permissions.superusergroup", ""),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._at_least("dfs.ls.limit", self._settings.get_int, 1),
@@ -148,12 +199,22 @@ class _Reader:
             raise self._error(key, "names no directory")
         return found
 
-    def _shared_edits_directory(self) -> Path | None:
+    def _uris(self, name: str) -> tuple[str, ...]:
+        return self._faults.take(lambda: journal_uris(self._settings, self._scoped(name)), ())
+
+    def _required_edits(self, edits: tuple[str, ...]) -> tuple[str, ...]:
+        key = self._scoped(f"{_EDITS_KEY}.required")
+        required = journal_uris(self._settings, key)
+        if not set(required) <= set(edits):
+            raise self._error(key, f"names a directory that is not in {_EDITS_KEY}")
+        return required
+
+    def _shared_edits(self) -> str:
         key = self._scoped("dfs.namenode.shared.edits.dir")
-        found = self._settings.get_path_list(key)
+        found = journal_uris(self._settings, key)
         if len(found) > 1:
             raise self._error(key, "names several directories")
-        return found[0] if found else None
+        return found[0] if found else ""
 
     def _http_address(self) -> tuple[str, int]:
         host, port = address(self._settings, self._scoped("dfs.namenode.http-address"), _HTTP_PORT)

@@ -1,10 +1,13 @@
-"""Formats the storage of a new file system: VERSION, seen_txid and an image that holds only the root."""
+"""Formats a new file system: VERSION, seen_txid and an image that holds only the root; and empty journals."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,12 +16,15 @@ from checkpointer.storage.saver import save_image
 from hadoop_common.durable import write_atomically
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
+from hadoop_common.storage_lock import StorageLock
 from image_format.layout import LayoutVersion, supports
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter, Sink
+from journal.errors import JournalExistsError
+from journal.journal import Journal
 
 __all__ = ["format_storage", "new_storage_info"]
 
@@ -30,6 +36,7 @@ _SYSTEM_POLICIES = 5
 _MASK_BITS = 3
 _UNLIMITED = (1 << 63) - 1
 _UINT64 = (1 << 64) - 1
+_FORCE_HINT = "Format with --force to lose all that it holds."
 
 
 def new_storage_info(layout_version: int) -> StorageInfo:
@@ -87,24 +94,56 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
 
 
 def format_storage(
-    image_directories: list[Path],
-    edits_directories: list[Path],
+    image_directories: Sequence[Path],
+    edits_directories: Sequence[Path],
     info: StorageInfo,
     *,
+    journals: Sequence[Journal] = (),
+    force: bool = False,
     user: str = "hdfs",
     group: str = "supergroup",
 ) -> None:
-    """Make new `current` folders in every storage directory.
+    """Make new `current` folders in every storage directory, and begin the journals that are no directories.
+
+    Args:
+        force: do away with what is there, of whichever namespace.
 
     Raises:
-        StorageError: one of them has a `current` folder already.
+        StorageError: a directory has a `current` folder already, or somebody works in it; nothing was changed.
+        JournalExistsError: a journal is there already; nothing was changed.
+        JournalError: a journal could not be formatted; the directories are as they were.
     """
     everywhere = list(dict.fromkeys([*image_directories, *edits_directories]))
-    for directory in everywhere:
+    if not force:
+        _refuse_what_is_there(everywhere, journals)
+    with ExitStack() as locks:
+        for directory in everywhere:
+            directory.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(StorageLock(directory))
+        for journal in journals:
+            journal.format(info, force=force)
+        _format_directories(everywhere, image_directories, info, user, group)
+
+
+def _refuse_what_is_there(directories: Sequence[Path], journals: Sequence[Journal]) -> None:
+    for directory in directories:
         if (directory / "current").exists():
-            raise StorageError(f"{directory} is formatted already", hint="Remove it to lose all it holds.")
+            raise StorageError(f"{directory} is formatted already", hint=_FORCE_HINT)
+    for journal in journals:
+        if journal.is_formatted():
+            raise JournalExistsError("there is a journal already", file=journal.location, hint=_FORCE_HINT)
+
+
+def _format_directories(
+    everywhere: Sequence[Path], image_directories: Sequence[Path], info: StorageInfo, user: str, group: str
+) -> None:
     for directory in everywhere:
-        (directory / "current").mkdir(parents=True)
+        current = directory / "current"
+        if current.exists():
+            # First, so that what a kill leaves does not count as formatted.
+            (current / VERSION).unlink(missing_ok=True)
+            shutil.rmtree(current)
+        current.mkdir()
     sections = _sections(info, user, group)
 
     def write(sink: Sink) -> None:

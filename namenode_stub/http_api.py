@@ -1,4 +1,4 @@
-"""The namespace over HTTP: JSON in, JSON out, one route an operation."""
+"""The namespace over HTTP: JSON in, JSON out, one route an operation; and what operators ask of the NameNode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flask import Blueprint, Response, request
 from hadoop_common.errors import HdfsError
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 
-__all__ = ["namespace_blueprint"]
+__all__ = ["namespace_blueprint", "refusing_blueprint", "shutdown_blueprint", "transition_blueprint"]
+
+_NAMESPACE = "/namespace"
 
 
 def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> Blueprint:
@@ -23,7 +25,7 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     400 tells of arguments that are none of the operation's, 409 of an operation the namespace refused, and 503 that
     nothing is served any more; each with a sentence in `error`.
     """
-    blueprint = Blueprint("namespace", __name__, url_prefix="/namespace")
+    blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
         "mkdirs": namespace.mkdirs,
         "create": namespace.create,
@@ -74,6 +76,50 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     @blueprint.errorhandler(HdfsError)
     def failed(error: HdfsError) -> Response:
         return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
+
+    return blueprint
+
+
+def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
+    """The namespace of a NameNode that is not active: 503 to everything, with the sentence and hint of `refusal`."""
+    blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
+
+    @blueprint.route("/<path:operation>", methods=["GET", "POST"])
+    def refused(operation: str) -> Response:
+        error = refusal()
+        return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
+
+    return blueprint
+
+
+def transition_blueprint(transitions: Mapping[str, Callable[[], None]]) -> Blueprint:
+    """POST /transition/STATE, for each state of `transitions`: 200 when it is taken, 503 where it cannot be.
+
+    Asking for the state that there is changes nothing.
+    """
+    blueprint = Blueprint("transition", __name__)
+
+    @blueprint.post("/transition/<state>")
+    def transition(state: str) -> Response:
+        if state not in transitions:
+            return _answer(HTTPStatus.BAD_REQUEST, error=f"no state {state}; known are {', '.join(transitions)}")
+        try:
+            transitions[state]()
+        except HdfsError as error:
+            return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
+        return _answer(HTTPStatus.OK, result=state)
+
+    return blueprint
+
+
+def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
+    """POST /shutdown: 202, and changes are refused with 503 while what is under way ends."""
+    blueprint = Blueprint("shutdown", __name__)
+
+    @blueprint.post("/shutdown")
+    def shutdown() -> Response:
+        shut_down()
+        return _answer(HTTPStatus.ACCEPTED, result="shutting down")
 
     return blueprint
 

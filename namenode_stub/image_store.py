@@ -1,4 +1,4 @@
-"""The stub's images and segments as the transfer servlet sees them, and the purge an uploaded checkpoint sets off."""
+"""The stub's images and segments as the transfer servlet sees them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from checkpointer.storage.lookup import ImageCopy, latest_image
-from checkpointer.storage.retention import enforce_retention
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import LayoutVersion, supports
@@ -30,6 +29,7 @@ class StubImages:
         durable_txid: newest transaction in the edit log.
         active: whether this node takes checkpoints now.
         clock: monotonic seconds.
+        received: told of every checkpoint that came, after it counts.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StubImages:
         self._received = received
         self._image_folders = [directory / "current" for directory in config.image_directories]
         self._edits_folders = [directory / "current" for directory in config.edits_directories]
-        self._purging = threading.Lock()
+        self._noting = threading.Lock()
         age = max(0.0, time.time() - newest.path.stat().st_mtime)
         # One assignment, so that readers without a lock see txid and time of the same checkpoint.
         self._checkpoint = (newest.txid, clock() - age)
@@ -104,24 +104,13 @@ class StubImages:
         return None
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        """Note the checkpoint, and purge what it makes needless; one purge at a time."""
+        """Note the checkpoint."""
         _LOG.info("checkpoint at txid %d received: %d bytes, md5 %s", txid, size, md5)
         if kind is not ImageKind.IMAGE:
             return
-        with self._purging:
+        with self._noting:
             self._checkpoint = (max(self.checkpoint_txid, txid), self._clock())
-            for warning in self._purge():
-                _LOG.warning("%s", warning)
         self._received()
-
-    def _purge(self) -> list[str]:
-        return enforce_retention(
-            self._image_folders,
-            self._edits_folders,
-            keep=self._config.images_retained,
-            extra_edits=self._config.extra_edits_retained,
-            max_segments=self._config.max_extra_segments,
-        )
 
 
 def _find(folders: Sequence[Path], *names: str) -> Path | None:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from pathlib import Path
 
-from journal.segment_file import EditLogSegment
+from journal.errors import SegmentError
+from journal.segment_file import EditLogSegment, list_segments
 
-__all__ = ["manifest"]
+__all__ = ["local_segments", "manifest"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
+    """What can be served from here: other journals serve theirs themselves. A folder that fails is left out."""
+    found: list[EditLogSegment] = []
+    for folder in folders:
+        try:
+            found += list_segments(folder)
+        except (OSError, SegmentError) as fault:
+            _LOG.warning("checkpointers are not told of the segments in %s: %s", folder, fault)
+    return found
 
 
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import takewhile
 from pathlib import Path
 
 from checkpointer.errors import CheckpointCancelledError, StorageError
@@ -14,8 +15,9 @@ from checkpointer.replay import replay
 from checkpointer.storage.directories import latest_image
 from hadoop_common.errors import HdfsError
 from image_format.reader import ImageFile
+from journal.journal import Journal
 from journal.ops import EditOp
-from journal.segment_file import EditLogSegment, list_segments, read_ops
+from journal.segment_copies import read_log
 from namenode_stub.names.transactions import Transactions
 
 __all__ = ["Rebaser"]
@@ -38,7 +40,8 @@ class Rebaser:
     Args:
         transactions: the live namespace.
         loaded: what it was loaded as; closed when another takes its place.
-        image_folders, edits_folders: the `current` folders.
+        image_folders: the `current` folders.
+        journal: what the log is written to.
         worthwhile: transactions since the base image below which nothing is done.
     """
 
@@ -47,14 +50,14 @@ class Rebaser:
         transactions: Transactions,
         loaded: LoadedImage,
         image_folders: Sequence[Path],
-        edits_folders: Sequence[Path],
+        journal: Journal,
         *,
         worthwhile: int = _WORTHWHILE,
     ) -> None:
         self._transactions = transactions
         self.loaded = loaded
         self._image_folders = image_folders
-        self._edits_folders = edits_folders
+        self._journal = journal
         self._worthwhile = worthwhile
         self._base_txid = loaded.image.txid
         self._due = threading.Event()
@@ -128,17 +131,5 @@ class Rebaser:
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:
         """Transactions `first` to `last`, all of which are durable; the segment that is open is read up to there."""
-        expected = first
-        for segment in self._segments():
-            if segment.first <= expected <= last and (segment.last is None or segment.last >= expected):
-                for op in read_ops(segment, from_txid=expected):
-                    yield op
-                    expected = op.txid + 1
-                    if expected > last:
-                        # What follows in an open segment may not be whole yet.
-                        return
-
-    def _segments(self) -> list[EditLogSegment]:
-        """Segments in the order in which they are read; of several directories the first that has a transaction."""
-        found = [segment for folder in self._edits_folders for segment in list_segments(folder)]
-        return sorted(found, key=lambda segment: (segment.first, segment.in_progress))
+        ops = read_log(self._journal.segments(first, in_progress=True), first)
+        return takewhile(lambda op: op.txid <= last, ops)

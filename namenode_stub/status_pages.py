@@ -8,59 +8,49 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from flask import Blueprint, Response, jsonify
 
 from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
-from journal.edit_log_writer import EditLogWriter
-from journal.segment_file import list_segments
-from namenode_stub.fail_stop import FailStop
 from namenode_stub.image_store import StubImages
+from namenode_stub.parts import NodeParts
+from namenode_stub.releases import release_of
 from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
 from servlets.metrics import metrics_blueprint
 from servlets.metrics_snapshot import MetricsSnapshot, snapshot_of_status
-from servlets.transfer_counter import TransferCounter
 
-__all__ = ["StatusPages"]
+__all__ = ["ReportedState", "StatusPages", "first_listing"]
 
 _LOG = logging.getLogger(__name__)
-_ACTIVE = "active"
 _PACKAGE = "hdfs-checkpointer"
+_FAILED = "initializing"  # a state that Hadoop has, and that is neither active nor standby
+
+
+class ReportedState(Protocol):
+    """The state that a NameNode is in, as far as it is told of."""
+
+    @property
+    def role(self) -> str:
+        """`active` or `standby`."""
+
+    def report(self) -> dict[str, Any]:
+        """What GET /status tells of this state."""
+
+    def measured(self) -> dict[str, Any]:
+        """The numbers of a daemon's status page that a NameNode in this state has too."""
 
 
 class StatusPages:
-    """The pages; each request looks at the node anew.
+    """The pages; each request looks at the node anew."""
 
-    Args:
-        edits_folders, image_folders: `current` folders of the storage directories.
-        rpc_address: `host:port` of the RPC server, "" without one.
-        release: the Hadoop release that the node passes for.
-    """
-
-    def __init__(
-        self,
-        log: EditLogWriter,
-        images: StubImages,
-        fail_stop: FailStop,
-        counter: TransferCounter,
-        *,
-        edits_folders: list[Path],
-        image_folders: list[Path],
-        rpc_address: Callable[[], str],
-        release: str,
-    ) -> None:
-        self._log = log
+    def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
+        self._parts = parts
         self._images = images
-        self._fail_stop = fail_stop
-        self._counter = counter
-        self._edits_folders = edits_folders
-        self._image_folders = image_folders
-        self._rpc_address = rpc_address
-        self._release = release
-        self._started_at = time.time()
+        self._state = state
+        self._release = release_of(parts.info.layout_version).version
 
     def blueprints(self) -> list[Blueprint]:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
@@ -68,22 +58,16 @@ class StatusPages:
     def status(self) -> dict[str, Any]:
         """GET /status.
 
-        `role`; `failure`, "" while it serves; `lastTxid` written, `durableTxid` on disk, `segmentFirstTxid` of the
-        open segment, `checkpointTxid` of the newest image; `rpcAddress`, "" without an RPC server;
-        `editsDirectories` still written; `segments` and `images`, names of the files in the first directory of each
-        kind that can be read.
+        `role`; `failure`, "" while it serves; `checkpointTxid` of the newest image; `rpcAddress`, "" without an RPC
+        server; `images`, names of the files in the first directory that can be read; and what the state reports.
         """
         return {
-            "role": _ACTIVE,
-            "failure": self._fail_stop.reason,
-            "lastTxid": self._log.last_txid,
-            "durableTxid": self._log.durable_txid,
-            "segmentFirstTxid": self._log.segment_first_txid,
+            "role": self._state.role,
+            "failure": self._parts.fail_stop.reason,
             "checkpointTxid": self._images.checkpoint_txid,
-            "rpcAddress": self._rpc_address(),
-            "editsDirectories": [str(folder) for folder in self._log.directories],
-            "segments": _first_listing(self._edits_folders, lambda f: [s.path.name for s in list_segments(f)]),
-            "images": _first_listing(self._image_folders, lambda f: [i.path.name for i in list_images(f)]),
+            "rpcAddress": self._parts.addresses().rpc,
+            "images": first_listing(self._parts.image_folders, _image_names),
+            **self._state.report(),
         }
 
     def _status_blueprint(self) -> Blueprint:
@@ -96,40 +80,43 @@ class StatusPages:
         return blueprint
 
     def _measured(self) -> dict[str, Any]:
-        """The numbers of a daemon's status page that an active NameNode has too."""
-        last, since = self._log.last_txid, self._images.checkpoint_age
+        since = self._images.checkpoint_age
         return {
-            "role": _ACTIVE,
+            "role": self._state.role,
             "imageTxid": self._images.checkpoint_txid,
-            "journalTxid": last,
-            "transactionsBehind": last - self._images.checkpoint_txid,
-            "transactionsSinceRoll": last - self._log.segment_first_txid + 1,
             "savedAt": time.time() - since,
             "secondsSinceCheckpoint": since,
+            **self._state.measured(),
         }
 
     def _beans(self) -> list[Bean]:
         facts = NodeFacts(
             software_version=self._release,
-            started_at=self._started_at,
-            address=self._rpc_address(),
+            started_at=self._parts.started_at,
+            address=self._parts.addresses().rpc,
             hostname=socket.gethostname(),
         )
-        bean = fs_namesystem_bean(self._measured(), facts, ha_state=_ACTIVE)
-        return [bean, namenode_status_bean(facts, ha_state=_ACTIVE)]
+        ha_state = _FAILED if self._parts.fail_stop.reason else self._state.role
+        bean = fs_namesystem_bean(self._measured(), facts, ha_state=ha_state)
+        return [bean, namenode_status_bean(facts, ha_state=ha_state)]
 
     def _metrics(self) -> MetricsSnapshot:
         return snapshot_of_status(
             self._measured(),
             now=time.time(),
-            ready=not self._fail_stop.reason,
+            ready=not self._parts.fail_stop.reason,
             version=version(_PACKAGE),
-            started_at=self._started_at,
-            counter=self._counter,
+            started_at=self._parts.started_at,
+            counter=self._parts.counter,
         )
 
 
-def _first_listing(folders: list[Path], names: Callable[[Path], list[str]]) -> list[str]:
+def _image_names(folder: Path) -> list[str]:
+    return [image.path.name for image in list_images(folder)]
+
+
+def first_listing(folders: list[Path], names: Callable[[Path], list[str]]) -> list[str]:
+    """What `names` finds in the first folder that can be read."""
     for folder in folders:
         try:
             return names(folder)

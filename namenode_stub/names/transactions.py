@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -15,11 +15,15 @@ from journal import ops
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError, OpEncodingError
-from namenode_stub.fail_stop import FailStop
+from journal.quorum.errors import WriterFencedError
+from namenode_stub.fail_stop import FailStop, NotActiveError, NotServingError, ShuttingDownError
 from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
 __all__ = ["EditStreams", "Transactions", "now"]
+
+
+_FENCED_HINT = "Start this one again as a standby: `namenode-stub run --standby`."
 
 
 class EditStreams(Protocol):
@@ -74,6 +78,8 @@ class Transactions:
         self.safe_mode = SafeMode()
         self.lock = threading.RLock()
         self._streams: EditStreams = NoStreams()
+        self._refusal: Callable[[], NotServingError] | None = None
+        self._left = False
 
     @property
     def last_txid(self) -> int:
@@ -97,6 +103,28 @@ class Transactions:
 
     # ---- changes -------------------------------------------------------------------------------------------
 
+    @property
+    def ending(self) -> bool:
+        """Whether changes are refused because the NameNode ends, or is not active any more."""
+        return self._refusal is not None
+
+    def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
+        """Refuse changes from now on; the one that is being made is logged when this returns."""
+        with self.lock:
+            self._refusal = refusal
+
+    def leave(self) -> None:
+        """Refuse everything: nobody looks at the namespace any more when this returns."""
+        with self.lock:
+            self._left = True
+
+    def _check_serving(self) -> None:
+        self.fail_stop.check()
+        if self._left:
+            raise NotActiveError()
+        if self._refusal is not None:
+            raise self._refusal()
+
     @contextmanager
     def change(self, what: str) -> Iterator[None]:
         """Hold the lock for one client operation; what it logged is durable when this ends without an error.
@@ -108,10 +136,11 @@ class Transactions:
 
         Raises:
             InSafeModeError: the namespace must not change now.
-            NotServingError: `fail_stop` tripped, now or earlier; the change is not acknowledged.
+            NotServingError: `fail_stop` tripped, now or earlier, or the NameNode ends or is not active any more; the
+                change is not acknowledged.
         """
         with self.lock:
-            self.fail_stop.check()
+            self._check_serving()
             self.safe_mode.check(what)
             yield
             txid = self.log.last_txid
@@ -122,10 +151,12 @@ class Transactions:
         """Hold the lock to look at the namespace.
 
         Raises:
-            NotServingError: `fail_stop` tripped.
+            NotServingError: `fail_stop` tripped, or the NameNode is not active any more.
         """
         with self.lock:
             self.fail_stop.check()
+            if self._left:
+                raise NotActiveError()
             yield self.namespace
 
     def perform(self, op: ops.EditOp) -> int:
@@ -160,18 +191,26 @@ class Transactions:
         try:
             self.log.sync(txid)
         except JournalError as error:
-            raise self.fail_stop.trip(f"the edit log failed: {error.message}") from error
+            raise self._stopped("the edit log failed", error) from error
         self._streams.flush()
         self.fail_stop.check()
+
+    def _stopped(self, what: str, error: JournalError) -> NotServingError:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, WriterFencedError):
+            cause = cause.__cause__
+        if cause is None:
+            return self.fail_stop.trip(f"{what}: {error.message}")
+        return self.fail_stop.trip(f"another NameNode has taken over: {error.message}", _FENCED_HINT)
 
     def roll(self) -> int:
         """End the segment and start the next; returns the new segment's first txid."""
         with self.lock:
-            self.fail_stop.check()
+            self._check_serving()
             try:
                 self.log.roll()
             except JournalError as error:
-                raise self.fail_stop.trip(f"the edit log could not be rolled: {error.message}") from error
+                raise self._stopped("the edit log could not be rolled", error) from error
             # The two markers are transactions too.
             self.namespace.last_txid = self.log.last_txid
             first = self.log.segment_first_txid

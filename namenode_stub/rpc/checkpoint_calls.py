@@ -1,21 +1,19 @@
-"""NamenodeProtocol and HAServiceProtocol: the stub as the active NameNode of checkpointers and BackupNodes."""
+"""NamenodeProtocol: the stub as the active NameNode of checkpointers and BackupNodes."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, UnregisteredNodeError
-from hadoop_rpc.ha_protocol import HAState, ServiceStatus
+from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
     CheckpointSignature,
     EditLogManifest,
     NamenodeRegistration,
     NamenodeRole,
-    NamespaceInfo,
     RemoteEditLog,
 )
 from hadoop_rpc.service import CallContext
@@ -25,31 +23,19 @@ from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.image_store import StubImages
 from namenode_stub.manifest import manifest
 from namenode_stub.names.transactions import Transactions
+from namenode_stub.parts import Addresses
 from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.questions import Questions
 
-__all__ = ["Addresses", "CheckpointCalls", "HealthCheckFailedError"]
+__all__ = ["CheckpointCalls"]
 
 _LOG = logging.getLogger(__name__)
 _FATAL = 1  # NamenodeProtocol.FATAL
 
 
-class HealthCheckFailedError(RemoteError):
-    """The NameNode is not well; a failover controller looks for another one."""
-
-    java_class = "org.apache.hadoop.ha.HealthCheckFailedException"
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where this NameNode is, `host:port` each."""
-
-    rpc: str
-    http: str
-
-
-class CheckpointCalls:
-    """`NamenodeProtocol` and `HAServiceProtocol` of the stub.
+class CheckpointCalls(Questions):
+    """`NamenodeProtocol` of the active stub.
 
     Args:
         info: of the storage.
@@ -69,32 +55,18 @@ class CheckpointCalls:
         segments: Callable[[], Iterable[EditLogSegment]],
         addresses: Callable[[], Addresses],
     ) -> None:
-        self._info = info
+        super().__init__(info, HAState.ACTIVE, images, gate, last_txid=self._written)
         self._transactions = transactions
         self._administration = administration
-        self._images = images
         self._backups = backups
-        self._gate = gate
         self._segments = segments
         self._addresses = addresses
 
     # ---- questions ---------------------------------------------------------------------------------------------
 
-    def transaction_id(self, caller: CallContext) -> int:
-        self._gate.check_superuser(caller)
+    def _written(self) -> int:
         self._transactions.fail_stop.check()
         return self._transactions.log.last_txid
-
-    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
-        self._gate.check_superuser(caller)
-        return self._images.checkpoint_txid
-
-    def version_request(self, caller: CallContext) -> NamespaceInfo:
-        self._gate.check_superuser(caller)
-        release = release_of(self._info.layout_version)
-        # Releases before 3.0 have no state there.
-        state = "" if release.version.startswith("2.") else "ACTIVE"
-        return NamespaceInfo(self._info, release.revision, release.version, state)
 
     def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
         self._gate.check_superuser(caller)
@@ -173,15 +145,3 @@ class CheckpointCalls:
         other, own = registration.storage_info, self._info
         if (other.namespace_id, other.cluster_id, other.c_time) != (own.namespace_id, own.cluster_id, own.c_time):
             raise UnregisteredNodeError(f"Unregistered server: {registration.rpc_address} has {other}, expected {own}")
-
-    # ---- HAServiceProtocol -------------------------------------------------------------------------------------
-
-    def service_status(self, caller: CallContext) -> ServiceStatus:
-        self._gate.check_superuser(caller)
-        return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True)
-
-    def monitor_health(self, caller: CallContext) -> None:
-        self._gate.check_superuser(caller)
-        reason = self._transactions.fail_stop.reason
-        if reason:
-            raise HealthCheckFailedError(reason)

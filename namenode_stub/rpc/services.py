@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hadoop_rpc.ha_protocol import ha_service
-from hadoop_rpc.namenode_protocol import namenode_service
+from hadoop_rpc.ha_protocol import HA_PROTOCOL
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.service import Service
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.administration import Administration
@@ -13,15 +13,15 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.admin import AdminCalls
 from namenode_stub.rpc.attributes import AttributeChanges
 from namenode_stub.rpc.changes import Changes
-from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.reads import Reads
 from namenode_stub.rpc.snapshots import SnapshotCalls
 from namenode_stub.server_defaults import ServerDefaults
 
-__all__ = ["CLIENT_PROTOCOL", "client_service", "stub_services"]
+__all__ = ["CLIENT_PROTOCOL", "PROTOCOLS", "client_service"]
 
 CLIENT_PROTOCOL: Final = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+PROTOCOLS: Final = (CLIENT_PROTOCOL, NAMENODE_PROTOCOL, HA_PROTOCOL)
 
 
 def client_service(
@@ -41,9 +41,3 @@ def client_service(
         **AdminCalls(administration, names.transactions, gate, pool).methods(),
     }
     return Service(CLIENT_PROTOCOL, methods)
-
-
-def stub_services(client: Service, checkpoints: CheckpointCalls, gate: Gate) -> list[Service]:
-    """All protocols, behind the gate."""
-    services = [client, namenode_service(checkpoints), ha_service(checkpoints)]
-    return [gate.guarded(service) for service in services]

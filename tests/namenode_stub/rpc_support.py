@@ -17,7 +17,7 @@ from hadoop_rpc.retry import NO_RETRY
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.rpc.services import CLIENT_PROTOCOL
-from tests.namenode_stub.stub_support import formatted
+from tests.namenode_stub.stub_support import formatted, uris
 
 M = TypeVar("M", bound=Message)
 CREATE, OVERWRITE, APPEND = 1, 2, 4
@@ -26,7 +26,7 @@ MASK64 = (1 << 64) - 1
 
 def rpc_config(root: Path, layout: int = -67, **changes: Any) -> StubConfig:
     """A formatted stub with an RPC server on a free port and nothing shared."""
-    wanted = {"edits_directories": (root / "name",), "shared_edits_directory": None, **changes}
+    wanted = {"edits": uris(root / "name"), "shared_edits": "", **changes}
     return formatted(root, layout, rpc_address=("127.0.0.1", 0), **wanted)
 
 

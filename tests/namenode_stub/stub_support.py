@@ -17,12 +17,16 @@ from namenode_stub.node import NameNodeStub
 DEADLINE_SECONDS = 60.0
 
 
+def uris(*directories: Path) -> tuple[str, ...]:
+    return tuple(directory.as_uri() for directory in directories)
+
+
 def stub_config_for(root: Path, **changes: Any) -> StubConfig:
     """One name directory and a shared edits directory below `root`; nothing happens by itself."""
     config = StubConfig(
         image_directories=(root / "name",),
-        edits_directories=(root / "name", root / "shared"),
-        shared_edits_directory=root / "shared",
+        edits=uris(root / "name", root / "shared"),
+        shared_edits=(root / "shared").as_uri(),
         http_address=("127.0.0.1", 0),
         checkpoint_period=3600.0,
         checkpoint_transactions=10,

@@ -17,7 +17,7 @@ from checkpointer.storage.rollback import latest_rollback_image, promote_rollbac
 from checkpointer.storage.saver import SaveResult, save_image
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from tests.namenode_stub.rpc_support import Dfs, refused, rpc_config, serving
-from tests.namenode_stub.stub_support import restarted_tree
+from tests.namenode_stub.stub_support import restarted_tree, uris
 
 ME = getpass.getuser()
 LEAVE, ENTER, GET, FORCE_EXIT = 1, 2, 3, 4
@@ -182,7 +182,7 @@ def test_a_rolling_upgrade_without_a_standby(tmp_path: Path, layout: int) -> Non
 
 def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
-    config = rpc_config(tmp_path, edits_directories=(tmp_path / "name", shared), shared_edits_directory=shared)
+    config = rpc_config(tmp_path, edits=uris(tmp_path / "name", shared), shared_edits=shared.as_uri())
     with serving(config, ME) as (stub, dfs):
         first = stub.namespace.log.segment_first_txid
         begun = upgrade(dfs, START)

@@ -26,6 +26,7 @@ from hadoop_rpc.namenode_protocol import (
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
+from journal.file_journal import FileJournal
 from journal.segment_file import EditLogSegment
 from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.manifest import manifest
@@ -197,7 +198,9 @@ def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeSt
         stub.namespace.mkdirs("/after")
         assert backup.received() == (first, second + 1)
     log = b"".join(records for _, _, records in backup.batches)
-    segment = stub.namespace.log.directories[0] / f"edits_{first:019d}-{second - 1:019d}"
+    (journal, *_) = (member.journal for member in stub.journals.active)
+    assert isinstance(journal, FileJournal)
+    segment = journal.folder / f"edits_{first:019d}-{second - 1:019d}"
     # A segment file is a header of 8 bytes and then what was streamed.
     assert log.startswith(segment.read_bytes()[8:])
 

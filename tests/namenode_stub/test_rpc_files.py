@@ -334,17 +334,22 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
 def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
     stub, _ = pair
     gate = Gate("root", "supergroup")
-    service = gate.guarded(Service("p", Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods()))
-    handler = service.methods["getFileInfo"].handler
+    service = Service("p", Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods())
+    (door,) = gate.doors(["p"])
     request = pb.PathRequestProto(src="/")
     context: Any = None
+    assert list(door.methods) == []
     with pytest.raises(RetriableError, match="still not started"):
-        handler(request, context)
-    gate.open()
-    assert handler(request, context)
-    gate.close()
-    with pytest.raises(StandbyError, match="shutting down"):
-        handler(request, context)
+        door.methods["getFileInfo"].handler(request, context)
+    gate.open([service])
+    assert len(door.methods) == len(list(door.methods)) == len(service.methods)
+    assert door.methods["getFileInfo"].handler(request, context)
+    assert "mkdirs" not in door.methods
+    gate.narrow([Service("p", {"getListing": service.methods["getListing"]})], "it is elsewhere")
+    assert door.methods["getListing"].request is service.methods["getListing"].request
+    for name in ("getFileInfo", "mkdirs", "of a later release"):
+        with pytest.raises(StandbyError, match="elsewhere"):
+            door.methods[name].handler(request, context)
 
 
 def test_a_node_that_failed_sends_clients_elsewhere(pair: Pair) -> None:

@@ -17,7 +17,7 @@ from checkpointer.errors import StorageError
 from journal.segment_file import list_segments
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.node import NameNodeStub
-from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, wait_until
+from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, uris, wait_until
 
 THREADS, OPERATIONS = 8, 200
 ROUNDS = 15
@@ -109,7 +109,7 @@ def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
                 for folder in folders:
                     copy_while_written(tmp_path / "live" / folder.name, folder)
                 copied = replace(
-                    config, image_directories=folders[:1], edits_directories=folders, shared_edits_directory=folders[1]
+                    config, image_directories=folders[:1], edits=uris(*folders), shared_edits=folders[1].as_uri()
                 )
                 assert set(promised) <= {status.path for status in restarted_tree(copied)}
         finally:
@@ -118,21 +118,23 @@ def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
             each.result()
 
 
-def test_a_roll_tells_seen_txid_after_the_segment_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seen_txid_is_told_after_its_transaction_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = formatted(tmp_path)
-    begun = []
+    durable = []
 
     def write(path: Path, data: bytes) -> None:
-        first = int(data)
-        begun.append((path.parent / f"edits_inprogress_{first:019d}").stat().st_size > 8)
+        txid = int(data)
+        opened = path.parent / f"edits_inprogress_{txid:019d}"
+        ended = any(segment.last == txid for segment in list_segments(path.parent))
+        durable.append(ended or opened.stat().st_size > 8)
         path.write_bytes(data)
 
-    monkeypatch.setattr("namenode_stub.node.write_atomically", write)
+    monkeypatch.setattr("namenode_stub.storage.write_atomically", write)
     with NameNodeStub(config) as stub:
         first = stub.roll()
         assert (tmp_path / "name/current/seen_txid").read_text() == f"{first}\n"
         assert (tmp_path / "shared/current/seen_txid").read_text() == f"{first}\n"
-    assert begun == [True] * 4
+    assert durable == [True] * 6
 
 
 def test_it_rolls_by_itself(tmp_path: Path) -> None:

@@ -12,10 +12,15 @@ from hadoop_common.errors import HdfsError
 from journal.errors import JournalStorageError
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
-from namenode_stub.edits_recovery import recover_edits
 from namenode_stub.fail_stop import FailStop, NotServingError
 from namenode_stub.node import NameNodeStub
-from tests.namenode_stub.stub_support import formatted, restarted_tree
+from tests.namenode_stub.stub_support import (
+    copy_while_written,
+    formatted,
+    restarted_tree,
+    stub_config_for,
+    wait_until,
+)
 
 
 class FailingDisk:
@@ -44,7 +49,7 @@ def test_a_failed_edit_log_ends_all_service(
     config = formatted(tmp_path)
     disk = FailingDisk(monkeypatch, *(tmp_path / name for name in failing))
     stub = NameNodeStub(config)
-    with pytest.raises(JournalStorageError) if len(failing) == 2 else FailStopLeft(stub), stub:
+    with pytest.raises(JournalStorageError, match=r"required journal .*/shared failed: .*No space left"), stub:
         stub.namespace.mkdirs("/kept")
         disk.broken = True
         url = f"{stub.server.url}/namespace"
@@ -93,7 +98,7 @@ def offer(stub: NameNodeStub) -> dict[str, str]:
 def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = formatted(tmp_path)
+    config = formatted(tmp_path, minimum_edits=0)
     disk = FailingDisk(monkeypatch, tmp_path / "name")
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/before")
@@ -101,7 +106,9 @@ def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
         stub.namespace.mkdirs("/after")
         stub.roll()
         stub.namespace.mkdirs("/rolled")
-        assert stub.namespace.log.directories == (tmp_path / "shared/current",)
+        status = requests.get(f"{stub.server.url}/status", timeout=10).json()
+        assert status["editsDirectories"] == [str(tmp_path / "shared/current")]
+        assert "No space left" in status["failedEdits"][(tmp_path / "name").as_uri()]
         before = stub.namespace.walk()
     disk.broken = False
     assert restarted_tree(config) == before
@@ -109,6 +116,43 @@ def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
     assert names[0] == names[1]
     for first, second in zip(*(list_segments(tmp_path / each / "current") for each in ("name", "shared")), strict=True):
         assert first.path.read_bytes() == second.path.read_bytes()
+
+
+def test_with_no_other_edits_directory_left_the_namenode_stops_as_hadoop_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = formatted(tmp_path)
+    disk = FailingDisk(monkeypatch, tmp_path / "name")
+    stub = NameNodeStub(config)
+    with pytest.raises(JournalStorageError, match="0 of 1 redundant journals work"), stub:
+        disk.broken = True
+        with pytest.raises(NotServingError, match="No space left"):
+            stub.namespace.mkdirs("/lost")
+
+
+def test_a_restored_directory_gets_what_it_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = formatted(tmp_path, minimum_edits=0, restore_edits=True, roll_period=0.2)
+    disk = FailingDisk(monkeypatch, tmp_path / "name")
+    with NameNodeStub(config) as stub:
+        disk.broken = True
+        stub.namespace.mkdirs("/missed")
+        stub.roll()
+        disk.broken = False
+        stub.namespace.mkdirs("/kept")
+        first = stub.roll()
+        assert len(stub.journals.active) == 2
+        whole = finalized(tmp_path / "shared", first)
+        wait_until("the roller to mend", lambda: finalized(tmp_path / "name", first) == whole)
+    assert segment_bytes(tmp_path / "name") == segment_bytes(tmp_path / "shared")
+
+
+def finalized(directory: Path, before: int) -> list[str]:
+    segments = list_segments(directory / "current")
+    return [each.path.name for each in segments if each.last is not None and each.first < before]
+
+
+def segment_bytes(directory: Path) -> list[bytes]:
+    return [each.path.read_bytes() for each in list_segments(directory / "current")]
 
 
 def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) -> None:
@@ -122,10 +166,9 @@ def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) ->
     # the name directory dropped out in the middle of the segment, which the shared one finalized
     whole.path.unlink()
     (tmp_path / "name/current/edits_inprogress_0000000000000000001").write_bytes(early)
-    recover_edits([tmp_path / "name/current", tmp_path / "shared/current"])
-    for folder in ("name", "shared"):
-        assert [each.path.name for each in list_segments(tmp_path / folder / "current")] == [whole.path.name]
     assert restarted_tree(config) == before
+    for folder in ("name", "shared"):
+        assert list_segments(tmp_path / folder / "current")[0].path.name == whole.path.name
 
 
 def test_missing_edits_are_told_and_not_skipped(tmp_path: Path) -> None:
@@ -158,12 +201,14 @@ def test_a_kill_between_roll_and_seen_txid_is_harmless(tmp_path: Path, monkeypat
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as patched:
-            patched.setattr("namenode_stub.node.write_atomically", broken)
+            patched.setattr("namenode_stub.storage.write_atomically", broken)
             stub.roll()
         stub.namespace.mkdirs("/b")
         before = stub.namespace.walk()
-    assert (tmp_path / "name/current/seen_txid").read_text() == "1\n"
-    assert restarted_tree(config) == before
+        assert (tmp_path / "name/current/seen_txid").read_text() == "1\n"
+        copy_while_written(tmp_path / "name", tmp_path / "killed" / "name")
+        copy_while_written(tmp_path / "shared", tmp_path / "killed" / "shared")
+    assert restarted_tree(stub_config_for(tmp_path / "killed")) == before
 
 
 def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

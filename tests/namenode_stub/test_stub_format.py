@@ -11,10 +11,15 @@ from checkpointer.storage.inspector import StorageState, inspect
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.reader import ImageFile
+from journal.errors import JournalExistsError
+from journal.quorum.errors import QuorumError
 from namenode_stub.config import stub_config
+from namenode_stub.edit_journals import journal_name, open_edit_journals, open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from tests.checkpointer.quorum_support import Quorum
 from tests.checkpointer.recorded_cases import imgcmp
+from tests.namenode_stub.ha_support import config_on, pair_on
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 
 
@@ -42,6 +47,43 @@ def test_format_spares_what_is_there(tmp_path: Path) -> None:
         format_storage([tmp_path / "new"], [tmp_path / "shared"], new_storage_info(-67))
     assert inspect(config.image_directories[0]) == before
     assert not (tmp_path / "new").exists()
+
+
+def test_format_by_force_begins_anew(tmp_path: Path) -> None:
+    config = formatted(tmp_path)
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/a")
+        with pytest.raises(StorageError, match="is held by"):
+            format_storage(config.image_directories, config.edits_directories, new_storage_info(-67), force=True)
+    info = new_storage_info(-63)
+    format_storage(config.image_directories, config.edits_directories, info, force=True)
+    for directory in config.storage_directories:
+        assert inspect(directory).version == info
+        assert not list((directory / "current").glob("edits_*"))
+    with NameNodeStub(config) as stub:
+        assert [status.path for status in stub.namespace.walk()] == ["/"]
+
+
+def test_format_begins_the_quorum_too_and_spares_one_that_is_there(tmp_path: Path) -> None:
+    with Quorum(tmp_path / "nodes") as quorum:
+        config, _ = pair_on(quorum.uri, tmp_path)
+        with NameNodeStub(config) as stub:
+            stub.namespace.mkdirs("/a")
+        other = config_on(quorum.uri, tmp_path / "other")
+        (journal,) = open_other_journals(other)
+        where = other.image_directories, other.edits_directories, new_storage_info(-63)
+        with pytest.raises(JournalExistsError, match="qjournal://"):
+            format_storage(*where, journals=[journal])
+        assert not (tmp_path / "other").exists()
+        quorum.nodes[2].stop()
+        with pytest.raises(QuorumError):
+            format_storage(*where, journals=[journal], force=True)
+        assert not (tmp_path / "other/name/current").exists()
+        quorum.nodes[2].start()
+        format_storage(*where, journals=[journal], force=True)
+        journal.close()
+        with NameNodeStub(other) as stub:
+            assert [status.path for status in stub.namespace.walk()] == ["/"]
 
 
 def test_a_layout_nobody_knows_is_refused(tmp_path: Path) -> None:
@@ -77,6 +119,73 @@ def test_edits_go_to_the_shared_directory_too() -> None:
     assert config.edits_directories == (Path("/data/name"), Path("/shared"))
     assert config.shared_edits_directory == Path("/shared")
     assert config.roll_transactions == 5
+
+
+def test_edits_directories_of_their_own() -> None:
+    given = settings(
+        dfs_namenode_edits_dir="/a,/b",
+        dfs_namenode_shared_edits_dir="/shared",
+        dfs_namenode_edits_dir_required="/b",
+        dfs_namenode_edits_dir_minimum="2",
+        dfs_namenode_name_dir_restore="true",
+    )
+    config = stub_config(given)
+    assert config.image_directories == (Path("/data/name"),)
+    assert config.edits_directories == (Path("/a"), Path("/b"), Path("/shared"))
+    assert config.storage_directories == (Path("/data/name"), *config.edits_directories)
+    assert (config.required_edits, config.minimum_edits) == (("file:///b",), 2)
+    assert config.restore_edits
+    plain = stub_config(settings())
+    assert (plain.required_edits, plain.minimum_edits) == ((), 1)
+    assert not plain.restore_edits
+    journals = open_edit_journals(config, [])
+    assert journals.location == "file:///shared,file:///b,file:///a"  # written in this order
+
+
+def test_journals_of_other_kinds() -> None:
+    quorum = "qjournal://a:1;b;c:3/ns1"
+    given = settings(
+        dfs_namenode_edits_dir="/a,json:///j",
+        dfs_namenode_shared_edits_dir=quorum,
+        dfs_namenode_edits_dir_required="json:///j",
+        dfs_qjournal_write__txns_timeout_ms="1500",
+    )
+    config = stub_config(given)
+    assert config.edits == ("file:///a", "json:///j", "qjournal://a:1;b:8485;c:3/ns1")
+    assert (config.shared_edits, config.shared_edits_directory) == (config.edits[2], None)
+    assert config.edits_directories == (Path("/a"),)
+    assert config.own_directories == (Path("/data/name"), Path("/a"))
+    assert config.quorum.write_transactions == 1.5
+    journals = open_edit_journals(config, [])
+    assert journals.location == f"{config.edits[2]},json:///j,file:///a"
+    assert [(each.required, each.shared) for each in journals.members] == [(True, True), (True, False), (False, False)]
+    assert [journal_name(each.journal) for each in journals.members] == [config.edits[2], "json:///j", "/a/current"]
+    journals.close()
+
+
+def test_how_it_follows_as_a_standby() -> None:
+    alone = stub_config(settings())
+    assert (alone.standby.namenodes, alone.standby.tail_period, alone.nameservice) == ((), 60.0, "")
+    given = settings(
+        dfs_nameservices="ns",
+        dfs_ha_namenodes_ns="nn1,nn2",
+        dfs_ha_namenode_id="nn2",
+        dfs_namenode_rpc__address_ns_nn1="h1:1",
+        dfs_namenode_http__address_ns_nn1="h1:2",
+        dfs_namenode_http__address_ns_nn2="h2:2",
+        dfs_ha_tail__edits_period="5s",
+        dfs_ha_tail__edits_in__progress="true",
+    )
+    config = stub_config(given)
+    assert config.standby.namenodes == (("http://h1:2", ("h1", 1)),)
+    assert (config.standby.tail_period, config.standby.tail_in_progress, config.nameservice) == (5.0, True, "ns")
+    with pytest.raises(ConfigurationError, match=r"tail-edits\.period"):
+        stub_config(settings(dfs_ha_tail__edits_period="0s"))
+
+
+def test_a_required_directory_is_one_of_the_edits_directories() -> None:
+    with pytest.raises(ConfigurationError, match=r"edits\.dir\.required"):
+        stub_config(settings(dfs_namenode_edits_dir_required="/elsewhere"))
 
 
 def test_the_rpc_address_is_the_namenodes_own() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
-from tests.namenode_stub.stub_support import formatted, restarted_tree
+from tests.namenode_stub.stub_support import formatted, restarted_tree, uris
 
 BLOCK = 128 << 20
 
@@ -169,7 +169,7 @@ OPERATIONS = st.one_of(
 @given(st.lists(OPERATIONS, max_size=40), st.sampled_from([-60, -63, -67]))
 def test_any_operations_are_refused_or_survive_a_restart(calls: list[tuple[Any, ...]], layout: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        config = formatted(Path(scratch), layout, edits_directories=(Path(scratch) / "name",))
+        config = formatted(Path(scratch), layout, edits=uris(Path(scratch) / "name"), shared_edits="")
         with NameNodeStub(config) as stub:
             for name, *arguments in calls:
                 try:

@@ -28,8 +28,7 @@ def place(image: Path, config: StubConfig) -> None:
 
 def rebaser(stub: NameNodeStub, config: StubConfig) -> Rebaser:
     images = [directory / "current" for directory in config.image_directories]
-    edits = [directory / "current" for directory in config.edits_directories]
-    return Rebaser(stub.namespace.transactions, stub.loaded, images, edits, worthwhile=1)
+    return Rebaser(stub.namespace.transactions, stub.loaded, images, stub.journals, worthwhile=1)
 
 
 def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> None:

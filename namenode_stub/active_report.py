@@ -1,0 +1,58 @@
+"""What an active NameNode tells of its edit log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from journal.journal_set import JournalSet
+from journal.segment_file import list_segments
+from namenode_stub.edit_journals import journal_name
+from namenode_stub.image_store import StubImages
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.parts import NodeParts
+from namenode_stub.status_pages import first_listing
+
+__all__ = ["ActiveReport"]
+
+
+class ActiveReport:
+    """The active state as `StatusPages` wants it."""
+
+    role = "active"
+
+    def __init__(self, parts: NodeParts, transactions: Transactions, journals: JournalSet, images: StubImages) -> None:
+        self._parts = parts
+        self._transactions = transactions
+        self._log = transactions.log
+        self._journals = journals
+        self._images = images
+
+    def report(self) -> dict[str, Any]:
+        """For GET /status: `shuttingDown`; `lastTxid` written, `durableTxid` in the journals, `segmentFirstTxid` of
+        the open segment; `editsDirectories`, the journals still written, and `failedEdits`, why which others are not;
+        `editLog`, the counts of `CommitMetrics`; `segments`, files in the first directory that can be read.
+        """
+        return {
+            "shuttingDown": self._transactions.ending,
+            "lastTxid": self._log.last_txid,
+            "durableTxid": self._log.durable_txid,
+            "segmentFirstTxid": self._log.segment_first_txid,
+            "editsDirectories": [journal_name(member.journal) for member in self._journals.active],
+            "failedEdits": {location: error.message for location, error in self._journals.faults.items()},
+            "editLog": asdict(self._log.metrics()),
+            "segments": first_listing(self._parts.edits_folders, _segment_names),
+        }
+
+    def measured(self) -> dict[str, Any]:
+        last = self._log.last_txid
+        return {
+            "journalTxid": last,
+            "transactionsBehind": last - self._images.checkpoint_txid,
+            "transactionsSinceRoll": last - self._log.segment_first_txid + 1,
+        }
+
+
+def _segment_names(folder: Path) -> list[str]:
+    return [segment.path.name for segment in list_segments(folder)]

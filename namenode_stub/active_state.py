@@ -1,0 +1,193 @@
+"""A NameNode that is active: the live namespace over an open edit log, and all that works on it (ActiveState)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from threading import Lock
+
+from flask import Blueprint
+
+from checkpointer.loaded_image import LoadedImage
+from checkpointer.storage.lookup import latest_image
+from checkpointer.transfer.legacy_upload import fetch_legacy_image
+from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.journal_protocol import JournalInfo
+from hadoop_rpc.namenode_protocol import namenode_service
+from hadoop_rpc.service import Service
+from journal.edit_log_writer import EditLogWriter
+from journal.journal_set import JournalSet
+from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.active_report import ActiveReport
+from namenode_stub.administration import Administration
+from namenode_stub.backup_streams import BackupStreams
+from namenode_stub.fail_stop import NotServingError, ShuttingDownError
+from namenode_stub.http_api import namespace_blueprint
+from namenode_stub.image_store import StubImages
+from namenode_stub.manifest import local_segments
+from namenode_stub.parts import NodeParts
+from namenode_stub.purger import Purger
+from namenode_stub.rebase import Rebaser
+from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
+from namenode_stub.rpc.services import client_service
+from namenode_stub.segment_roller import SegmentRoller
+from namenode_stub.status_pages import StatusPages
+from namenode_stub.storage import write_seen_txid
+from servlets.image_transfer import image_transfer_blueprint
+
+__all__ = ["ActiveState"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ActiveState:
+    """What a NameNode has while it is active. It ends in two steps, so that reads go on until nothing is written.
+
+    Args:
+        journals: recovered; closed with this.
+        loaded: the namespace with all that the journals hold; its image is closed with this.
+    """
+
+    state = HAState.ACTIVE
+
+    def __init__(self, parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
+        """Begin a segment; nothing is served yet.
+
+        Raises:
+            JournalError: it could not be begun; journals and image are still the caller's.
+        """
+        config, info = parts.config, parts.info
+        self._parts = parts
+        self.journals = journals
+        self._roll_lock = Lock()
+        self._ended = False
+        newest = latest_image(parts.image_folders)
+        namespace = loaded.namespace
+        self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
+        namespace.last_txid = log.last_txid
+        self.namespace = ActiveNamespace(
+            namespace, log, info.layout_version, parts.fail_stop, list_limit=config.list_limit
+        )
+        transactions = self.namespace.transactions
+        self._backups = BackupStreams(JournalInfo.of(info))
+        transactions.stream_to(self._backups)
+        self.rebaser = Rebaser(transactions, loaded, parts.image_folders, journals)
+        self._purger = Purger(config, parts.image_folders, journals)
+        self.images = StubImages(
+            config,
+            info,
+            newest,
+            durable_txid=lambda: log.durable_txid,
+            active=lambda: not transactions.ending and not parts.fail_stop.reason,
+            clock=parts.clock,
+            received=self._checkpoint_came,
+        )
+        self.administration = Administration(
+            transactions,
+            lambda: self.rebaser.loaded,
+            self.images,
+            parts.reservations,
+            roll=self.roll,
+            folders=parts.image_folders,
+            is_ha=bool(config.shared_edits),
+        )
+        self._roller = SegmentRoller(
+            transactions,
+            journals,
+            self.roll,
+            transactions_limit=config.roll_transactions,
+            period=config.roll_period,
+            clock=parts.clock,
+        )
+        self._report = ActiveReport(parts, self.namespace.transactions, journals, self.images)
+
+    def start(self) -> None:
+        """Begin what is done beside the service."""
+        write_seen_txid(self._parts.config.storage_directories, self._log.segment_first_txid)
+        self.rebaser.start()
+        self._roller.start()
+
+    def refuse_changes(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
+        """From now on; what is being changed is logged when this returns."""
+        self.namespace.transactions.end(refusal)
+
+    def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
+        """Everything that was acknowledged is in finalized segments, and seen_txid says how far they go.
+
+        A second call does nothing.
+
+        Raises:
+            JournalError: operations that nobody was promised are lost, because the edit log had failed.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        self.refuse_changes(refusal)
+        self._log.close()
+        write_seen_txid(self._parts.config.storage_directories, self._log.last_txid)
+        checkpoint = self.images.checkpoint_txid
+        _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
+
+    def close(self) -> None:
+        """Let go of journals and namespace; nobody reads it any more when this returns. For after `end`."""
+        self.namespace.transactions.leave()
+        with ExitStack() as closing:
+            closing.callback(self.journals.close)
+            closing.callback(self.rebaser.stop)
+            closing.callback(self._backups.close)
+            closing.callback(self._roller.stop)
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def roll(self) -> int:
+        """Start a new segment; returns its first txid.
+
+        Raises:
+            NotServingError: the edit log has failed.
+        """
+        # In this order everywhere: whoever saves an image holds the namespace's lock already.
+        with self.namespace.transactions.lock, self._roll_lock:
+            first = self.namespace.roll()
+            self._roller.rolled()
+            write_seen_txid(self._parts.config.storage_directories, first)
+            return first
+
+    def _checkpoint_came(self) -> None:
+        self._purger.purge()
+        self.rebaser.image_arrived()
+
+    # ---- what is served ------------------------------------------------------------------------------------
+
+    def services(self) -> list[Service]:
+        """ClientProtocol and NamenodeProtocol."""
+        parts = self._parts
+        checkpoints = CheckpointCalls(
+            parts.info,
+            self.namespace.transactions,
+            self.administration,
+            self.images,
+            self._backups,
+            parts.gate,
+            segments=lambda: local_segments(parts.edits_folders),
+            addresses=parts.addresses,
+        )
+        client = client_service(
+            self.namespace,
+            self.administration,
+            parts.retry_cache,
+            parts.gate,
+            parts.config.server_defaults,
+            parts.info.blockpool_id,
+        )
+        return [client, namenode_service(checkpoints)]
+
+    def blueprints(self) -> list[Blueprint]:
+        transfer = image_transfer_blueprint(
+            self.images,
+            reservations=self._parts.reservations,
+            fetch=fetch_legacy_image,
+            counter=self._parts.counter,
+        )
+        pages = StatusPages(self._parts, self.images, self._report)
+        return [transfer, namespace_blueprint(self.namespace, self.roll), *pages.blueprints()]

@@ -1,0 +1,84 @@
+"""The storage of a second NameNode, made of another one's (BootstrapStandby)."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.errors import StorageError
+from checkpointer.standby.bootstrap import bootstrap
+from checkpointer.standby.image_source import ImageSource
+from checkpointer.standby.namenodes import NameNodes
+from checkpointer.standby.open_source import open_edit_source
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.formatting import format_directory, make_directory
+from hadoop_common.configuration import Configuration
+from hadoop_common.names import VERSION
+from hadoop_common.storage_lock import StorageLock
+from namenode_stub.config import StubConfig, stub_config
+
+__all__ = ["bootstrap_standby"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> int:
+    """Format this NameNode's own directories with VERSION and newest image of another one; the image's txid.
+
+    The shared edits are not touched.
+
+    Args:
+        force: do away with what the directories hold.
+
+    Raises:
+        StorageError: a directory is formatted already or in use, or no NameNode gave an image.
+        ConfigurationError: the configuration names no other NameNode, or no shared edits.
+    """
+    own = stub_config(configuration)
+    config = CheckpointConfig.from_configuration(configuration, Role.STANDBY)
+    storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+    storage.lock()
+    try:
+        if force:
+            _clear(own)
+        elif storage.is_formatted():
+            raise StorageError(
+                f"formatted already: {', '.join(map(str, config.image_directories))}",
+                hint="Bootstrap with --force to lose all that it holds.",
+            )
+        _fetch(storage, config)
+        _format_edits(own, storage, config.storage_permission)
+        return storage.latest_image().txid
+    finally:
+        storage.release()
+
+
+def _fetch(storage: StorageDirectories, config: CheckpointConfig) -> None:
+    nodes = NameNodes.of(config)
+    images = ImageSource(storage, config, count=lambda size: None, fetched=lambda address, txid: None)
+    try:
+        source = open_edit_source(config, nodes.active_txid)
+        addresses = config.namenode_http_addresses
+        bootstrap(storage, source, nodes.version_at, images, addresses, lambda: False)
+    finally:
+        nodes.close()
+
+
+def _clear(own: StubConfig) -> None:
+    for directory in own.own_directories:
+        current = directory / "current"
+        # First, so that what a kill leaves does not count as formatted.
+        (current / VERSION).unlink(missing_ok=True)
+        shutil.rmtree(current, ignore_errors=True)
+
+
+def _format_edits(own: StubConfig, storage: StorageDirectories, permission: int) -> None:
+    """Directories of their own for edits have a VERSION too."""
+    for directory in own.own_directories:
+        if directory in own.image_directories:
+            continue
+        make_directory(directory, permission)
+        with StorageLock(directory):
+            format_directory(directory, storage.storage_info(), 0, permission)
+        _LOG.info("%s is formatted for edits", directory)

@@ -1,0 +1,23 @@
+"""The HTTP side of a NameNode, whose application changes with its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from servlets.application import create_application
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+__all__ = ["Doorway"]
+
+
+class Doorway:
+    """Leads each request to `application` as it is then; at first to one that has nothing."""
+
+    def __init__(self) -> None:
+        self.application: WSGIApplication = create_application()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self.application(environ, start_response)

@@ -1,0 +1,82 @@
+"""The journals that the NameNode writes its edits to, as the configuration names them (FSEditLog.initJournals)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from checkpointer.errors import StorageError
+from checkpointer.shared_edits import directory_of
+from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageLock
+from journal.file_journal import FileJournal
+from journal.journal import Journal
+from journal.journal_set import JournalSet, Member
+from journal.open_journal import open_journal
+from journal.quorum.open_quorum import QuorumOptions
+from namenode_stub.config import StubConfig
+
+__all__ = ["check_shared_edits", "journal_name", "open_edit_journals", "open_other_journals"]
+
+
+def open_edit_journals(
+    config: StubConfig, locks: Iterable[StorageLock], namespace: StorageInfo | None = None
+) -> JournalSet:
+    """A set of all journals of the configuration, not recovered yet; the shared one is required.
+
+    Args:
+        locks: of storage directories, held by the caller.
+        namespace: told to JournalNodes that segments are read from.
+
+    Raises:
+        JournalError: a URI names no journal.
+    """
+    held = list(locks)
+    members = [
+        Member(
+            _open(config, uri, held, namespace),
+            required=uri in (config.shared_edits, *config.required_edits),
+            shared=uri == config.shared_edits,
+        )
+        for uri in config.edits
+    ]
+    return JournalSet(members, minimum=config.minimum_edits, restore=config.restore_edits)
+
+
+def open_other_journals(config: StubConfig) -> list[Journal]:
+    """The journals of the configuration that are no storage directories.
+
+    Raises:
+        JournalError: a URI names no journal.
+    """
+    return [_open(config, uri, [], None) for uri in config.edits if directory_of(uri) is None]
+
+
+def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
+    """See that the shared journal, recovered, reaches as far as what was loaded; one that is empty is new.
+
+    Raises:
+        StorageError: it ends before: a standby could not go on behind it.
+        JournalError: it cannot be listed.
+    """
+    for member in journals.members:
+        reached = journals.reach(member) if member.shared else None
+        if reached is not None and reached < last_txid:
+            raise StorageError(
+                f"{journal_name(member.journal)} ends at txid {reached}, but images or edits here go on to {last_txid}",
+                hint="Look for the other NameNode's edits; what it never had can be moved away from the directories.",
+            )
+
+
+def journal_name(journal: Journal) -> str:
+    """What operators know a journal by: the folder of a directory, else the URI."""
+    return str(journal.folder) if isinstance(journal, FileJournal) else journal.location
+
+
+def _open(config: StubConfig, uri: str, locks: list[StorageLock], namespace: StorageInfo | None) -> Journal:
+    options = QuorumOptions(
+        user=config.rpc_user,
+        settings=config.quorum,
+        namespace=namespace,
+        nameservice=config.nameservice or None,
+    )
+    return open_journal(uri, locks=locks, quorum=options)

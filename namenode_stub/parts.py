@@ -1,0 +1,66 @@
+"""What of a NameNode is there in every state of its."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hadoop_common.storage_info import StorageInfo
+from namenode_stub.config import StubConfig
+from namenode_stub.fail_stop import FailStop
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.rpc.gate import Gate
+from servlets.reservations import UploadReservations
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["Addresses", "NodeParts", "host_port"]
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where this NameNode is, `host:port` each; "" where it is not served."""
+
+    rpc: str
+    http: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """Shared by all states.
+
+    Attributes:
+        info: of the storage.
+        addresses: where the servers listen, asked for when they do.
+        clock: monotonic seconds.
+        started_at: seconds since the epoch.
+    """
+
+    config: StubConfig
+    info: StorageInfo
+    fail_stop: FailStop
+    retry_cache: RetryCache
+    gate: Gate
+    reservations: UploadReservations
+    counter: TransferCounter
+    addresses: Callable[[], Addresses]
+    clock: Callable[[], float]
+    started_at: float
+
+    @property
+    def image_folders(self) -> list[Path]:
+        """The `current` folders that hold images."""
+        return [directory / "current" for directory in self.config.image_directories]
+
+    @property
+    def edits_folders(self) -> list[Path]:
+        """The `current` folders that hold segments."""
+        return [directory / "current" for directory in self.config.edits_directories]
+
+
+def host_port(address: tuple[str, int] | None) -> str:
+    """`host:port`, "" for None."""
+    if address is None:
+        return ""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,61 @@
+"""Old images and edits go when a checkpoint has come (FSImage.purgeOldStorage)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from checkpointer.storage.inspector import StoredImage, list_images
+from checkpointer.storage.retention import apply_plan, edits_needed_from, plan_retention
+from journal.errors import JournalError
+from journal.journal_set import JournalSet
+from namenode_stub.config import StubConfig
+
+__all__ = ["Purger"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Purger:
+    """Purges the image folders and all journals; one purge at a time, any thread may call.
+
+    Args:
+        image_folders: `current` folders.
+    """
+
+    def __init__(self, config: StubConfig, image_folders: Sequence[Path], journals: JournalSet) -> None:
+        self._config = config
+        self._image_folders = image_folders
+        self._journals = journals
+        self._purging = threading.Lock()
+
+    def purge(self) -> None:
+        """Keep the newest images, the edits behind the oldest of them, and some before.
+
+        What cannot be purged is a warning, and is tried again with the next checkpoint.
+        """
+        with self._purging:
+            try:
+                images = [image for folder in self._image_folders for image in list_images(folder)]
+            except OSError as fault:
+                _LOG.warning("nothing is purged, an image folder cannot be listed: %s", fault)
+                return
+            oldest = self._purge_images(images)
+            try:
+                self._purge_edits(oldest + 1)
+            except JournalError as error:
+                _LOG.warning("old edits are left: %s", error)
+
+    def _purge_images(self, images: Sequence[StoredImage]) -> int:
+        """Txid of the oldest image that stays."""
+        plan = plan_retention(images, [], self._config.images_retained, 0, 0)
+        for warning in apply_plan(plan):
+            _LOG.warning("%s", warning)
+        return plan.oldest_image_txid
+
+    def _purge_edits(self, required: int) -> None:
+        extra = self._config.extra_edits_retained
+        segments = self._journals.finalized(max(0, required - extra))
+        self._journals.purge(edits_needed_from(segments, required, extra, self._config.max_extra_segments))

@@ -1,0 +1,88 @@
+"""Rolls the edit log by itself, as a NameNode does when its segment is large or old (NameNodeEditLogRoller)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from journal.errors import JournalError
+from journal.journal_set import JournalSet
+from namenode_stub.fail_stop import NotServingError
+from namenode_stub.names.transactions import Transactions
+
+__all__ = ["SegmentRoller"]
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_INTERVAL, _SHORTEST_INTERVAL = 1.0, 0.05
+_LOOKS_A_PERIOD = 4
+
+
+class SegmentRoller:
+    """A thread that looks at the open segment; after a roll restored members get what they missed.
+
+    Args:
+        roll: rolls the edit log.
+        transactions_limit: transactions in a segment at which it is rolled.
+        period: seconds after which it is rolled if anything was logged; 0 or less for never.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        journals: JournalSet,
+        roll: Callable[[], int],
+        *,
+        transactions_limit: int,
+        period: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._transactions = transactions
+        self._journals = journals
+        self._roll = roll
+        self._limit = transactions_limit
+        self._period = period
+        self._clock = clock
+        self._rolled_at = clock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="edit-log-roller", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def rolled(self) -> None:
+        """A segment has begun, whoever wanted it."""
+        self._rolled_at = self._clock()
+
+    def _run(self) -> None:
+        interval = _LONGEST_INTERVAL
+        if self._period > 0:
+            interval = min(interval, max(_SHORTEST_INTERVAL, self._period / _LOOKS_A_PERIOD))
+        while not self._stopping.wait(interval):
+            if self._journals.lagging:
+                self._mend()
+            if self._is_due():
+                try:
+                    self._roll()
+                except NotServingError:
+                    # It was reported when it happened, and there is nothing to roll any more.
+                    return
+
+    def _is_due(self) -> bool:
+        if self._transactions.safe_mode.on:
+            return False
+        log = self._transactions.log
+        waiting = log.last_txid - log.segment_first_txid
+        old_enough = 0 < self._period <= self._clock() - self._rolled_at and waiting > 0
+        return waiting >= self._limit or old_enough
+
+    def _mend(self) -> None:
+        try:
+            self._journals.mend(self._stopping.is_set)
+        except JournalError as error:
+            _LOG.error("restored edits directories still lack segments: %s", error)

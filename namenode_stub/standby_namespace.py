@@ -1,0 +1,221 @@
+"""The namespace of a standby: an image, and the other NameNode's edits as they come (EditLogTailer)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from checkpointer.errors import CheckpointCancelledError, StorageError
+from checkpointer.loaded_image import LoadedImage
+from checkpointer.observer import Observer, SilentObserver
+from checkpointer.standby.edit_source import EditSource
+from checkpointer.standby.lag_watch import LagWatch
+from checkpointer.standby.log_roller import LogRoller, RollsEditLog
+from checkpointer.standby.tailer import EditTailer
+from checkpointer.storage.lookup import latest_image
+from checkpointer.storage.rollback import promote_rollback_images
+from checkpointer.warm import WarmNamespace
+from hadoop_common.errors import HdfsError
+from journal.errors import TransactionGapError
+from journal.ops import EditOp
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.parts import NodeParts
+
+__all__ = ["StandbyNamespace"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class StandbyNamespace:
+    """Follows the shared edits in a thread, until it is stopped and what it has is taken.
+
+    Args:
+        source: the shared edits, open; closed with this.
+        nodes: the other NameNodes, of which the active one is asked to roll where nothing comes.
+
+    Attributes:
+        fault: why edits are not followed, "" where they are.
+    """
+
+    def __init__(self, parts: NodeParts, source: EditSource, nodes: RollsEditLog) -> None:
+        settings = parts.config.standby
+        self._parts = parts
+        self._source = source
+        self._period = settings.tail_period
+        self._warm = _NotingCalls(parts.retry_cache)
+        self._tailer = EditTailer(
+            self._warm,
+            source,
+            in_progress=settings.tail_in_progress,
+            # Rollback images are a checkpointer's.
+            has_rollback_image=lambda txid: True,
+            upgrade_finalized=self._upgrade_finalized,
+        )
+        self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=parts.clock)
+        self._lag = LagWatch(settings.lag_alarm, clock=parts.clock)
+        # Held by whoever applies edits.
+        self._working = threading.Lock()
+        self._stopping = threading.Event()
+        self._observer = _StoppingObserver(self._stopping)
+        self._thread = threading.Thread(target=self._run, name="edit-log-tailer", daemon=True)
+        self.fault = ""
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    @property
+    def applied_txid(self) -> int:
+        """Newest transaction in the namespace."""
+        return self._tailer.applied_txid
+
+    @property
+    def source_txid(self) -> int:
+        """Newest one that the shared edits were seen to hold, -1 before the first look."""
+        return self._tailer.source_txid
+
+    @property
+    def roll_alarm(self) -> str:
+        """Why no new edits come although the active writes some, "" where all is well."""
+        return self._roller.alarm
+
+    @property
+    def lag_alarm(self) -> str:
+        """How long no edit was applied although there are some, "" where all is well."""
+        return self._lag.alarm
+
+    @property
+    def active_txid(self) -> int:
+        """Newest transaction of the NameNodes when they were last asked, -1 before."""
+        return self._roller.active_txid
+
+    @property
+    def following(self) -> bool:
+        """Whether it was not stopped yet."""
+        return not self._stopping.is_set()
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the newest image and begin to follow.
+
+        Raises:
+            StorageError, ImageFormatError: there is no image, or it cannot be loaded.
+        """
+        self._load()
+        self._thread.start()
+
+    def catch_up(self) -> None:
+        """Apply what there is now.
+
+        Raises:
+            StorageError: edits are missing, or cannot be read.
+            JournalError, ReplayError, ImageFormatError: they are damaged, or do not fit.
+            CheckpointCancelledError: it was stopped.
+        """
+        with self._working:
+            if not self._warm.usable:
+                self._load()
+            try:
+                self._tailer.catch_up(self._observer)
+            except OSError as fault:
+                raise StorageError(
+                    f"{self._source.location} cannot be read: {fault}",
+                    hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+                ) from fault
+            except TransactionGapError as gap:
+                until = "on" if gap.found is None else f"to {gap.found - 1}"
+                raise StorageError(
+                    f"transactions from {gap.expected} {until} are missing in {self._source.location}",
+                    hint="Make this NameNode's storage anew: `namenode-stub bootstrap-standby --force`.",
+                ) from gap
+
+    def stop(self) -> None:
+        """Follow no more; what was applied stays. A second call does nothing."""
+        self._stopping.set()
+        self._source.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def take(self) -> LoadedImage:
+        """The namespace as it is, once stopped; the caller closes its image.
+
+        Raises:
+            ImageFormatError, ImageStorageError: the image is damaged.
+        """
+        if not self._warm.usable:
+            self._load()
+        return self._warm.hand_over()
+
+    def close(self) -> None:
+        """Let go of the namespace."""
+        self.stop()
+        self._warm.close()
+
+    def _load(self) -> None:
+        self._tailer.load(latest_image(self._parts.image_folders), SilentObserver())
+
+    # ---- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._step()
+            self._stopping.wait(self._period)
+
+    def _step(self) -> None:
+        try:
+            self._follow()
+        except CheckpointCancelledError:
+            return
+        except (HdfsError, OSError) as error:
+            self._report(str(error))
+        except Exception as error:
+            _LOG.exception("a fault of the NameNode itself")
+            self._report(f"{type(error).__name__}: {error}")
+        else:
+            self.fault = ""
+        if not self._stopping.is_set():
+            self._measure()
+
+    def _follow(self) -> None:
+        self.catch_up()
+        if self._roller.check(self._tailer.applied_txid, self._stopping.is_set):
+            self.catch_up()
+
+    def _measure(self) -> None:
+        """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
+        if self.fault:
+            self._roller.look(self._tailer.applied_txid)
+        active = self._roller.active_txid if self._roller.period > 0 else -1
+        self._lag.note(self._tailer.applied_txid, source=self._tailer.source_txid, active=active)
+
+    def _report(self, text: str) -> None:
+        if self._stopping.is_set():
+            return
+        if text != self.fault:
+            _LOG.error("edits are not followed behind txid %d: %s", self._tailer.applied_txid, text)
+        self.fault = text
+
+    def _upgrade_finalized(self, txid: int) -> None:
+        for warning in promote_rollback_images(self._parts.image_folders, txid):
+            _LOG.warning("%s", warning)
+
+
+class _NotingCalls(WarmNamespace):
+    """Remembers the calls that edits came by, for clients that repeat them after a failover."""
+
+    def __init__(self, calls: RetryCache) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def apply(self, ops: Iterable[EditOp], *, expected: int | None = None, observer: Observer | None = None) -> int:
+        return super().apply(self._calls.watch(ops), expected=expected, observer=observer)
+
+
+class _StoppingObserver(SilentObserver):
+    """Ends a catch-up where the tail is stopped."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+
+    def cancelled(self) -> bool:
+        return self._stopping.is_set()

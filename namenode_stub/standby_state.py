@@ -1,0 +1,148 @@
+"""A NameNode that is a standby: it follows the shared edits, and sends clients to the active one (StandbyState)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+
+from checkpointer.loaded_image import LoadedImage
+from checkpointer.standby.edit_source import EditSource
+from checkpointer.standby.namenodes import NameNodes
+from checkpointer.standby.open_source import open_edit_source
+from checkpointer.storage.lookup import latest_image
+from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.namenode_protocol import namenode_questions
+from hadoop_rpc.service import Service
+from namenode_stub.fail_stop import NotActiveError
+from namenode_stub.http_api import refusing_blueprint
+from namenode_stub.image_store import StubImages
+from namenode_stub.parts import NodeParts
+from namenode_stub.rpc.questions import Questions
+from namenode_stub.standby_namespace import StandbyNamespace
+from namenode_stub.status_pages import StatusPages
+from servlets.image_transfer import image_transfer_blueprint
+
+__all__ = ["StandbyState"]
+
+
+class StandbyState:
+    """What a NameNode has while it is a standby.
+
+    Attributes:
+        namespace: in step with the shared edits from `start` on.
+    """
+
+    state = HAState.STANDBY
+    role = "standby"
+
+    def __init__(self, parts: NodeParts) -> None:
+        """Load nothing yet.
+
+        Raises:
+            StorageError: no shared edits are configured, they are another namespace's, or there is no image here.
+        """
+        self._parts = parts
+        settings = parts.config.standby
+        self._nodes = NameNodes(
+            [http for http, _ in settings.namenodes],
+            [rpc for _, rpc in settings.namenodes],
+            user=parts.config.rpc_user,
+            timeout=settings.rpc_timeout,
+            retries=settings.roll_retries,
+        )
+        self.images = StubImages(
+            parts.config,
+            parts.info,
+            latest_image(parts.image_folders),
+            durable_txid=lambda: self.namespace.applied_txid,
+            active=lambda: False,
+            clock=parts.clock,
+        )
+        self._source: EditSource = open_edit_source(parts.config, self._nodes.active_txid)
+        try:
+            self._source.open(parts.info)
+        except BaseException:
+            self._source.close()
+            self._nodes.close()
+            raise
+        self.namespace = StandbyNamespace(parts, self._source, self._nodes)
+
+    def start(self) -> None:
+        """Load the newest image, and follow the edits in a thread.
+
+        Raises:
+            StorageError, ImageFormatError: the image cannot be loaded.
+        """
+        self.namespace.start()
+
+    def catch_up(self) -> None:
+        """Apply what can be read now; raises as `StandbyNamespace.catch_up`."""
+        self.namespace.catch_up()
+
+    def take(self) -> LoadedImage:
+        """Follow no more, and give away what was loaded and applied; the caller closes its image.
+
+        Raises:
+            StorageError, ImageFormatError: the namespace had to be loaded again, and cannot be.
+        """
+        self._nodes.close()
+        self.namespace.stop()
+        return self.namespace.take()
+
+    @property
+    def following(self) -> bool:
+        """Whether it was not told to end yet."""
+        return self.namespace.following
+
+    def close(self) -> None:
+        """Follow no more, and let go of everything. A second call does nothing."""
+        self._nodes.close()
+        self.namespace.close()
+
+    # ---- what is served ------------------------------------------------------------------------------------
+
+    def services(self) -> list[Service]:
+        """RPC; all else is for the active NameNode."""
+        questions = Questions(
+            self._parts.info,
+            self.state,
+            self.images,
+            self._parts.gate,
+            last_txid=lambda: self.namespace.applied_txid,
+        )
+        return [namenode_questions(questions)]
+
+    def blueprints(self) -> list[Blueprint]:
+        transfer = image_transfer_blueprint(
+            self.images, reservations=self._parts.reservations, counter=self._parts.counter
+        )
+        pages = StatusPages(self._parts, self.images, self)
+        return [transfer, refusing_blueprint(NotActiveError), *pages.blueprints()]
+
+    def report(self) -> dict[str, Any]:
+        """For GET /status: `lastTxid` applied, `sourceTxid` that the shared edits were seen to hold, -1 before;
+        `activeTxid` of the NameNodes when they were last asked, -1 before; `journal` where the edits are; and, "" where
+        all is well, `tailFault`, why they are not followed, `rollAlarm`, why the active's open segment stays open, and
+        `lagAlarm`, how long none was applied although there are some.
+        """
+        return {
+            "lastTxid": self.namespace.applied_txid,
+            "sourceTxid": self.namespace.source_txid,
+            "activeTxid": self.namespace.active_txid,
+            "journal": self._source.location,
+            "tailFault": self.namespace.fault,
+            "rollAlarm": self.namespace.roll_alarm,
+            "lagAlarm": self.namespace.lag_alarm,
+        }
+
+    def measured(self) -> dict[str, Any]:
+        applied, source = self.namespace.applied_txid, self.namespace.source_txid
+        newest = max(applied, source)
+        return {
+            "journalTxid": newest,
+            "transactionsBehind": newest - self.images.checkpoint_txid,
+            "appliedTxid": applied,
+            "sourceTxid": source,
+            "tailingLagTransactions": newest - applied,
+        }

@@ -1,0 +1,79 @@
+"""The NameNode's storage directories: locked, formatted, of one namespace; and how far the log reached."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from checkpointer.errors import StorageError
+from checkpointer.storage.inspector import agree_on_version, inspect
+from checkpointer.storage.leftovers import clean_leftovers
+from hadoop_common.durable import write_atomically
+from hadoop_common.names import SEEN_TXID
+from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageLock
+
+__all__ = ["StorageLocks", "check_storage", "write_seen_txid"]
+
+_LOG = logging.getLogger(__name__)
+_FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or name the directory that is."
+
+
+class StorageLocks:
+    """The locks of the storage directories that this NameNode works in."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, StorageLock] = {}
+
+    @property
+    def held(self) -> list[StorageLock]:
+        return list(self._locks.values())
+
+    def take(self, directory: Path) -> None:
+        """Lock a directory that is not locked yet.
+
+        Raises:
+            StorageInUseError: somebody else works there.
+            StorageError: it does not exist, or cannot be locked.
+        """
+        if not directory.is_dir():
+            raise StorageError(f"{directory} does not exist", hint=_FORMAT_HINT)
+        lock = StorageLock(directory)
+        lock.acquire()
+        self._locks[directory] = lock
+
+    def release(self, *directories: Path) -> None:
+        """Let go of these, or of all; one that is not held is passed over."""
+        for directory in directories or tuple(self._locks):
+            lock = self._locks.pop(directory, None)
+            if lock is not None:
+                lock.release()
+
+
+def check_storage(directories: Sequence[Path]) -> StorageInfo:
+    """The VERSION of all directories, which are locked; what a killed run left in them is removed.
+
+    Raises:
+        StorageError: one is not formatted, or they belong to different namespaces.
+    """
+    found = [inspect(directory) for directory in directories]
+    for each in found:
+        if each.version is None:
+            raise StorageError(f"{each.root} is not formatted, it has no current/VERSION", hint=_FORMAT_HINT)
+    for each in found:
+        for path in clean_leftovers(each.current):
+            _LOG.info("removed a leftover of an earlier run: %s", path)
+    return agree_on_version(found)
+
+
+def write_seen_txid(directories: Sequence[Path], txid: int) -> None:
+    """Tell that the log reaches `txid`; after that transaction is durable, never before.
+
+    A kill in between leaves a lower number, which promises less than there is.
+    """
+    for directory in directories:
+        try:
+            write_atomically(directory / "current" / SEEN_TXID, f"{txid}\n".encode())
+        except OSError as error:
+            _LOG.error("seen_txid of %s stays behind: %s", directory, error)

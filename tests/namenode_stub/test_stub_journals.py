@@ -1,0 +1,205 @@
+"""The journals of a NameNode: which are written and how, and what it tells checkpointers of when they differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import StorageError
+from checkpointer.transfer import download_segment
+from hadoop_common.names import segment_name
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import TransactionGapError
+from journal.journal_set import JournalSet
+from namenode_stub.config import StubConfig
+from namenode_stub.edit_journals import check_shared_edits, journal_name, open_edit_journals, open_other_journals
+from namenode_stub.manifest import local_segments, manifest
+from namenode_stub.node import NameNodeStub
+from namenode_stub.storage import StorageLocks, check_storage
+from tests.checkpointer.quorum_support import Quorum
+from tests.namenode_stub.ha_support import paths, running, status
+from tests.namenode_stub.stub_support import formatted, stub_config_for, uris, wait_until
+
+NOBODY = "qjournal://127.0.0.1:1;127.0.0.1:2;127.0.0.1:3/ns1"
+WHOLE = ((1, 3), (4, 6), (7, 9))
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    with Quorum(tmp_path / "nodes") as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def locks() -> Iterator[StorageLocks]:
+    taken = StorageLocks()
+    yield taken
+    taken.release()
+
+
+def opened(config: StubConfig, locks: StorageLocks) -> tuple[JournalSet, StorageInfo]:
+    """The journals of `config`, recovered; its directories are locked."""
+    for directory in config.storage_directories:
+        locks.take(directory)
+    info = check_storage(config.storage_directories)
+    journals = open_edit_journals(config, locks.held, info)
+    journals.recover(info)
+    return journals, info
+
+
+def lose(folder: Path, *segments: tuple[int, int]) -> None:
+    for first, last in segments:
+        (folder / segment_name(first, last)).unlink()
+
+
+def told(stub: NameNodeStub, since: int = 1) -> list[tuple[int, int]]:
+    """What getEditLogManifest answers."""
+    assert stub.rpc_address is not None
+    with NamenodeClient(*stub.rpc_address, user=getpass.getuser(), retry=NO_RETRY) as client:
+        return [(log.first, log.last) for log in client.edit_log_manifest(since).logs]
+
+
+def write_whole(stub: NameNodeStub) -> None:
+    """`WHOLE`, and a change in the segment that is open then."""
+    for number in range(3):
+        stub.namespace.mkdirs(f"/{number}")
+        stub.roll()
+    stub.namespace.mkdirs("/open")
+
+
+# ---- what is written ---------------------------------------------------------------------------------------
+
+
+def test_the_journals_of_a_configuration(tmp_path: Path) -> None:
+    local = uris(tmp_path / "name", tmp_path / "more", tmp_path / "needed")
+    edits = (local[0], NOBODY, local[1], local[2])
+    config = stub_config_for(tmp_path, edits=edits, shared_edits=NOBODY, required_edits=(local[2],))
+    for directory in (tmp_path / "name", tmp_path / "more", tmp_path / "needed"):
+        directory.mkdir()
+    journals = open_edit_journals(config, [])
+    found = [(journal_name(each.journal), each.required, each.shared) for each in journals.members]
+    # what a standby reads comes first, then what the NameNode must not go on without
+    assert found == [
+        (NOBODY, True, True),
+        (str(tmp_path / "needed/current"), True, False),
+        (str(tmp_path / "name/current"), False, False),
+        (str(tmp_path / "more/current"), False, False),
+    ]
+    journals.close()
+    others = open_other_journals(config)
+    assert [each.location for each in others] == [NOBODY]
+    for journal in others:
+        journal.close()
+
+
+# ---- what the set lists ------------------------------------------------------------------------------------
+
+
+def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: StorageLocks) -> None:
+    config = formatted(tmp_path)
+    name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
+    with NameNodeStub(config) as stub:
+        write_whole(stub)
+        lose(name, WHOLE[0])
+        lose(shared, WHOLE[1])
+        journals = stub.journals
+        found = [(each.first, each.last, each.in_progress) for each in journals.segments(1, in_progress=True)]
+        assert found == [*((first, last, False) for first, last in WHOLE), (10, 11, True)]
+        assert [(each.first, each.last) for each in journals.segments(5)] == [*WHOLE[1:]]
+        lose(shared, WHOLE[2])
+        lose(name, WHOLE[1])
+        # what may be purged is listed across a gap, which the log must not have
+        assert [(each.first, each.last) for each in journals.finalized(1)] == [WHOLE[0], WHOLE[2]]
+        with pytest.raises(TransactionGapError) as gap:
+            journals.segments(1)
+        assert (gap.value.expected, gap.value.found) == (4, 7)
+        assert [journals.reach(each) for each in journals.members] == [3, 9]
+
+
+def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Path, locks: StorageLocks) -> None:
+    config = formatted(tmp_path)
+    journals, info = opened(config, locks)
+    # it is new: others may have been written before there was one
+    check_shared_edits(journals, 100)
+    with EditLogWriter(journals, info.layout_version, 1):
+        pass
+    check_shared_edits(journals, 1)
+    check_shared_edits(journals, 2)
+    with pytest.raises(StorageError, match=r"shared/current ends at txid 2, but images or edits here go on to 3"):
+        check_shared_edits(journals, 3)
+    journals.close()
+    alone = open_edit_journals(dataclasses.replace(config, shared_edits=""), locks.held)
+    check_shared_edits(alone, 3)
+    alone.close()
+
+
+# ---- what checkpointers are told ---------------------------------------------------------------------------
+
+
+def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
+    config = formatted(tmp_path, rpc_address=("127.0.0.1", 0))
+    name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
+    with NameNodeStub(config) as stub:
+        write_whole(stub)
+        lose(name, WHOLE[0])  # in the shared directory alone
+        lose(shared, WHOLE[1])  # in the local directory alone
+        # the open segment is nobody's yet
+        assert told(stub) == [*WHOLE]
+        assert told(stub, 2) == [*WHOLE[1:]]
+        assert told(stub, 10) == []
+        (tmp_path / "fetched").mkdir()
+        for first, last in WHOLE:
+            download_segment(stub.server.url, first, last, stub.images.storage_info(), [tmp_path / "fetched"])
+        # a shorter copy, as a kill leaves it, does not stand in the way of the longer one
+        (shared / segment_name(4, 5)).write_bytes(b"")
+        assert told(stub) == [*WHOLE]
+        lose(name, WHOLE[1])
+        (shared / segment_name(4, 5)).unlink()
+        # behind a gap it begins anew, for nobody could apply what lies before
+        assert told(stub) == [WHOLE[2]]
+
+
+def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        write_whole(active)
+        assert told(active) == [*WHOLE]
+        name = tmp_path / "nn1/name/current"
+        lose(name, WHOLE[0], WHOLE[1])
+        assert told(active) == [WHOLE[2]]
+        assert [(each.first, each.last) for each in active.journals.segments(1)] == [*WHOLE]
+        # the standby reads the JournalNodes
+        wait_until("all edits", lambda: status(standby)["lastTxid"] >= 9)
+        active.transition_to_standby()
+        standby.transition_to_active()
+        assert paths(standby) == {"/", "/0", "/1", "/2", "/open"}
+        # it has no copies of its own of what came before it took over, until it has fetched them
+        wait_until("local copies", lambda: told(standby)[:3] == [*WHOLE])
+
+
+def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_path: Path) -> None:
+    edits = uris(tmp_path / "name", tmp_path / "more")
+    config = formatted(tmp_path, edits=edits, shared_edits="", rpc_address=("127.0.0.1", 0))
+    more = tmp_path / "more/current"
+    with NameNodeStub(config) as stub:
+        stub.namespace.mkdirs("/a")
+        stub.roll()
+        more.rename(tmp_path / "gone")
+        assert told(stub) == [(1, 3)]
+        (tmp_path / "gone").rename(more)
+        # names that nobody can read
+        (tmp_path / "name/current" / segment_name(9, 8)).touch()
+        assert told(stub) == [(1, 3)]
+
+
+def test_where_no_directory_can_be_listed_there_is_nothing_to_tell(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert manifest(local_segments([tmp_path / "a", tmp_path / "b"]), 1) == []
+    assert len(caplog.records) == 2

@@ -1,0 +1,498 @@
+"""A second NameNode on the same quorum of JournalNodes: it follows, takes over, and the first one finds out."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+
+from checkpointer.errors import StorageError
+from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.errors import AccessControlError, RemoteError, StandbyError
+from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+from image_format.md5_file import read_md5_file
+from journal.segment_file import list_segments
+from namenode_stub.fail_stop import NotActiveError, NotServingError
+from namenode_stub.names.caller import Caller
+from namenode_stub.node import NameNodeStub
+from namenode_stub.standby_settings import StandbySettings
+from tests.checkpointer.quorum_support import Quorum
+from tests.namenode_stub.ha_support import (
+    ME,
+    QUICK,
+    config_on,
+    followed,
+    ha,
+    mkdirs,
+    pair_on,
+    paths,
+    running,
+    status,
+    stop,
+)
+from tests.namenode_stub.rpc_support import Dfs
+from tests.namenode_stub.stub_support import checkpoint_of, formatted, wait_until
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    with Quorum(tmp_path / "nodes") as nodes:
+        yield nodes
+
+
+def asking(active: NameNodeStub) -> StandbySettings:
+    """A standby that asks this one to roll where nothing comes."""
+    assert active.rpc_address is not None
+    return dataclasses.replace(QUICK, roll_period=0.05, namenodes=((active.server.url, active.rpc_address),))
+
+
+# ---- a standby ---------------------------------------------------------------------------------------------
+
+
+def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        active.namespace.mkdirs("/a/b")
+        followed(active, standby)
+        told = status(standby)
+        assert (told["role"], told["failure"], told["tailFault"]) == ("standby", "", "")
+        assert told["journal"] == quorum.uri
+        for method, path in (("post", "mkdirs"), ("get", "status"), ("get", "list"), ("get", "tree"), ("post", "roll")):
+            answer = requests.request(method, f"{standby.server.url}/namespace/{path}", json={"path": "/"}, timeout=20)
+            assert answer.status_code == 503
+            assert "is a standby" in answer.json()["error"]
+            assert answer.json()["hint"]
+        dfs = Dfs(standby, ME)
+        for call in (lambda: dfs.mkdirs("/c"), lambda: dfs.info("/a"), lambda: dfs.safe_mode(3)):
+            with pytest.raises(StandbyError, match="is a standby"):
+                call()
+        dfs.rpc.close()
+        with pytest.raises(NotActiveError):
+            standby.roll()
+        beans = requests.get(f"{standby.server.url}/jmx", timeout=20).json()["beans"]
+        assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} == {"standby"}
+        metrics = requests.get(f"{standby.server.url}/metrics", timeout=20).text
+        assert 'role="standby"' in metrics
+
+
+@pytest.mark.parametrize(("layout", "state"), [(-63, ""), (-67, "STANDBY")])
+def test_what_it_answers_to_checkpointers(quorum: Quorum, tmp_path: Path, layout: int, state: str) -> None:
+    with running(quorum, tmp_path, layout=layout) as (active, standby):
+        active.namespace.mkdirs("/a")
+        followed(active, standby)
+        assert standby.rpc_address is not None
+        with NamenodeClient(*standby.rpc_address, user=ME, retry=NO_RETRY) as client:
+            info = client.version_request()
+            assert (info.storage_info, info.state) == (active.images.storage_info(), state)
+            assert client.transaction_id() == active.namespace.log.segment_first_txid - 1
+            assert client.most_recent_checkpoint_txid() == 0
+            for call in (client.roll_edit_log, lambda: client.edit_log_manifest(1)):
+                with pytest.raises(StandbyError):
+                    call()
+
+
+def test_it_serves_its_image_and_takes_none(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        active.namespace.mkdirs("/a")
+        active.roll()
+        image = checkpoint_of(active._config, tmp_path / "scratch")
+        info, digest = active.images.storage_info(), read_md5_file(image).hex()
+        (tmp_path / "target").mkdir()
+        assert download_image(standby.server.url, None, info, [tmp_path / "target"]).txid == 0
+        offered = upload_image(standby.server.url, image, digest, int(image.name[-19:]), info)
+        assert offered is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
+
+
+def test_it_reads_the_open_segment_where_that_is_wanted(quorum: Quorum, tmp_path: Path) -> None:
+    eager = dataclasses.replace(QUICK, tail_in_progress=True)
+    with running(quorum, tmp_path, standby=eager) as (active, standby):
+        active.namespace.mkdirs("/a")
+        last = active.namespace.last_txid
+        wait_until("the open segment", lambda: status(standby)["lastTxid"] == last)
+
+
+def test_it_asks_the_active_to_roll(quorum: Quorum, tmp_path: Path) -> None:
+    first, second = pair_on(quorum.uri, tmp_path)
+    with NameNodeStub(first) as active:
+        active.namespace.mkdirs("/a")
+        last = active.namespace.last_txid
+        with NameNodeStub(dataclasses.replace(second, standby=asking(active)), standby=True) as standby:
+            wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
+
+
+def test_edits_that_stay_away_are_alarms_until_they_come(quorum: Quorum, tmp_path: Path) -> None:
+    first, second = pair_on(quorum.uri, tmp_path)
+    with NameNodeStub(first) as active:
+        watching = dataclasses.replace(asking(active), lag_alarm=0.1)
+        active.namespace.mkdirs("/a")
+        last = active.namespace.last_txid
+        # an active in safe mode does not roll
+        active.administration.set_safe_mode(on=True)
+        with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
+            wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))
+            told = status(standby)
+            assert "2 transactions wait in the active's open segment" in told["rollAlarm"]
+            assert "safe mode" in told["rollAlarm"]
+            assert f"txid 0 is the last one here, the active NameNode wrote {last}" in told["lagAlarm"]
+            assert (told["activeTxid"], told["lastTxid"], told["tailFault"]) == (last, 0, "")
+            active.administration.set_safe_mode(on=False)
+            wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
+            wait_until("no alarms", lambda: not (status(standby)["rollAlarm"] or status(standby)["lagAlarm"]))
+
+
+def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
+    quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair_on(quorum.uri, tmp_path)
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with NameNodeStub(first) as active:
+        watching = dataclasses.replace(asking(active), lag_alarm=0.1)
+        with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
+            with monkeypatch.context() as patched:
+                patched.setattr("checkpointer.standby.tailer.EditTailer.catch_up", broken)
+                answer = requests.post(f"{standby.server.url}/transition/active", timeout=60)
+                assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
+                assert standby.state is HAState.STANDBY
+                wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
+                # it did not fence whom it cannot stand in for
+                active.namespace.mkdirs("/goes-on")
+                last = active.namespace.last_txid
+                wait_until("the alarm", lambda: f"active NameNode wrote {last}" in status(standby)["lagAlarm"])
+                assert status(standby)["rollAlarm"] == ""
+            wait_until("what it missed", lambda: status(standby)["lastTxid"] >= last)
+            wait_until("no alarm", lambda: not (status(standby)["tailFault"] or status(standby)["lagAlarm"]))
+
+
+def test_without_shared_edits_there_is_no_standby(quorum: Quorum, tmp_path: Path) -> None:
+    config, _ = pair_on(quorum.uri, tmp_path)
+    alone = dataclasses.replace(config, edits=config.edits[:1], shared_edits="")
+    with pytest.raises(StorageError, match=r"shared\.edits\.dir is not set"), NameNodeStub(alone, standby=True):
+        pass
+    with NameNodeStub(alone) as stub:
+        with pytest.raises(StorageError, match="no shared edits"):
+            stub.transition_to_standby()
+        stub.namespace.mkdirs("/still-active")
+
+
+# ---- a takeover --------------------------------------------------------------------------------------------
+
+
+def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        active.namespace.mkdirs("/finalized")
+        followed(active, standby)
+        active.namespace.mkdirs("/open")
+        before = active.namespace.walk()
+        with ha(standby) as client:
+            assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
+            client.transition_to_active()
+            client.transition_to_active()  # which it is already
+            assert client.service_status() == ServiceStatus(HAState.ACTIVE, True)
+        assert standby.namespace.walk() == before
+        lost = mkdirs(active, "/lost")
+        assert lost.status_code == 503
+        assert "another NameNode has taken over" in lost.json()["error"]
+        assert mkdirs(active, "/later").status_code == 503
+        with ha(active) as client:
+            with pytest.raises(RemoteError, match="epoch"):
+                client.monitor_health()
+            told = client.service_status()
+            assert (told.state, told.ready_to_become_active) == (HAState.INITIALIZING, False)
+            assert "taken over" in told.reason
+        beans = requests.get(f"{active.server.url}/jmx", timeout=20).json()["beans"]
+        assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} == {"initializing"}
+        assert "taken over" in status(active)["failure"]
+        assert "standby" in lost.json()["hint"]
+        with pytest.raises(NotServingError):
+            active.transition_to_active()
+        assert mkdirs(standby, "/new").ok
+        assert {"/finalized", "/open", "/new"} == paths(standby) - {"/"}
+        first, last = (tmp_path / name / "name/current" for name in ("nn1", "nn2"))
+        # what was fenced is nowhere
+        wait_until("the edits it lacked", lambda: len(list_segments(last)) >= 3)
+        assert list_segments(first)[-1].in_progress
+
+
+def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        dfs = Dfs(active, ME)
+        dfs.touch("/f")
+        ids: list[tuple[bytes, int]] = []
+        perform = active.retry_cache.once
+
+        def noting(caller, *more):  # type: ignore[no-untyped-def]
+            ids.append((caller.client_id, caller.call_id))
+            return perform(caller, *more)
+
+        active.retry_cache.once = noting  # type: ignore[method-assign]
+        assert dfs.rename("/f", "/g")
+        dfs.rpc.close()
+        standby.transition_to_active()
+        client_id, call_id = ids[-1]
+        caller = Caller(user=ME, client_id=client_id, call_id=call_id)
+        assert standby.retry_cache.once(caller, lambda: "done again", lambda: "done before") == "done before"
+
+
+def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
+    """Gracefully: nobody fails, and every segment goes on where the one before ended."""
+    with running(quorum, tmp_path) as (one, two):
+        made = set()
+        for turn in range(3):
+            active, standby = (one, two) if turn % 2 == 0 else (two, one)
+            made.add(f"/{turn}")
+            assert mkdirs(active, f"/{turn}").ok
+            with ha(active) as client:
+                client.transition_to_standby()
+                client.transition_to_standby()
+                assert client.service_status().state is HAState.STANDBY
+            assert mkdirs(active, "/refused").status_code == 503
+            answer = requests.post(f"{standby.server.url}/transition/active", timeout=60)
+            assert (answer.status_code, answer.json()) == (200, {"result": "active"})
+            assert paths(standby) == {"/", *made}
+        assert (one.fail_stop.reason, two.fail_stop.reason) == ("", "")
+        wait_until("the local copies", lambda: not two.journals.lagging)
+    whole = [(each.first, each.last) for each in list_segments(tmp_path / "nn2/name/current")]
+    assert [first for first, _ in whole] == [1, *(last + 1 for _, last in whole[:-1] if last is not None)]
+
+
+def test_what_is_written_during_the_takeover_is_there_or_not_acknowledged(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
+        enough = threading.Semaphore(0)
+
+        def work(number: int) -> set[str]:
+            made: set[str] = set()
+            while True:
+                path = f"/{number}-{len(made)}"
+                if not mkdirs(active, path).ok:
+                    return made
+                made.add(path)
+                enough.release()
+
+        working = [pool.submit(work, number) for number in range(4)]
+        for _ in range(60):
+            assert enough.acquire(timeout=60)
+        standby.transition_to_active()
+        made = {path for future in working for path in future.result()}
+        assert len(made) >= 60
+        assert made <= paths(standby)
+        # beyond what was acknowledged, at most one of each client may be there
+        assert len(paths(standby) - made) <= 5
+
+
+def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (_, standby):
+        with ha(standby, "nobody-known") as client:
+            for call in (client.transition_to_active, client.transition_to_standby, client.service_status):
+                with pytest.raises(AccessControlError):
+                    call()
+        with ha(standby) as client, pytest.raises(AccessControlError, match="automatic"):
+            client.transition_to_active(RequestSource.ZKFC)
+        answer = requests.post(f"{standby.server.url}/transition/observer", timeout=20)
+        assert (answer.status_code, "observer" in answer.json()["error"]) == (400, True)
+        assert standby.state is HAState.STANDBY
+
+
+# ---- a takeover that cannot be -----------------------------------------------------------------------------
+
+
+def test_without_a_majority_it_stays_a_standby(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path) as (active, standby):
+        active.namespace.mkdirs("/a")
+        followed(active, standby)
+        active.stop()
+        for node in quorum.nodes[:2]:
+            node.stop()
+        with ha(standby) as client, pytest.raises(RemoteError) as refused:
+            client.transition_to_active()
+        assert refused.value.class_name == "org.apache.hadoop.ha.ServiceFailedException"
+        assert standby.state is HAState.STANDBY
+        assert mkdirs(standby, "/x").status_code == 503
+        for node in quorum.nodes[:2]:
+            node.start()
+        standby.transition_to_active()
+        assert paths(standby) == {"/", "/a"}
+
+
+def test_a_takeover_that_fails_late_leaves_a_standby_that_follows(
+    quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pair_on(quorum.uri, tmp_path)
+    with NameNodeStub(second, standby=True) as standby:
+        with NameNodeStub(first) as active:
+            active.namespace.mkdirs("/a")
+
+        def broken(*_: object) -> None:
+            raise StorageError("a disk is gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("namenode_stub.activation.check_shared_edits", broken)
+            with pytest.raises(StorageError, match="a disk is gone"):
+                standby.transition_to_active()
+        assert standby.state is HAState.STANDBY
+        with NameNodeStub(first) as active:
+            active.namespace.mkdirs("/b")
+            followed(active, standby)
+        standby.transition_to_active()
+        assert paths(standby) == {"/", "/a", "/b"}
+
+
+def test_one_that_can_be_neither_is_told_to_be_neither(
+    quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second = pair_on(quorum.uri, tmp_path)
+    with NameNodeStub(second, standby=True) as standby:
+
+        def broken(*_: object) -> None:
+            raise StorageError("a disk is gone")
+
+        monkeypatch.setattr("namenode_stub.activation.check_shared_edits", broken)
+        monkeypatch.setattr("namenode_stub.node.StandbyState.start", broken)
+        with pytest.raises(NotServingError, match="the shared edits cannot be followed: a disk is gone"):
+            standby.transition_to_active()
+        with ha(standby) as client:
+            told = client.service_status()
+            assert (told.state, told.ready_to_become_active) == (HAState.INITIALIZING, False)
+            assert "a disk is gone" in told.reason
+            with pytest.raises(RemoteError, match="a disk is gone"):
+                client.monitor_health()
+        assert "a disk is gone" in status(standby)["failure"]
+        assert mkdirs(standby, "/refused").status_code == 503
+
+
+def test_a_log_that_cannot_be_ended_makes_no_standby(quorum: Quorum, tmp_path: Path) -> None:
+    first, _ = pair_on(quorum.uri, tmp_path)
+    stub = NameNodeStub(first)
+    with stub:
+        stub.namespace.mkdirs("/a")
+        for node in quorum.nodes[:2]:
+            node.stop()
+        with pytest.raises(NotServingError, match="can be no standby"):
+            stub.transition_to_standby()
+        refused = requests.get(f"{stub.server.url}/namespace/status", timeout=20)
+        assert (refused.status_code, "can be no standby" in refused.json()["error"]) == (503, True)
+        assert "can be no standby" in status(stub)["failure"]
+        stop(stub)
+    for node in quorum.nodes[:2]:
+        node.start()
+    with NameNodeStub(first) as again:
+        assert paths(again) == {"/", "/a"}
+
+
+def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_path: Path) -> None:
+    first, second = pair_on(quorum.uri, tmp_path, images_retained=1, checkpoint_transactions=1)
+    with NameNodeStub(first) as active:
+        active.namespace.mkdirs("/a")
+        active.roll()
+        image = checkpoint_of(first, tmp_path / "scratch")
+        digest, info = read_md5_file(image).hex(), active.images.storage_info()
+        assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
+        # the quorum is purged as the directories are
+        purged = [list_segments(node.current)[0].first for node in quorum.nodes]
+        assert purged == [int(image.name[-19:]) + 1] * 3
+        active.roll()
+        with NameNodeStub(second, standby=True) as standby:
+            wait_until("the gap", lambda: "from 1 to 3 are missing" in status(standby)["tailFault"])
+            with ha(standby) as client:
+                assert "are missing" in client.service_status().reason
+            with pytest.raises(StorageError, match="are missing") as refused:
+                standby.transition_to_active()
+            assert "bootstrap-standby" in refused.value.hint
+            assert standby.state is HAState.STANDBY
+        # it did not fence whom it cannot stand in for
+        assert mkdirs(active, "/b").ok
+
+
+def test_local_edits_that_the_shared_journal_never_had_are_not_written_behind(quorum: Quorum, tmp_path: Path) -> None:
+    first, _ = pair_on(quorum.uri, tmp_path)
+    with NameNodeStub(first) as stub:
+        stub.namespace.mkdirs("/both")
+    with NameNodeStub(dataclasses.replace(first, edits=first.edits[:1], shared_edits="")) as stub:
+        stub.namespace.mkdirs("/local")
+    with pytest.raises(StorageError, match="ends at txid 3, but images or edits here go on to 6"), NameNodeStub(first):
+        pass
+
+
+# ---- a shared directory ------------------------------------------------------------------------------------
+
+
+def test_on_a_shared_directory_the_lock_keeps_two_apart(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    first, second = pair_on(shared.as_uri(), tmp_path)
+    with NameNodeStub(second, standby=True) as standby, NameNodeStub(first) as active:
+        active.namespace.mkdirs("/a")
+        followed(active, standby)
+        with pytest.raises(StorageError, match="is held by"):
+            standby.transition_to_active()
+        assert standby.state is HAState.STANDBY
+        active.namespace.mkdirs("/b")
+        active.transition_to_standby()
+        standby.transition_to_active()
+        assert paths(standby) == {"/", "/a", "/b"}
+        with pytest.raises(StorageError, match="is held by"):
+            active.transition_to_active()
+        standby.namespace.mkdirs("/c")
+        standby.transition_to_standby()
+        active.transition_to_active()
+        assert paths(active) == {"/", "/a", "/b", "/c"}
+
+
+# ---- the quorum as one of the journals ---------------------------------------------------------------------
+
+
+def test_one_node_may_be_gone_and_not_two(quorum: Quorum, tmp_path: Path) -> None:
+    first, _ = pair_on(quorum.uri, tmp_path)
+    stub = NameNodeStub(first)
+    with stub:
+        quorum.nodes[0].stop()
+        assert mkdirs(stub, "/a").ok
+        stub.roll()
+        told = status(stub)
+        assert told["editsDirectories"] == [quorum.uri, str(tmp_path / "nn1/name/current")]
+        quorum.nodes[1].stop()
+        refused = mkdirs(stub, "/b")
+        assert (refused.status_code, "required journal qjournal://" in refused.json()["error"]) == (503, True)
+        stop(stub)
+    for node in quorum.nodes[:2]:
+        node.start()
+    with NameNodeStub(first) as again:
+        assert paths(again) >= {"/", "/a"}
+
+
+def test_a_quorum_alone_is_enough(quorum: Quorum, tmp_path: Path) -> None:
+    first, _ = pair_on(quorum.uri, tmp_path)
+    alone = dataclasses.replace(first, edits=(quorum.uri,), shared_edits="", required_edits=(quorum.uri,))
+    with NameNodeStub(alone) as stub:
+        stub.namespace.mkdirs("/a")
+        stub.roll()
+        assert stub.rpc_address is not None
+        with NamenodeClient(*stub.rpc_address, user=ME, retry=NO_RETRY) as client:
+            # as Hadoop's: what lies in JournalNodes is fetched from them
+            assert client.edit_log_manifest(1).logs == ()
+        assert json.dumps(status(stub)["segments"]) == "[]"
+    assert not list((tmp_path / "nn1/name/current").glob("edits_*"))
+    with NameNodeStub(alone) as stub:
+        assert paths(stub) == {"/", "/a"}
+
+
+def test_another_namespace_is_not_written_over(quorum: Quorum, tmp_path: Path) -> None:
+    pair_on(quorum.uri, tmp_path)
+    foreign = config_on(quorum.uri, tmp_path / "foreign")
+    other = dataclasses.replace(foreign, edits=foreign.edits[:1], shared_edits="")
+    formatted(tmp_path / "foreign", edits=other.edits, shared_edits="")
+    with pytest.raises(HdfsError, match="namespace"), NameNodeStub(foreign):
+        pass
+    with pytest.raises(StorageError, match="another namespace"), NameNodeStub(foreign, standby=True):
+        pass
