@@ -9,9 +9,10 @@ SEEDS ?= 20
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
+ROUNDS ?= 500
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup fuzz lint types layers check bench bench-pipeline load screenshots format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup kills fuzz lint types layers check bench bench-journal bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -40,6 +41,9 @@ interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
 
 differential: interop-setup ## SEEDS=20 random recordings of a real NameNode, from FIRST_SEED=1 on, against our merge
 	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
+
+kills: setup ## ROUNDS=500 kills of writers and JournalNodes at random moments, by FIRST_SEED=1: acknowledged is recovered
+	KILL_ROUNDS=$(ROUNDS) KILL_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/journal/test_journal_kills.py tests/journal/test_quorum_kills.py tests/journal/test_takeover_kills.py
 
 interop-setup: setup ## fetch a JDK and Chromium (with apt) and Hadoop's jars (with pip, 220 MB), once
 	$(BIN)/python -m tests.interop
@@ -78,6 +82,9 @@ load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 
 bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5sum
 	$(BIN)/python -m bench
+
+bench-journal: setup ## transactions a second through the edit log for 1, 8 and 64 writers beside one fsync each
+	$(BIN)/python -m bench.edit_log
 
 bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark
 	$(BIN)/python -m bench.pipeline

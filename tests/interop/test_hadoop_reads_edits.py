@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
+from journal.file_journal import FileJournal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header
@@ -22,6 +25,7 @@ CASES = [case for case in all_cases() if case.path.parent.name == "hadoop-2.7.3"
 # This release reads SET_NS_QUOTA and CLEAR_NS_QUOTA and does not write them any more.
 REWRITABLE = [case for case in CASES if case.path.name != "obsolete-ops"]
 LAYOUT = -63
+INFO = StorageInfo(LAYOUT, 42, 0, "CID-test", "BP-1-127.0.0.1-1")
 HEAD, TAIL = "  <RECORD>", "</EDITS>"
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
@@ -48,14 +52,17 @@ def viewed(hadoop: Hadoop, paths: list[Path]) -> list[str]:
 @every_case
 def test_what_our_writer_wrote(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     segments = segments_of(case)
-    with EditLogWriter([tmp_path], LAYOUT, segments[0][0].txid) as writer:
+    journal = FileJournal(tmp_path / "name" / "current")
+    journal.format(INFO)
+    journal.recover(INFO)
+    with closing(journal), EditLogWriter(journal, LAYOUT, segments[0][0].txid) as writer:
         for number, ops in enumerate(segments):
             if number:
                 writer.roll()
             for op in ops:
                 if not isinstance(op, StartLogSegmentOp | EndLogSegmentOp):
                     writer.write(op)
-    assert viewed(hadoop, [segment.path for segment in list_segments(tmp_path)]) == recorded(case)
+    assert viewed(hadoop, [segment.path for segment in list_segments(journal.folder)]) == recorded(case)
 
 
 @pytest.mark.parametrize("case", REWRITABLE, ids=lambda case: case.path.name)

@@ -1,0 +1,205 @@
+"""`python -m bench.edit_log`: transactions a second through the edit log, beside one fsync for each transaction.
+
+Every caller waits until its transaction is durable, but for the async mode, where all are durable in the end. The ways
+take turns in each round, so that whatever else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hadoop_common.storage_info import StorageInfo
+from journal.async_edit_log import AsyncEditLog
+from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from journal.edit_log_writer import EditLogWriter
+from journal.file_journal import FileJournal
+from journal.journal import Journal
+from journal.journal_set import JournalSet, Member
+from journal.json_journal import JsonJournal
+from journal.ops import MkdirOp, PermissionStatus
+
+__all__ = ["BenchError", "measure"]
+
+_NAMESPACE = StorageInfo(NEWEST_LAYOUT, 1, 0, "CID-bench", "BP-bench")
+_OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
+_FLOOR = "one fsync each"
+_MARKERS = 2  # START_LOG_SEGMENT and END_LOG_SEGMENT
+
+Caller = Callable[[MkdirOp], object]
+
+
+class BenchError(Exception):
+    """A log does not hold what was written; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one way did in one round."""
+
+    transactions: int
+    seconds: float
+    syncs: int
+
+    @property
+    def rate(self) -> float:
+        return self.transactions / self.seconds
+
+
+def _mkdir(thread: int, number: int) -> MkdirOp:
+    path = f"/user/worker-{thread:03d}/2024-01-01/part-{number:09d}"
+    return MkdirOp(inode_id=16386 + number, path=path, timestamp=1_700_000_000_000 + number, permissions=_OWNER)
+
+
+def _call(call: Caller, threads: int, seconds: float, drain: Callable[[], object] = lambda: None) -> tuple[int, float]:
+    """Let threads call again and again; how many calls, and the seconds until `drain` had returned."""
+    ready = threading.Barrier(threads + 1)
+    counts = [0] * threads
+    faults: list[BaseException] = []
+    deadline = float("inf")
+
+    def work(thread: int) -> None:
+        ready.wait()
+        try:
+            while time.perf_counter() < deadline:
+                call(_mkdir(thread, counts[thread]))
+                counts[thread] += 1
+        except BaseException as fault:
+            faults.append(fault)
+
+    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
+    for worker in workers:
+        worker.start()
+    deadline = time.perf_counter() + seconds
+    ready.wait()
+    started = time.perf_counter()
+    for worker in workers:
+        worker.join()
+    drain()
+    took = time.perf_counter() - started
+    if faults:
+        raise faults[0]
+    return sum(counts), took
+
+
+def _floor(root: Path, threads: int, seconds: float) -> Run:
+    """What a log without a buffer does: each caller writes and syncs its record while the others wait."""
+    descriptor = os.open(root / "records", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    lock = threading.Lock()
+    last = 0
+
+    def call(op: MkdirOp) -> None:
+        nonlocal last
+        with lock:
+            last = op.txid = last + 1
+            os.write(descriptor, encode_op(op, NEWEST_LAYOUT))
+            os.fsync(descriptor)
+
+    try:
+        transactions, took = _call(call, threads, seconds)
+    finally:
+        os.close(descriptor)
+    return Run(transactions, took, transactions)
+
+
+def _logged(journal: Journal, threads: int, seconds: float, *, wait: bool = True) -> Run:
+    journal.format(_NAMESPACE)
+    journal.recover(_NAMESPACE)
+    try:
+        with EditLogWriter(journal, NEWEST_LAYOUT, 1) as log:
+            before = log.metrics().syncs
+            if wait:
+                transactions, took = _call(lambda op: log.sync(log.write(op)), threads, seconds)
+            else:
+                queue = AsyncEditLog(log)
+                transactions, took = _call(queue.submit, threads, seconds, drain=queue.close)
+            syncs = log.metrics().syncs - before
+        if journal.count(1) != transactions + _MARKERS:
+            raise BenchError(f"{journal.location} holds {journal.count(1)} of {transactions + _MARKERS} transactions")
+    finally:
+        journal.close()
+    return Run(transactions, took, syncs)
+
+
+def _directory(root: Path, name: str = "a") -> FileJournal:
+    return FileJournal(root / name / "current")
+
+
+_WAYS: dict[str, Callable[[Path, int, float], Run]] = {
+    _FLOOR: _floor,
+    "file": lambda root, threads, seconds: _logged(_directory(root), threads, seconds),
+    "file, async": lambda root, threads, seconds: _logged(_directory(root), threads, seconds, wait=False),
+    "set of two": lambda root, threads, seconds: _logged(
+        JournalSet([Member(_directory(root, name)) for name in "ab"]), threads, seconds
+    ),
+    "json": lambda root, threads, seconds: _logged(JsonJournal(root / "log"), threads, seconds),
+}
+
+
+def measure(directory: Path | None, threads: int, seconds: float, rounds: int) -> dict[str, list[Run]]:
+    """Runs of all ways, each of about `seconds`, for so many threads.
+
+    Raises:
+        BenchError: a log does not hold what was written.
+    """
+    runs: dict[str, list[Run]] = {name: [] for name in _WAYS}
+    for _ in range(rounds):
+        for name, way in _WAYS.items():
+            with tempfile.TemporaryDirectory(dir=directory, prefix="bench-") as scratch:
+                runs[name].append(way(Path(scratch), threads, seconds))
+    return runs
+
+
+def _summary(runs: dict[str, list[Run]]) -> dict[str, dict[str, float]]:
+    """Medians of the rounds; `ratio` is to the floor of the same round."""
+    found = {}
+    for name, each in runs.items():
+        ratios = [run.rate / floor.rate for run, floor in zip(each, runs[_FLOOR], strict=True)]
+        found[name] = {
+            "transactionsPerSecond": statistics.median(run.rate for run in each),
+            "ratio": statistics.median(ratios),
+            "transactionsPerSync": sum(run.transactions for run in each) / sum(run.syncs for run in each),
+        }
+    return found
+
+
+def _print(threads: int, found: dict[str, dict[str, float]]) -> None:
+    print(f"{threads} writer thread{'s' if threads > 1 else ''}")
+    print(f"  {'':<16}{'txns/s':>12}{'x fsync each':>14}{'txns a sync':>13}")
+    for name, each in found.items():
+        rate, ratio, batch = each["transactionsPerSecond"], each["ratio"], each["transactionsPerSync"]
+        print(f"  {name:<16}{rate:>12,.0f}{ratio:>14.1f}{batch:>13.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.edit_log", description=__doc__)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    if not arguments.json:
+        print(f"{machine}; median of {arguments.rounds} rounds of {arguments.seconds:g} s")
+    results: dict[int, Any] = {}
+    for threads in arguments.threads:
+        results[threads] = _summary(measure(arguments.dir, threads, arguments.seconds, arguments.rounds))
+        if not arguments.json:
+            _print(threads, results[threads])
+    if arguments.json:
+        print(json.dumps({"machine": machine, "rounds": arguments.rounds, "threads": results}))
+
+
+if __name__ == "__main__":
+    main()

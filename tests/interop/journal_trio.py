@@ -1,0 +1,120 @@
+"""Three JournalNodes, Hadoop's or ours, as processes of their own, and the URI of a journal on them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from hadoop_common.names import parse_segment
+from tests.interop.cluster import JournalNode
+from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
+from tests.interop.hadoop_process import port_is_open, wait_until
+
+__all__ = ["JournalTrio", "OurJournalNode"]
+
+_STOP_SECONDS = 60.0
+
+
+class _Node(Protocol):
+    """A JournalNode that runs in a process."""
+
+    @property
+    def edits_dir(self) -> Path: ...
+
+    def start(self) -> object: ...
+
+    def stop(self) -> object: ...
+
+    def kill(self) -> None: ...
+
+
+class OurJournalNode:
+    """`checkpointer journalnode run` with the `dfs.journalnode.*` keys of a configuration."""
+
+    def __init__(self, conf: HadoopConf) -> None:
+        self.conf = conf
+        self.log = conf.root / "journalnode.log"
+        self.edits_dir = Path(conf["dfs.journalnode.edits.dir"])
+        self._ports = [
+            (host, int(port))
+            for host, _, port in (conf[f"dfs.journalnode.{kind}-address"].rpartition(":") for kind in ("rpc", "http"))
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start it and wait until it takes connections."""
+        command = [sys.executable, "-m", "checkpointer", "journalnode", "run", "--conf", str(self.conf.folder)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self._listens, f"the JournalNode of {self.conf.folder}")
+        return self
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        return self._process.wait(_STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def _listens(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the JournalNode ended: {self.log.read_text()[-3000:]}"
+        return all(map(port_is_open, self._ports))
+
+
+class JournalTrio:
+    """A context manager that starts three JournalNodes and stops them; the journal is not formatted.
+
+    Args:
+        ours: take our JournalNode instead of Hadoop's; one answer for all, or one for each.
+    """
+
+    def __init__(self, root: Path, *, ours: bool | tuple[bool, bool, bool]) -> None:
+        which = ours if isinstance(ours, tuple) else (ours,) * 3
+        self.confs = [HadoopConf(root / f"jn{number}") for number in (1, 2, 3)]
+        addresses = ";".join(conf["dfs.journalnode.rpc-address"] for conf in self.confs)
+        self.uri = f"qjournal://{addresses}/{NAMESERVICE}"
+        for conf in self.confs:
+            conf.update(
+                {
+                    "dfs.namenode.shared.edits.dir": self.uri,
+                    "dfs.journalnode.sync.interval": "1000",
+                    # what nodes of 2.7 do not know: newest transactions are kept in memory
+                    "dfs.ha.tail-edits.in-progress": "true",
+                }
+            )
+        self.nodes: list[_Node] = [
+            OurJournalNode(conf) if own else JournalNode(conf, name=f"journalnode{number}")
+            for number, (conf, own) in enumerate(zip(self.confs, which, strict=True), 1)
+        ]
+
+    def __enter__(self) -> Self:
+        for node in self.nodes:
+            node.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.nodes:
+            node.stop()
+
+    def segments(self, number: int) -> list[tuple[int, int]]:
+        """First and last txid of the finalized segments of a node, ascending."""
+        names = (path.name for path in (self.nodes[number].edits_dir / NAMESERVICE / "current").iterdir())
+        return sorted(
+            (part.first, part.last) for part in map(parse_segment, names) if part is not None and part.last is not None
+        )
+
+    def promised(self, number: int) -> int:
+        """The epoch that a node has promised itself to."""
+        return int((self.nodes[number].edits_dir / NAMESERVICE / "current" / "last-promised-epoch").read_text())

@@ -1,0 +1,132 @@
+"""The stub as a NameNode in a process of its own, with nothing but Hadoop's configuration files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import CommandResult, wait_until
+
+__all__ = ["OurNameNode"]
+
+_OPENER = build_opener(ProxyHandler({}))
+_STOP_SECONDS = 60.0
+
+
+class OurNameNode:
+    """`namenode-stub run`; as a context manager it is killed at the end if it still runs.
+
+    Args:
+        conf: in which this NameNode has an id, or is the only one.
+    """
+
+    def __init__(self, conf: HadoopConf) -> None:
+        self.conf = conf
+        self.current = conf.name_dir / "current"
+        self.log = conf.root / "namenode-stub.log"
+        self.url = "http://{}:{}".format(*conf.http_address)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.running:
+            self.resume()
+            self.kill()
+
+    # ---- the process ---------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *options: str) -> Self:
+        """Run it, with `--standby` or without, and wait until it answers."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command("run", *options), stdout=log, stderr=log)
+        wait_until(self._answers, f"the stub of {self.conf.folder}")
+        return self
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(_STOP_SECONDS)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def command(self, name: str, *options: str) -> CommandResult:
+        """Another command of `namenode-stub` with this configuration."""
+        done = subprocess.run(self._command(name, *options), capture_output=True, text=True, check=False)
+        log = self.log.read_text()[-3000:] if self.log.exists() else ""
+        return CommandResult(name, done.returncode, done.stdout, done.stderr + log)
+
+    # ---- what it tells and does ----------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What GET /status tells."""
+        with _OPENER.open(f"{self.url}/status", timeout=20) as answer:
+            values: dict[str, Any] = json.load(answer)
+        return values
+
+    def call(self, operation: str, **arguments: Any) -> tuple[int, Any]:
+        """POST /namespace/OPERATION: the status, and the result or the sentence of a refusal.
+
+        Raises:
+            OSError: there was no answer.
+        """
+        url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
+        request = Request(url, body, {"Content-Type": "application/json"}, method="POST")
+        try:
+            with _OPENER.open(request, timeout=60) as answer:
+                return answer.status, json.load(answer)["result"]
+        except HTTPError as refusal:
+            with refusal:
+                return refusal.code, json.load(refusal)["error"]
+
+    def mkdirs(self, path: str) -> bool:
+        """Whether it was acknowledged."""
+        return self.call("mkdirs", path=path)[0] == 200
+
+    def paths(self) -> set[str]:
+        """All that there is."""
+        with _OPENER.open(f"{self.url}/namespace/tree", timeout=60) as answer:
+            return {json.loads(line)["path"] for line in answer}
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the stub ended: {self.log.read_text()[-3000:]}"
+        try:
+            return bool(self.status())
+        except OSError:
+            return False
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _command(self, name: str, *options: str | Path) -> list[str]:
+        words = [sys.executable, "-m", "namenode_stub", name, "--conf", self.conf.folder, *options]
+        return list(map(str, words))

@@ -1,0 +1,76 @@
+"""Edits directories go from our journal set to a real NameNode and back, in whatever state a writer leaves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.configuration import Configuration
+from journal.segment_file import list_segments
+from journal.segment_stream import SegmentStream
+from namenode_stub.config import StubConfig, stub_config
+from namenode_stub.formatting import format_storage, new_storage_info
+from namenode_stub.node import NameNodeStub
+from tests.interop.clients import ClientJvm
+from tests.interop.cluster import NameNode
+from tests.interop.hadoop_conf import HadoopConf
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> HadoopConf:
+    directories = ",".join((tmp_path / name).as_uri() for name in ("a", "b"))
+    made = HadoopConf(tmp_path, {"dfs.namenode.name.dir": directories, "dfs.namenode.name.dir.restore": "true"})
+    config = config_of(made)
+    format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-63))
+    return made
+
+
+def config_of(conf: HadoopConf) -> StubConfig:
+    return stub_config(Configuration.load(conf.folder, environment={}))
+
+
+def test_a_namenode_goes_on_where_the_stub_was_shut_down_and_the_other_way_round(
+    conf: HadoopConf, client_jvm: ClientJvm
+) -> None:
+    with NameNodeStub(config_of(conf)) as stub:
+        stub.namespace.mkdirs("/one")
+        stub.roll()
+        stub.namespace.mkdirs("/two")
+    client = client_jvm.of(conf)
+    with NameNode(conf):
+        client.shell("-mkdir", "/three").checked()
+        assert sorted(client.namespace()) == ["/", "/one", "/three", "/two"]
+    with NameNodeStub(config_of(conf)) as stub:
+        assert [each.path for each in stub.namespace.walk()] == ["/", "/one", "/three", "/two"]
+
+
+def test_a_namenode_finds_all_where_one_directory_failed_and_came_back(
+    conf: HadoopConf, client_jvm: ClientJvm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The directory holds the beginning of the segment in which it failed, and the one that was begun after."""
+    append = SegmentStream.append
+    broken = False
+
+    def failing(stream: SegmentStream, data: bytes | bytearray | memoryview) -> None:
+        if broken and stream.directory.parent == tmp_path / "b":
+            raise OSError(5, "Input/output error")
+        append(stream, data)
+
+    monkeypatch.setattr(SegmentStream, "append", failing)
+    monkeypatch.setattr("journal.journal_set.JournalSet.mend", lambda journals: 0)
+    with NameNodeStub(config_of(conf)) as stub:
+        stub.namespace.mkdirs("/one")
+        broken = True
+        stub.namespace.mkdirs("/two")
+        stub.roll()
+        broken = False
+        stub.roll()
+        stub.namespace.mkdirs("/three")
+    held = [[each.path.name for each in list_segments(tmp_path / name / "current")] for name in ("a", "b")]
+    assert len(held[1]) == len(held[0]) - 1
+    assert held[0][0] != held[1][0]
+    with NameNode(conf):
+        assert sorted(client_jvm.of(conf).namespace()) == ["/", "/one", "/three", "/two"]

@@ -1,0 +1,129 @@
+"""Our NameNode stub and a real NameNode 2.7.3 as an HA pair on a quorum: each takes over from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.names import image_name
+from image_format.verify.checker import verify_image
+from tests.interop.clients import ClientJvm, HdfsClient
+from tests.interop.cluster import NameNode
+from tests.interop.hadoop_conf import ha_pair_confs
+from tests.interop.hadoop_process import run_once, wait_until
+from tests.interop.journal_trio import JournalTrio
+from tests.interop.our_namenode import OurNameNode
+from tests.interop.test_stub_clients import without_times
+
+pytestmark = pytest.mark.interop
+
+MIXTURES = {"Hadoop's nodes": False, "two of Hadoop's and ours": (False, False, True)}
+NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+SETTINGS = {
+    "dfs.ha.tail-edits.period": "1",
+    "dfs.ha.log-roll.period": "1",
+    "dfs.namenode.checkpoint.check.period": "1",
+    "dfs.namenode.checkpoint.txns": "1000000",
+    "dfs.namenode.num.extra.edits.retained": "0",
+    "dfs.namenode.num.checkpoints.retained": "1",
+}
+
+
+@dataclass
+class Site:
+    """nn1 is our stub and active; nn2 is Hadoop's, and has no storage yet."""
+
+    trio: JournalTrio
+    stub: OurNameNode
+    real: NameNode
+    client: HdfsClient
+
+    def bootstrap(self) -> None:
+        """Hadoop's own way to the storage of a second NameNode, from our stub and the JournalNodes."""
+        run_once(NAMENODE, "-bootstrapStandby", "-nonInteractive", conf=self.real.conf).checked()
+        self.real.start()
+        assert self.real.state == "standby"
+
+    def state_of(self, name: str) -> str:
+        return self.client.ha_admin("-getServiceState", name).checked().out.strip()
+
+    def make_active(self, name: str) -> None:
+        """As an administrator does where the other one does not answer to the purpose."""
+        self.client.ha_admin("-transitionToActive", "--forceactive", name).checked()
+
+
+@pytest.fixture(params=MIXTURES)
+def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        trio = stack.enter_context(JournalTrio(tmp_path / "nodes", ours=MIXTURES[request.param]))
+        shared = {"dfs.namenode.shared.edits.dir": trio.uri}
+        first, second, clients = ha_pair_confs(tmp_path / "pair", {**SETTINGS, **shared})
+        stub = stack.enter_context(OurNameNode(first))
+        real = NameNode(second, name="nn2")
+        stack.callback(real.stop)
+        stub.command("format", "--layout", "-63").checked()
+        stub.start()
+        yield Site(trio, stub, real, client_jvm.of(clients))
+
+
+def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) -> None:
+    stub, real, client = site.stub, site.real, site.client
+    client.load(300, seed=1)
+    site.bootstrap()
+    client.load(200, seed=2, path="/second")
+    # the standby has the stub roll, and reads what that finalized
+    last = stub.status()["lastTxid"]
+    wait_until(lambda: real.last_txid >= last, f"txid {last} in the real standby")
+    assert stub.mkdirs("/in-the-open-segment")
+    before = client.namespace()
+
+    site.make_active("nn2")
+    assert real.state == "active"
+    code, sentence = stub.call("mkdirs", path="/lost")
+    assert (code, "another NameNode has taken over" in sentence) == (503, True)
+    assert stub.call("mkdirs", path="/later")[0] == 503
+    # to Hadoop's administrators it is neither active nor well
+    assert site.state_of("nn1") == "initializing"
+    assert "taken over" in client.ha_admin("-checkHealth", "nn1").err
+    assert without_times(client.namespace()) == without_times(before)
+    assert stub.stop() == 6
+
+    stub.start("--standby")
+    assert (site.state_of("nn1"), site.state_of("nn2")) == ("standby", "active")
+    client.load(200, seed=3, path="/third")
+    last = real.last_txid
+    wait_until(lambda: stub.status()["lastTxid"] >= last, f"txid {last} in our standby")
+    client.shell("-mkdir", "/in-the-open-segment-of-hadoops").checked()
+    before = client.namespace()
+    site.make_active("nn1")
+    assert stub.status()["role"] == "active"
+    # Hadoop's ends itself when it finds that out
+    client.shell("-mkdir", "/whoever-gets-this").checked()
+    assert without_times(client.namespace()) == {
+        **without_times(before),
+        "/whoever-gets-this": without_times(client.namespace())["/whoever-gets-this"],
+    }
+    assert stub.mkdirs("/by-our-own-api")
+    assert stub.stop() == 0
+
+
+def test_a_real_standby_makes_the_stubs_checkpoints_and_the_quorum_is_purged(site: Site) -> None:
+    site.client.load(200, seed=4)
+    site.real.conf.update({"dfs.namenode.checkpoint.txns": "100"})
+    site.bootstrap()
+    site.client.load(200, seed=5, path="/second")
+    wait_until(lambda: site.stub.status()["checkpointTxid"] > 200, "a checkpoint by the real standby")
+    covered = site.stub.status()["checkpointTxid"]
+    assert verify_image(site.stub.current / image_name(covered)).valid
+    wait_until(
+        lambda: all(first > 1 for number in range(3) for first, _ in site.trio.segments(number)),
+        f"the purge of edits before txid {covered}",
+    )
+    before = site.client.namespace()
+    assert site.stub.stop() == 0
+    site.stub.start()
+    assert without_times(site.client.namespace()) == without_times(before)
