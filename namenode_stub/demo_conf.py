@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -10,6 +12,8 @@ from xml.sax.saxutils import escape
 __all__ = ["DemoPorts", "free_ports", "write_configuration"]
 
 _LOOPBACK = "127.0.0.1"
+# Servers are started again on their ports, so these must be none that the system gives to an outgoing connection.
+_PORTS = range(12000, 32000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,20 @@ class DemoPorts:
 
 def free_ports() -> DemoPorts:
     """Ports that nobody listens on now."""
-    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-        sockets = (one, two, three)
-        for each in sockets:
-            each.bind((_LOOPBACK, 0))
-        return DemoPorts(*(each.getsockname()[1] for each in sockets))
+    with ExitStack() as held:
+        return DemoPorts(*(_hold_port(held) for _ in range(3)))
+
+
+def _hold_port(held: ExitStack) -> int:
+    """Bind a free port for as long as the others are looked for."""
+    while True:
+        found = held.enter_context(socket.socket())
+        port = random.choice(_PORTS)
+        try:
+            found.bind((_LOOPBACK, port))
+        except OSError:
+            continue
+        return port
 
 
 def _site(values: dict[str, object]) -> str:

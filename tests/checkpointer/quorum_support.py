@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,18 +25,12 @@ from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 from tests.checkpointer.test_daemon_standby import config_for
+from tests.interop.hadoop_conf import free_port
 
 __all__ = ["JOURNAL", "Quorum", "ServedNode", "config_of", "stub_on", "write_recorded"]
 
 JOURNAL = "ns1"
 _CACHE_BYTES = 1 << 20
-
-
-def _free_port() -> int:
-    """One that a server may be bound to again as soon as it has ended; an ephemeral port may not."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 class ServedNode:
@@ -50,7 +43,7 @@ class ServedNode:
     def __init__(self, root: Path, *, cache: bool = True) -> None:
         self.root = root
         self._cache = _CACHE_BYTES if cache else None
-        self.rpc_port, self.http_port = _free_port(), _free_port()
+        self.rpc_port, self.http_port = free_port(), free_port()
         self._servers: tuple[RpcServer, HttpServer] | None = None
         self.node: JournalNode
 
