@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, write_atomically
-from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
-from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import (
     JournalError,
@@ -25,6 +24,7 @@ from journal.errors import (
 )
 from journal.file_segments import FileSegment, FolderView
 from journal.journal import RecordBatch
+from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.recovery import recover_in_progress
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
 from journal.segment_file import list_segments
@@ -34,7 +34,6 @@ __all__ = ["FileJournal"]
 
 # What recovery, a failover and a rollback move out of the way (FileJournalManager, EditLogFile.moveAside…).
 _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
-_SAME_NAMESPACE = ("namespace_id", "cluster_id")
 
 
 class FileJournal:
@@ -51,8 +50,7 @@ class FileJournal:
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None, max_op_size: int = MAX_OP_SIZE) -> None:
         self.folder = folder.absolute()
-        self._lock = StorageLock(self.folder.parent) if lock is None else lock
-        self._owns_lock = lock is None
+        self._lock = WriterLock(self.folder.parent, lock)
         self._guard = threading.RLock()
         self._recovered = False
         self._writer: _FileSegmentWriter | None = None
@@ -71,7 +69,7 @@ class FileJournal:
         with self._guard, self._failing("cannot be formatted"):
             self._refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._locked_for_now():
+            with self._lock.held_for_now():
                 if not force and self.is_formatted():
                     raise JournalExistsError("there is a journal already", file=str(self.folder))
                 self._clear()
@@ -83,7 +81,7 @@ class FileJournal:
     def recover(self, namespace: StorageInfo) -> None:
         with self._guard, self._failing("cannot be recovered"):
             self._refuse_while_writing()
-            self._take_lock()
+            self._lock.take()
             self._check_namespace(namespace)
             recover_in_progress(self.folder)
             self._recovered = True
@@ -120,24 +118,16 @@ class FileJournal:
 
     def purge(self, min_txid_to_keep: int) -> None:
         with self._failing("cannot be listed"):
-            paths = [path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep)]
-        failures = []
-        for path in paths:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                failures.append(error)
-        if failures:
-            problem = f"{len(failures)} of {len(paths)} old segments cannot be removed: {failures[0]}"
-            raise JournalStorageError(problem, file=str(self.folder)) from failures[0]
+            # The oldest goes first, so that a kill leaves no gap.
+            paths = sorted(path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep))
+        remove_files(self.folder, paths, "segments")
 
     def close(self) -> None:
         with self._guard:
             if self._writer is not None:
                 self._writer.abort()
             self._recovered = False
-            if self._owns_lock:
-                self._lock.release()
+            self._lock.release()
 
     # ---- the open segment ----
 
@@ -176,11 +166,7 @@ class FileJournal:
             hint = "Format it, or copy VERSION from another directory of the same NameNode."
             raise JournalError("the journal is not formatted, it has no VERSION", file=str(self.folder), hint=hint)
         found = parse_version(path.read_bytes(), str(path))
-        for name in _SAME_NAMESPACE:
-            ours, theirs = getattr(namespace, name), getattr(found, name)
-            if ours != theirs:
-                hint = "Name the directory of this namespace; nothing was changed."
-                raise JournalError(f"{name} is {theirs}, not {ours}", file=str(path), hint=hint)
+        check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:
         """VERSION first: what is left by a kill does not count as formatted by it."""
@@ -190,41 +176,8 @@ class FileJournal:
             if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
-    @contextmanager
-    def _locked_for_now(self) -> Iterator[None]:
-        """The lock, which is let go of afterwards unless it was held before."""
-        held_before = self._lock.held
-        self._take_lock()
-        try:
-            yield
-        finally:
-            if not held_before:
-                self._lock.release()
-
-    def _take_lock(self) -> None:
-        if self._lock.held:
-            return
-        if not self._owns_lock:
-            hint = "Take it before the journal is used, or give the journal none."
-            raise JournalError("the caller let go of in_use.lock", file=str(self.folder), hint=hint)
-        self._lock.acquire()
-
-    @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
-        """Turns errors of the system and of the lock into the package's."""
-        try:
-            yield
-        except JournalError:
-            raise
-        except StorageInUseError as error:
-            raise JournalInUseError(error.message, hint=error.hint) from error
-        except StorageError as error:
-            raise JournalStorageError(error.message, hint=error.hint) from error
-        except HdfsError as error:
-            problem = f"the journal {what}: {error.message}"
-            raise JournalError(problem, file=str(self.folder), hint=error.hint) from error
-        except OSError as error:
-            raise JournalStorageError(f"the journal {what}: {error}", file=str(self.folder)) from error
+    def _failing(self, what: str) -> AbstractContextManager[None]:
+        return journal_faults(self.folder, what)
 
 
 class _FileSegmentWriter:

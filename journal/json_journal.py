@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from hadoop_common.durable import fsync_directory
-from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import check_layout
 from journal.errors import (
     JournalError,
     JournalExistsError,
     JournalInUseError,
-    JournalStorageError,
     SegmentError,
     TransactionGapError,
 )
+from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.json_folder import JsonFolder
 from journal.json_manifest import JsonManifest
 from journal.json_reading import JsonSegment, read_records
@@ -30,8 +28,6 @@ from journal.json_writer import JsonSegmentWriter
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
 
 __all__ = ["JsonJournal"]
-
-_SAME_NAMESPACE = ("namespace_id", "cluster_id")
 
 
 class JsonJournal:
@@ -48,8 +44,7 @@ class JsonJournal:
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
         self.folder = folder.absolute()
         self._files = JsonFolder(self.folder)
-        self._lock = StorageLock(self.folder) if lock is None else lock
-        self._owns_lock = lock is None
+        self._lock = WriterLock(self.folder, lock)
         self._guard = threading.RLock()
         self._recovered: JsonManifest | None = None
         self._writer: JsonSegmentWriter | None = None
@@ -79,7 +74,7 @@ class JsonJournal:
         with self._guard, self._failing("cannot be formatted"):
             self._refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._locked_for_now():
+            with self._lock.held_for_now():
                 if not force and self.is_formatted():
                     raise JournalExistsError("there is a journal already", file=str(self.folder))
                 self._files.remove_journal()
@@ -91,7 +86,7 @@ class JsonJournal:
         """As `Journal.recover`; the files of the segment in progress are read to see that they are whole."""
         with self._guard, self._failing("cannot be recovered"):
             self._refuse_while_writing()
-            self._take_lock()
+            self._lock.take()
             manifest = self._checked_manifest(namespace)
             self._files.remove_temporary()
             runs = group_files(self._files.files(), manifest.ends)
@@ -121,8 +116,7 @@ class JsonJournal:
             if self._writer is not None:
                 self._writer.abort()
             self._recovered = None
-            if self._owns_lock:
-                self._lock.release()
+            self._lock.release()
 
     # ---- reading and upkeep --------------------------------------------------------------------------------
 
@@ -158,15 +152,7 @@ class JsonJournal:
                 if segment.last < min_txid_to_keep
                 for file in segment.run.files
             ]
-        failures = []
-        for path in paths:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                failures.append(error)
-        if failures:
-            problem = f"{len(failures)} of {len(paths)} old files cannot be removed: {failures[0]}"
-            raise JournalStorageError(problem, file=str(self.folder)) from failures[0]
+        remove_files(self.folder, paths, "files")
 
     # ---- the open segment ----------------------------------------------------------------------------------
 
@@ -198,43 +184,11 @@ class JsonJournal:
         if manifest is None:
             hint = "Format it, or convert what it holds into a new journal with `checkpointer edits convert`."
             raise JournalError("the journal is not formatted, it has no journal.json", file=str(self.folder), hint=hint)
-        for name in _SAME_NAMESPACE:
-            ours, theirs = getattr(namespace, name), getattr(manifest.namespace, name)
-            if ours != theirs:
-                hint = "Name the directory of this namespace; nothing was changed."
-                raise JournalError(f"{name} is {theirs}, not {ours}", file=str(self.folder), hint=hint)
+        check_same_namespace(namespace, manifest.namespace, self.folder)
         return manifest
 
-    @contextmanager
-    def _locked_for_now(self) -> Iterator[None]:
-        """The lock, which is let go of afterwards unless it was held before."""
-        held_before = self._lock.held
-        self._take_lock()
-        try:
-            yield
-        finally:
-            if not held_before:
-                self._lock.release()
-
-    def _take_lock(self) -> None:
-        if self._lock.held:
-            return
-        if not self._owns_lock:
-            hint = "Take it before the journal is used, or give the journal none."
-            raise JournalError("the caller let go of in_use.lock", file=str(self.folder), hint=hint)
-        self._lock.acquire()
-
-    @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
-        """Turns errors of the system and of the lock into the package's."""
-        try:
-            yield
-        except StorageInUseError as error:
-            raise JournalInUseError(error.message, hint=error.hint) from error
-        except StorageError as error:
-            raise JournalStorageError(error.message, hint=error.hint) from error
-        except OSError as error:
-            raise JournalStorageError(f"the journal {what}: {error}", file=str(self.folder)) from error
+    def _failing(self, what: str) -> AbstractContextManager[None]:
+        return journal_faults(self.folder, what)
 
 
 def _check_whole(run: FileRun, before: int | None) -> None:

@@ -354,6 +354,26 @@ def test_purge_removes_what_lies_before_and_no_more(journal: FileJournal, folder
     assert sorted(path.name for path in folder.iterdir()) == sorted([*kept, "seen_txid"])
 
 
+@pytest.mark.parametrize("survived", [0, 1, 2])
+def test_a_kill_amid_a_purge_leaves_no_gap(
+    journal: FileJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    for first in (5, 1, 3, 7):
+        (folder / segment_name(first, first + 1)).write_bytes(segment(first, first + 1))
+    real, left = Path.unlink, [survived]
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(KeyboardInterrupt):
+        journal.purge(7)
+    assert journal.count(1 + 2 * survived) == 8 - 2 * survived
+
+
 def test_what_cannot_be_purged_does_not_keep_the_rest(journal: FileJournal, folder: Path) -> None:
     (folder / segment_name(1, 2)).mkdir()
     (folder / segment_name(3, 4)).write_bytes(b"")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from journal_support import numbered
 from wal_support import INFO, LAYOUT, delete, read_all
 
+from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import encode_op
 from journal.errors import (
     CorruptOpError,
@@ -352,8 +353,7 @@ def test_journals_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_lock_of_the_owner_of_the_directory_is_used(journal: JsonJournal, folder: Path) -> None:
     journal.close()
-    lock = journal._lock
-    with lock:
+    with StorageLock(folder) as lock:
         other = open_journal(f"json://{folder}", locks=[lock])
         other.recover(INFO)
         other.close()

@@ -1,0 +1,98 @@
+"""What journals in a directory have in common: the lock of whoever writes, errors, removal of old files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from journal.errors import JournalError, JournalInUseError, JournalStorageError
+
+__all__ = ["WriterLock", "check_same_namespace", "journal_faults", "remove_files"]
+
+_SAME_NAMESPACE = ("namespace_id", "cluster_id")
+
+
+class WriterLock:
+    """in_use.lock of the directory of a journal.
+
+    Args:
+        directory: that the lock is of.
+        lock: where the caller of the journal holds it already; it stays the caller's.
+    """
+
+    def __init__(self, directory: Path, lock: StorageLock | None) -> None:
+        self._lock = StorageLock(directory) if lock is None else lock
+        self._owned = lock is None
+
+    def take(self) -> None:
+        """Hold it from now on.
+
+        Raises:
+            StorageError: it cannot be taken.
+            JournalError: the caller let go of it.
+        """
+        if self._lock.held:
+            return
+        if not self._owned:
+            hint = "Take it before the journal is used, or give the journal none."
+            raise JournalError("the caller let go of in_use.lock", file=str(self._lock.path), hint=hint)
+        self._lock.acquire()
+
+    @contextmanager
+    def held_for_now(self) -> Iterator[None]:
+        """Hold it, and let go of it afterwards unless it was held before; raises as `take`."""
+        held_before = self._lock.held
+        self.take()
+        try:
+            yield
+        finally:
+            if not held_before:
+                self._lock.release()
+
+    def release(self) -> None:
+        """Let go of it, unless it is the caller's."""
+        if self._owned:
+            self._lock.release()
+
+
+@contextmanager
+def journal_faults(folder: Path, what: str) -> Iterator[None]:
+    """Turns errors of the system and of the lock into the package's; `what` ends the sentence "the journal …"."""
+    try:
+        yield
+    except JournalError:
+        raise
+    except StorageInUseError as error:
+        raise JournalInUseError(error.message, hint=error.hint) from error
+    except StorageError as error:
+        raise JournalStorageError(error.message, hint=error.hint) from error
+    except HdfsError as error:
+        raise JournalError(f"the journal {what}: {error.message}", file=str(folder), hint=error.hint) from error
+    except OSError as error:
+        raise JournalStorageError(f"the journal {what}: {error}", file=str(folder)) from error
+
+
+def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path) -> None:
+    """Raises JournalError where what `file` says is of another namespace."""
+    for name in _SAME_NAMESPACE:
+        wanted, found = getattr(ours, name), getattr(theirs, name)
+        if wanted != found:
+            hint = "Name the directory of this namespace; nothing was changed."
+            raise JournalError(f"{name} is {found}, not {wanted}", file=str(file), hint=hint)
+
+
+def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
+    """Remove files in their order, as many as can be; raises JournalStorageError where some, of this kind, cannot."""
+    failures = []
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            failures.append(error)
+    if failures:
+        problem = f"{len(failures)} of {len(paths)} old {kind} cannot be removed: {failures[0]}"
+        raise JournalStorageError(problem, file=str(folder)) from failures[0]
