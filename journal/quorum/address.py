@@ -59,12 +59,16 @@ class QuorumAddress:
 def http_base(node: NodeAddress, told: JournalState | NodeManifest) -> str:
     """`scheme://host:port` of a node's HTTP server.
 
-    The host is that of its RPC server, for a node may know itself by 0.0.0.0 only (IPCLoggerChannel).
+    The host is that of its RPC server, for a node may know itself by 0.0.0.0 only (IPCLoggerChannel). Of a node whose
+    `from_url` is no URL it is the port that it tells beside it, as nodes of Hadoop 2 do.
     """
     scheme, port = "http", told.http_port
     if told.from_url:
-        parts = urlsplit(told.from_url)
-        scheme, port = parts.scheme, parts.port or told.http_port
+        try:
+            parts = urlsplit(told.from_url)
+            scheme, port = parts.scheme or scheme, parts.port or port
+        except ValueError:
+            scheme, port = "http", told.http_port
     return f"{scheme}://{_bracketed(node.host)}:{port}"
 
 

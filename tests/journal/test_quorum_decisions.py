@@ -326,6 +326,9 @@ def test_what_is_no_quorum_journal(uri: str) -> None:
         (JournalState(1, 8480, "http://0.0.0.0:8490"), "http://jn1:8490"),
         (JournalState(1, 0, "https://elsewhere:8481"), "https://jn1:8481"),
         (NodeManifest(EditLogManifest(()), 8480), "http://jn1:8480"),
+        (JournalState(1, 8480, "http://[broken"), "http://jn1:8480"),
+        (JournalState(1, 8480, "https://jn1:99999999"), "http://jn1:8480"),
+        (JournalState(1, 8480, "jn1"), "http://jn1:8480"),
     ],
 )
 def test_where_a_node_serves_segments(told: Any, base: str) -> None:
