@@ -13,6 +13,7 @@ from types import FrameType
 import click
 import requests
 
+from checkpointer.daemon.control import Control
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
 from namenode_stub.bootstrap import bootstrap_standby
@@ -25,6 +26,7 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _DEFAULT_LAYOUT = -67
 # Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
 _TRANSITION_SECONDS = 900.0
+_POLL_SECONDS = 0.2
 _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -105,13 +107,17 @@ def run(conf_dir: Path, standby: bool) -> None:
     logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
     stub = NameNodeStub(stub_config(_load(conf_dir)), standby=standby)
 
+    # A handler that interrupts whoever waits for an Event must not set it.
+    control = Control()
+
     def stop(number: int, frame: FrameType | None) -> None:
-        stub.shutdown_requested.set()
+        control.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     with stub:
-        stub.shutdown_requested.wait()
+        while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:
+            pass
 
 
 @cli.command("transition")
