@@ -12,13 +12,11 @@ import cramjam
 
 from image_format.errors import CodecError
 
-__all__ = ["BlockCompressor", "BlockDecompressor", "compress_lz4", "compress_snappy", "expand_lz4", "expand_snappy"]
+__all__ = ["BlockDecompressor", "compress_lz4", "compress_snappy", "expand_lz4", "expand_snappy"]
 
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")
-# Below what the smallest buffer of a Hadoop reader (256 KiB less its overhead) can take.
-_BLOCK = 64 * 1024
 # What a chunk gives at most for each of its bytes, and beside that: a damaged length takes no more memory.
 _SNAPPY_RATIO = 22
 _LZ4_RATIO = 255
@@ -50,28 +48,6 @@ def expand_lz4(chunk: Buffer, limit: int) -> bytes:
 
 def _room(chunk: Buffer, limit: int, ratio: int) -> int:
     return min(limit, ratio * len(chunk) + _SLACK)
-
-
-class BlockCompressor:
-    """Makes one stream; `compress` turns a block into a raw chunk."""
-
-    def __init__(self, compress: Callable[[Buffer], bytes]) -> None:
-        self._compress = compress
-        self._pending = bytearray()
-
-    def compress(self, buffer: Buffer) -> bytes:
-        self._pending += buffer
-        whole = len(self._pending) - len(self._pending) % _BLOCK
-        frames = [self._frame(bytes(self._pending[start : start + _BLOCK])) for start in range(0, whole, _BLOCK)]
-        del self._pending[:whole]
-        return b"".join(frames)
-
-    def finish(self) -> bytes:
-        return self._frame(bytes(self._pending)) if self._pending else b""
-
-    def _frame(self, block: bytes) -> bytes:
-        chunk = self._compress(block)
-        return _LENGTH.pack(len(block)) + _LENGTH.pack(len(chunk)) + chunk
 
 
 class BlockDecompressor:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from image_format.block_codecs import (
-    BlockCompressor,
     BlockDecompressor,
     compress_lz4,
     compress_snappy,
@@ -17,7 +15,9 @@ from image_format.block_codecs import (
     expand_snappy,
 )
 from image_format.errors import CodecError, UnsupportedCodecError
-from image_format.stream_codecs import Bzip2Compressor, Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
+from image_format.piece_formats import BlockFormat, Bzip2Format, GzipFormat, ZlibFormat
+from image_format.piecewise import PieceFormat, PiecewiseCompressor
+from image_format.stream_codecs import Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
 
 __all__ = [
     "CODECS",
@@ -26,12 +26,14 @@ __all__ = [
     "Codec",
     "Compressor",
     "Decompressor",
+    "MakeCompressor",
     "codec_class_name",
     "find_codec",
     "register_codec",
 ]
 
 Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 _PACKAGE = "org.apache.hadoop.io.compress."
 # input given to zlib at once, and the largest chunk a decompressor yields
@@ -46,6 +48,15 @@ class Compressor(Protocol):
 
     def finish(self) -> bytes: ...
 
+    def close(self) -> None:
+        """Let go of threads, also where the stream is given up before `finish`."""
+
+
+class MakeCompressor(Protocol):
+    """Begins a stream that so many threads compress, 0 for one on each core; its bytes do not depend on that."""
+
+    def __call__(self, threads: int = 0, /) -> Compressor: ...
+
 
 class Decompressor(Protocol):
     """Reads one compressed stream that must fill `buffer` exactly; yields chunks of bounded size."""
@@ -56,15 +67,21 @@ class Decompressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One entry of the registry: the name in the FileSummary, and what makes new streams."""
+    """One entry of the registry: the name in the FileSummary, and what makes new streams.
+
+    `quick` says that decompressing takes less time than moving the bytes once more, which several threads have to.
+    """
 
     name: str
-    compressor: Callable[[], Compressor]
+    compressor: MakeCompressor
     decompressor: Callable[[], Decompressor]
+    quick: bool = False
 
 
 class _Identity:
     """Bytes as they are, for images without a codec."""
+
+    def __init__(self, threads: int = 0) -> None: ...
 
     def compress(self, buffer: Buffer) -> memoryview:
         return memoryview(buffer)
@@ -72,43 +89,11 @@ class _Identity:
     def finish(self) -> bytes:
         return b""
 
+    def close(self) -> None: ...
+
     def decompress_iter(self, buffer: memoryview) -> Iterator[memoryview]:
         for start in range(0, len(buffer), _CHUNK):
             yield buffer[start : start + _CHUNK]
-
-
-class _ZlibCompressor:
-    """One RFC 1950 stream (DefaultCodec, DeflateCodec)."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.compressobj()
-
-    def compress(self, buffer: Buffer) -> bytes:
-        return self._stream.compress(buffer)
-
-    def finish(self) -> bytes:
-        return self._stream.flush()
-
-
-class _GzipCompressor:
-    """One RFC 1952 member with the ten-byte header Java writes: no name, no time."""
-
-    _HEADER = bytes.fromhex("1f8b0800000000000000")
-
-    def __init__(self) -> None:
-        self._stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        self._crc = 0
-        self._size = 0
-        self._head = self._HEADER
-
-    def compress(self, buffer: Buffer) -> bytes:
-        self._crc = zlib.crc32(buffer, self._crc)
-        self._size += memoryview(buffer).nbytes
-        head, self._head = self._head, b""
-        return head + self._stream.compress(buffer)
-
-    def finish(self) -> bytes:
-        return self._head + self._stream.flush() + struct.pack("<II", self._crc, self._size & 0xFFFFFFFF)
 
 
 class _ZlibDecompressor:
@@ -145,9 +130,11 @@ class _ZlibDecompressor:
 CODECS: dict[str, Codec] = {}
 
 
-def register_codec(name: str, compressor: Callable[[], Compressor], decompressor: Callable[[], Decompressor]) -> None:
-    """Make a codec known under the class name that stands in the FileSummary."""
-    CODECS[name] = Codec(name, compressor, decompressor)
+def register_codec(
+    name: str, compressor: MakeCompressor, decompressor: Callable[[], Decompressor], *, quick: bool = False
+) -> None:
+    """Make a codec known under the class name that stands in the FileSummary; `quick` as in `Codec`."""
+    CODECS[name] = Codec(name, compressor, decompressor, quick)
 
 
 def find_codec(name: str, file: str = "") -> Codec:
@@ -190,13 +177,27 @@ def codec_class_name(name: str) -> str:
     return chosen
 
 
+def _piecewise(form: Callable[[], PieceFormat[T]]) -> MakeCompressor:
+    return lambda threads=0: PiecewiseCompressor(form(), threads)
+
+
+_ZLIB = _piecewise(ZlibFormat)
+
 register_codec("", _Identity, _Identity)
-register_codec(_PACKAGE + "DefaultCodec", _ZlibCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
-register_codec(_PACKAGE + "DeflateCodec", _ZlibCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
-register_codec(_PACKAGE + "GzipCodec", _GzipCompressor, lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16))
-register_codec(_PACKAGE + "BZip2Codec", Bzip2Compressor, Bzip2Decompressor)
+register_codec(_PACKAGE + "DefaultCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
+register_codec(_PACKAGE + "DeflateCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
+register_codec(_PACKAGE + "GzipCodec", _piecewise(GzipFormat), lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16))
+register_codec(_PACKAGE + "BZip2Codec", _piecewise(Bzip2Format), Bzip2Decompressor)
 register_codec(
-    _PACKAGE + "SnappyCodec", lambda: BlockCompressor(compress_snappy), lambda: BlockDecompressor(expand_snappy)
+    _PACKAGE + "SnappyCodec",
+    _piecewise(lambda: BlockFormat(compress_snappy)),
+    lambda: BlockDecompressor(expand_snappy),
+    quick=True,
 )
-register_codec(_PACKAGE + "Lz4Codec", lambda: BlockCompressor(compress_lz4), lambda: BlockDecompressor(expand_lz4))
-register_codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor)
+register_codec(
+    _PACKAGE + "Lz4Codec",
+    _piecewise(lambda: BlockFormat(compress_lz4)),
+    lambda: BlockDecompressor(expand_lz4),
+    quick=True,
+)
+register_codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor, quick=True)

@@ -21,6 +21,7 @@ from image_format.kernels.history import (
 )
 from image_format.kernels.scan import find_id, find_ids
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Room
 
 __all__ = ["BaseHistory", "HistoryIndex"]
 
@@ -67,6 +68,9 @@ class BaseHistory(Protocol):
     def deleters(self, inode_ids: Ids) -> Ids:
         """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
 
+    def owners_at(self, snapshot_id: int) -> Ids:
+        """Ids of the inodes with a diff of a snapshot; of -1, of those whose entry has no diffs."""
+
     def quota_copy_owners(self) -> Ids:
         """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
 
@@ -78,6 +82,7 @@ class HistoryIndex(HistorySections):
         diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
         ids, slots: increasing inode ids of the image and the slot of each (empty: the same order).
         place: makes the place of a section, for errors.
+        room: for what is kept of each inode; None for one without a limit.
 
     Raises:
         RecordError: a record is damaged, an inode has two entries, or one belongs to no inode.
@@ -89,12 +94,14 @@ class HistoryIndex(HistorySections):
         references: Bytes | None,
         directories: Bytes | None,
         ids: Ids,
-        slots: Ids,
+        slots: npt.NDArray[np.uint32],
         place: Callable[[str], Place],
+        room: Room | None = None,
     ) -> None:
         super().__init__(diffs, references, place)
         self._directories = np.zeros(0, np.uint8) if directories is None else directories
         self._ids, self._slots = ids, slots
+        self._room = Room() if room is None else room
         self._reached: dict[int, Marks] = {}
         self._check_known(self.owners, "SNAPSHOT_DIFF")
         self._check_known(self._referred, "INODE_REFERENCE")
@@ -116,23 +123,28 @@ class HistoryIndex(HistorySections):
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
         """By slot: slot of the directory an inode is in, -1 where none is."""
-        parents = np.full(self._ids.size, -1, np.int32 if self._ids.size <= _INT32_MAX else np.int64)
+        parents = self._room.zeros(self._ids.size, np.int32 if self._ids.size <= _INT32_MAX else np.int64)
+        parents[...] = -1
         if not collect_parents(self._directories, self._ids, self._slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is no inode")
         # They are asked for again with each inode that only snapshots have.
         return parents
 
-    def _ids_by_slot(self) -> Ids:
+    def _ids_at(self, slots: Ids) -> Ids:
         if not self._slots.size:
-            return self._ids
-        ids = np.empty_like(self._ids)
-        ids[self._slots] = self._ids
-        return ids
+            return self._ids[slots]
+        # An array of the ids by slot would take more than all that is kept of an inode.
+        wanted: Marks = self._room.zeros(self._ids.size, np.bool_)
+        wanted[slots] = True
+        at = np.flatnonzero(wanted[self._slots])
+        order = np.argsort(self._slots[at])
+        found: Ids = self._ids[at[order]][np.searchsorted(self._slots[at[order]], slots)]
+        return found
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
         if not inode_ids.size:
             return []
-        parents, ids_by_slot = self._parents, self._ids_by_slot()
+        parents = self._parents
         found = []
         for at in find_ids(self._ids, inode_ids).tolist():
             chain: dict[int, None] = {}
@@ -141,15 +153,21 @@ class HistoryIndex(HistorySections):
             while slot >= 0 and slot not in chain:
                 chain[slot] = None
                 slot = int(parents[slot])
-            found.append(ids_by_slot[list(chain)[::-1]])
-        return found
+            found.append(list(chain)[::-1])
+        ids = self._ids_at(np.array([slot for each in found for slot in each], np.int64))
+        return np.split(ids, np.cumsum([len(each) for each in found])[:-1])
+
+    @property
+    def referred(self) -> Ids:
+        """Id of the inode that each record of INODE_REFERENCE is about."""
+        return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         at = find_ids(self._ids, wanted)
         at = at[at >= 0]
-        marks = np.zeros(self._ids.size, np.bool_)
+        marks: Marks = self._room.zeros(self._ids.size, np.bool_)
         mark_upwards(self._parents, self._slots[at] if self._slots.size else at, marks)
         return marks
 
@@ -170,11 +188,17 @@ class HistoryIndex(HistorySections):
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
         """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
-        found = np.zeros(self._ids.size, np.int64)
+        marks: Marks = self._room.zeros(self._ids.size, np.bool_)
+        self._look_for_deleted(self._ids, marks)
+        deleted = self._ids[marks]
+        owners = np.zeros(deleted.size, np.int64)
+        self._look_for_deleted(deleted, owners)
+        return deleted, owners
+
+    def _look_for_deleted(self, wanted: Ids, found: npt.NDArray[Any]) -> None:
         order = np.argsort(self._offsets)
-        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], self._ids, found):
+        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], wanted, found):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
-        return self._ids[found != 0], found[found != 0]
 
     def deleters(self, inode_ids: Ids) -> Ids:
         deleted, owners = self._deleters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import Place, RecordError
-from image_format.kernels.history import copies_with_quota, scan_diffs, scan_references
+from image_format.kernels.history import copies_with_quota, diffs_by_snapshot, scan_diffs, scan_references
 from image_format.kernels.scan import find_id, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
@@ -96,3 +97,18 @@ class HistorySections:
     def quota_copy_owners(self) -> Ids:
         found: Marks = copies_with_quota(self._diffs, self._offsets)
         return self.owners[found]
+
+    @functools.cached_property
+    def _by_snapshot(self) -> tuple[Ids, Ids]:
+        """(snapshot ids of all diffs, ascending, -1 where an entry has none; the owner of each)."""
+        entries = snapshots = np.empty(0, np.int64)
+        count = int(diffs_by_snapshot(self._diffs, self._offsets, entries, snapshots))
+        entries, snapshots = np.empty(count, np.int64), np.empty(count, np.int64)
+        diffs_by_snapshot(self._diffs, self._offsets, entries, snapshots)
+        order = np.argsort(snapshots, kind="stable")
+        return snapshots[order], self.owners[entries[order]]
+
+    def owners_at(self, snapshot_id: int) -> Ids:
+        snapshots, owners = self._by_snapshot
+        first, behind = np.searchsorted(snapshots, [snapshot_id, snapshot_id + 1])
+        return owners[first:behind]

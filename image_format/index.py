@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ from image_format.kernels.scan import (
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.room import Room
 from image_format.varint import parse_message, read_record
 
 __all__ = ["BaseImage", "Bytes", "DirectoryChanges", "Ids", "ImageIndex"]
@@ -33,7 +35,9 @@ __all__ = ["BaseImage", "Bytes", "DirectoryChanges", "Ids", "ImageIndex"]
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 
+_SECTIONS = ("INODE", "INODE_DIR", "SNAPSHOT_DIFF", "INODE_REFERENCE")
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
+_PIECE = 1 << 20
 
 
 class BaseImage(Protocol):
@@ -128,6 +132,12 @@ class DirectoryChanges(NamedTuple):
         return DirectoryChanges(self.directory_ids[numbers], self.names, self.spans[rows], self.ids[rows], bounds)
 
 
+def _pieces(ids: Ids) -> Iterator[Ids]:
+    """`ids` in pieces, so that work on them takes little memory."""
+    for start in range(0, ids.size, _PIECE):
+        yield ids[start : start + _PIECE]
+
+
 def _bounds(sizes: list[int]) -> Ids:
     """Where items of these sizes start when laid one after another, and the end of the last."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
@@ -136,16 +146,20 @@ def _bounds(sizes: list[int]) -> Ids:
 
 
 class ImageIndex:
-    """`BaseImage` over a mapped image file: sixteen bytes an inode, nothing decoded ahead of time.
+    """`BaseImage` over a mapped image file: 16 to 20 bytes an inode, nothing decoded ahead of time.
 
     Raises:
         RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
             inodes than its header says.
     """
 
-    def __init__(self, image: ImageFile, arrays: IndexArrays | None = None) -> None:
-        """Scan the image, or take the arrays that a scan of the same image made before."""
-        arrays = IndexArrays.scan(image) if arrays is None else arrays
+    def __init__(self, image: ImageFile, arrays: IndexArrays | None = None, room: Room | None = None) -> None:
+        """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`."""
+        room = Room() if room is None else room
+        image.decompress(_SECTIONS)
+        arrays = IndexArrays.scan(image, room) if arrays is None else arrays
+        self._room = room
+        self.arrays = arrays
         self.layout_version = image.layout_version
         self.file = str(image.path)
         self._image = image
@@ -162,6 +176,7 @@ class ImageIndex:
             self._ids,
             self._slots,
             self.place,
+            room,
         )
         self._children: dict[int, tuple[Ids, Ids]] = {}
         self._unknown_entries: set[int] = set()
@@ -237,7 +252,10 @@ class ImageIndex:
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0
         starts = self._directory_offsets[found[known]]
-        ends = np.append(np.sort(self._directory_offsets), self.directory_buffer.size)
+        ends: Ids = self._room.zeros(self._directory_offsets.size + 1, np.int64)
+        ends[:-1] = self._directory_offsets
+        ends[-1] = self.directory_buffer.size
+        ends.sort()
         spans[known, 0] = starts
         spans[known, 1] = ends[np.searchsorted(ends, starts, side="right")]
         return spans
@@ -246,10 +264,14 @@ class ImageIndex:
         """Ids of the directories with an entry whose slots lie in ascending runs, rows of (first, one behind)."""
         if not dropped.size:
             return self._directory_ids[:0]
-        indexes = np.searchsorted(self._ids, self._directory_ids)
+        parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]
+        return np.concatenate([*parts, _EMPTY_IDS])
+
+    def _dropped_of(self, directory_ids: Ids, dropped: Ids) -> Ids:
+        indexes = np.searchsorted(self._ids, directory_ids)
         slots = self._slots[indexes] if self._slots.size else indexes
         run = np.searchsorted(dropped[:, 0], slots, side="right") - 1
-        found: Ids = self._directory_ids[(run >= 0) & (slots < dropped[run, 1])]
+        found: Ids = directory_ids[(run >= 0) & (slots < dropped[run, 1])]
         return found
 
     def _entry(self, directory_id: int) -> tuple[Ids, Ids]:
@@ -348,7 +370,7 @@ class ImageIndex:
         child_bounds = _bounds([base.size for base in bases])
         largest = max((base.size for base in bases), default=0) + int(np.diff(changes.bounds).max(initial=0))
         total = int(child_bounds[-1]) + changes.ids.size
-        out = np.empty(32 * len(bases) + 10 * total, np.uint8)
+        out: Bytes = self._room.zeros(32 * len(bases) + 10 * total, np.uint8)
         starts = np.empty(len(bases) + 1, np.int64)
         complete = merge_directories(
             changes.directory_ids,

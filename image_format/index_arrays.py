@@ -10,23 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import ImageStorageError, MissingSectionError, RecordError
-from image_format.kernels.scan import scan_directories, scan_inodes, strictly_increasing
+from image_format.kernels.scan import find_ids, place_slots, scan_directories, scan_inodes, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.room import Growing, Room
 from image_format.varint import parse_message, read_record
 
-__all__ = ["IndexArrays", "inode_section", "load_array", "read_inode_header"]
+__all__ = ["SMALLEST_RECORD", "Ids", "IndexArrays", "Slots", "inode_section", "load_array", "read_inode_header"]
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
+Slots = npt.NDArray[np.uint32]
 
-_SMALLEST_RECORD = 6
+SMALLEST_RECORD = 6
+"""Bytes of the shortest delimited INode."""
+_FIRST_SIZE = 1 << 10
+_PIECE = 1 << 20
+_MOST_SLOTS = 1 << 32
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
+_NO_SLOTS: Slots = np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexArrays:
-    """Where the records of INODE and INODE_DIR lie; all int64.
+    """Where the records of INODE and INODE_DIR lie; all int64 but for the slots, which are uint32.
 
     Attributes:
         ids: of all inodes, ascending.
@@ -38,25 +45,33 @@ class IndexArrays:
     """
 
     ids: Ids
-    slots: Ids
+    slots: Slots
     offsets: Ids
     type_quota_ids: Ids
     directory_ids: Ids
     directory_offsets: Ids
 
     @classmethod
-    def scan(cls, image: ImageFile) -> IndexArrays:
-        """Walk both sections of an image.
+    def scan(cls, image: ImageFile, room: Room | None = None) -> IndexArrays:
+        """Walk both sections of an image; the arrays lie in `room`.
 
         Raises:
             MissingSectionError: there is no INODE section.
             RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
                 inodes than its header says.
+            ImageStorageError: there is no room.
         """
-        by_slot, offsets, type_quota_slots = _scan_inodes(image)
-        ids, slots = _sort(image, by_slot, "INODE")
-        directory_ids, directory_offsets = _scan_directories(image, ids)
-        return cls(ids, slots, offsets, by_slot[type_quota_slots], directory_ids, directory_offsets)
+        wide = Room() if room is None else room
+        ids, offsets, type_quota_slots = _scan_inodes(image, wide)
+        type_quota_ids = ids[type_quota_slots]
+        slots = _sort_inodes(image, ids, offsets, wide)
+        directory_ids, directory_offsets = _scan_directories(image, ids, wide)
+        return cls(ids, slots, offsets, type_quota_ids, directory_ids, directory_offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, item.name).nbytes for item in fields(self))
 
     def save(self, folder: Path) -> None:
         """Write each array as `NAME.npy`, plainly: who needs it whole renames the folder when it is done.
@@ -125,13 +140,13 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
     return image.place(section).error(RecordError, what, offset)
 
 
-def _scan_inodes(image: ImageFile) -> tuple[Ids, Ids, Ids]:
+def _scan_inodes(image: ImageFile, room: Room) -> tuple[Ids, Ids, Ids]:
     """(id and offset of each record, slots of the directories with storage type quotas)."""
     buffer = inode_section(image)
     header, pos = read_inode_header(image)
     # The header's count is only a hint: a damaged one must not decide how much memory is taken.
-    capacity = min(header.numInodes, buffer.size // _SMALLEST_RECORD) + 1
-    ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    capacity = min(header.numInodes, buffer.size // SMALLEST_RECORD) + 1
+    ids, offsets = room.zeros(capacity, np.int64), room.zeros(capacity, np.int64)
     quota_slots = np.empty(64, np.int64)
     count = limited = 0
     while True:
@@ -147,37 +162,52 @@ def _scan_inodes(image: ImageFile) -> tuple[Ids, Ids, Ids]:
     return ids[:count], offsets[:count], quota_slots[:limited].copy()
 
 
-def _sort(image: ImageFile, ids: Ids, section: str) -> tuple[Ids, Ids]:
+def _sort_inodes(image: ImageFile, ids: Ids, offsets: Ids, room: Room) -> Slots:
+    """Sort `ids`, which are in the order of the records, where they lie; returns the slot of each, as `IndexArrays`."""
     if strictly_increasing(ids):
-        return ids, _EMPTY_IDS
-    order = np.argsort(ids, kind="stable")
-    ordered = ids[order]
+        return _NO_SLOTS
+    ids.sort()
+    _check_distinct(image, ids, "INODE")
+    if ids.size > _MOST_SLOTS:
+        raise _damaged(image, "INODE", 0, f"{ids.size} inodes are more than an image can have")
+    slots: Slots = room.zeros(ids.size, np.uint32)
+    # The ids are read anew, so that no second array of them is needed.
+    place_slots(inode_section(image), offsets, ids, slots)
+    return slots
+
+
+def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:
     if not strictly_increasing(ordered):
         twice = int(ordered[np.flatnonzero(np.diff(ordered) == 0)[0]])
         raise _damaged(image, section, 0, f"inode {twice} has two records")
-    return ordered, order
 
 
-def _scan_directories(image: ImageFile, inode_ids: Ids) -> tuple[Ids, Ids]:
+def _scan_directories(image: ImageFile, inode_ids: Ids, room: Room) -> tuple[Ids, Ids]:
     buffer = image.section("INODE_DIR")
     if buffer is None or buffer.size == 0:
         return _EMPTY_IDS, _EMPTY_IDS
-    ids, offsets = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    columns = Growing(room, np.int64, _FIRST_SIZE), Growing(room, np.int64, _FIRST_SIZE)
     count = pos = children = 0
     while True:
-        count, more, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+        count, more, pos, damaged = scan_directories(buffer, pos, *(column.array for column in columns), count)
         children += more
         if damaged:
             raise _damaged(image, "INODE_DIR", pos, "damaged directory entry")
         if pos == buffer.size:
             break
-        ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
-    ordered, order = _sort(image, ids[:count].copy(), "INODE_DIR")
+        for column in columns:
+            column.grow(count, count + 1)
+    ids, offsets = (column.array[:count] for column in columns)
+    if not strictly_increasing(ids):
+        order = np.argsort(ids, kind="stable")
+        ids[...], offsets[...] = ids[order], offsets[order]
+        _check_distinct(image, ids, "INODE_DIR")
     if children >= inode_ids.size > 0:
         what = f"{children} children of directories, but only {inode_ids.size} inodes: one is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)
-    orphans = np.setdiff1d(ordered, inode_ids, assume_unique=True)
-    if orphans.size:
-        raise _damaged(image, "INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")
-    in_file_order = offsets[:count].copy()
-    return ordered, in_file_order[order] if order.size else in_file_order
+    for start in range(0, count, _PIECE):
+        piece = ids[start : start + _PIECE]
+        orphans = piece[find_ids(inode_ids, piece) < 0]
+        if orphans.size:
+            raise _damaged(image, "INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")
+    return ids, offsets

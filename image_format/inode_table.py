@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from image_format.bytes_table import BytesTable
 from image_format.errors import Place, RecordError
+from image_format.id_table import IdTable
 from image_format.kernels.inode import (
     BLOCK_DTYPE,
     DIRECTORY,
@@ -24,6 +26,7 @@ from image_format.kernels.inode import (
     FEATURES,
     FILE,
     INODE_DTYPE,
+    NO_ACL,
     SYMLINK,
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
@@ -33,6 +36,7 @@ from image_format.kernels.inode import (
 )
 from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Growing, Room
 from image_format.varint import encode_delimited, parse_message, read_record
 
 __all__ = [
@@ -56,6 +60,9 @@ _UINT64 = (1 << 64) - 1
 _SIGN = 1 << 63
 _MIN_BLOCK_RECORD = 6
 _NOWHERE = Place("", "INODE", None)
+_NO_ROWS = np.zeros(0, INODE_DTYPE)
+_NO_BLOCKS = np.zeros(0, BLOCK_DTYPE)
+_NO_BYTES: Bytes = np.zeros(0, np.uint8)
 
 
 class Block(NamedTuple):
@@ -108,26 +115,30 @@ class InodeTable:
     Args:
         layout_version: of the image that `encode` writes records for.
         place: of the INODE section, for errors.
+        room: for its arrays; None for one without a limit.
     """
 
-    def __init__(self, layout_version: int, place: Place = _NOWHERE) -> None:
+    def __init__(self, layout_version: int, place: Place = _NOWHERE, room: Room | None = None) -> None:
+        self.room = Room() if room is None else room
         self._place = place
         self._writes_policy = supports(LayoutVersion.BLOCK_STORAGE_POLICY, layout_version)
         self._writes_block_type = supports(LayoutVersion.ERASURE_CODING, layout_version)
         self.count = 0
-        self.row_of: dict[int, int] = {}
+        self.row_of = IdTable(self.room)
         self.features: dict[int, Features] = {}
-        self._pool: list[str] = [""]
-        self._pool_index: dict[str, int] = {"": 0}
-        self.names: Bytes = np.zeros(1 << 16, np.uint8)
+        self.pool = BytesTable(self.room)
+        self.pool.add(b"")
+        self._names = Growing(self.room, np.uint8, 1 << 16)
+        self.names: Bytes = self._names.array
         self.names_used = 0
-        self.blocks = np.zeros(1 << 10, BLOCK_DTYPE)
+        self._blocks = Growing(self.room, BLOCK_DTYPE, 1 << 10)
+        self.blocks = self._blocks.array
         self.blocks_used = 0
-        self.rows = np.zeros(1 << 10, INODE_DTYPE)
-        self._bind()
+        self._rows = Growing(self.room, INODE_DTYPE, 1 << 10)
+        self._bind(self._rows.array)
 
-    def _bind(self) -> None:
-        rows = self.rows
+    def _bind(self, rows: npt.NDArray[Any]) -> None:
+        self.rows = rows
         self.id = rows["id"]
         self.parent = rows["parent"]
         self.slot = rows["slot"]
@@ -139,6 +150,8 @@ class InodeTable:
         self.ds_quota = rows["ds_quota"]
         self.block_count = rows["block_count"]
         self.replication = rows["replication"]
+        self.newest = rows["newest"]
+        self.born = rows["born"]
         self.client_name = rows["client_name"]
         self.client_machine = rows["client_machine"]
         self.ec_policy = rows["ec_policy"]
@@ -146,23 +159,43 @@ class InodeTable:
         self.policy = rows["policy"]
         self.block_type = rows["block_type"]
         self.flags = rows["flags"]
+        self.marks = rows["marks"]
 
     # ---- room ----------------------------------------------------------------------------------------------
 
+    def reserve_rows(self, more: int) -> None:
+        """Make room for so many more rows."""
+        if self.count + more > self.rows.size:
+            self._bind(_NO_ROWS)
+            try:
+                self._rows.grow(self.count, self.count + more)
+            finally:
+                self._bind(self._rows.array)
+        self.row_of.reserve(more)
+
     def _reserve_row(self) -> int:
         if self.count == self.rows.size:
-            self.rows = np.concatenate([self.rows, np.zeros(self.rows.size, INODE_DTYPE)])
-            self._bind()
+            self.reserve_rows(1)
         self.count += 1
         return self.count - 1
 
-    def _reserve_names(self, size: int) -> None:
+    def reserve_names(self, size: int) -> None:
+        """Make room for so many more bytes of names."""
         if self.names_used + size > self.names.size:
-            self.names = np.concatenate([self.names, np.zeros(max(self.names.size, size), np.uint8)])
+            self.names = _NO_BYTES
+            try:
+                self._names.grow(self.names_used, self.names_used + size)
+            finally:
+                self.names = self._names.array
 
-    def _reserve_blocks(self, count: int) -> None:
+    def reserve_blocks(self, count: int) -> None:
+        """Make room for so many more blocks."""
         if self.blocks_used + count > self.blocks.size:
-            self.blocks = np.concatenate([self.blocks, np.zeros(max(self.blocks.size, count), BLOCK_DTYPE)])
+            self.blocks = _NO_BLOCKS
+            try:
+                self._blocks.grow(self.blocks_used, self.blocks_used + count)
+            finally:
+                self.blocks = self._blocks.array
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
@@ -173,8 +206,8 @@ class InodeTable:
             RecordError: the bytes are no inode record.
         """
         record = read_record(buf.data, offset, self._place)
-        self._reserve_names(len(record.body))
-        self._reserve_blocks(len(record.body) // _MIN_BLOCK_RECORD + 1)
+        self.reserve_names(len(record.body))
+        self.reserve_blocks(len(record.body) // _MIN_BLOCK_RECORD + 1)
         row = self._reserve_row()
         names_used, blocks_used, flags = decode_inode(
             buf, offset, self.rows, row, self.names, self.names_used, self.blocks, self.blocks_used
@@ -187,7 +220,7 @@ class InodeTable:
         self.slot[row] = slot
         if flags & (FEATURES | UNDER_CONSTRUCTION):
             self._load_features(row, parse_message(pb.INode, record, self._place))
-        self.row_of[int(self.id[row])] = row
+        self.row_of.add(int(self.id[row]), row)
         return row
 
     def _load_features(self, row: int, inode: pb.INode) -> None:
@@ -214,6 +247,10 @@ class InodeTable:
             self.flags[row] |= UNKNOWN_FIELDS
         if not found.empty():
             self.features[row] = found
+            self._mark_acl(row, found)
+
+    def _mark_acl(self, row: int, found: Features) -> None:
+        self.marks[row] = self.marks[row] & (0xFF ^ NO_ACL) | (NO_ACL if found.acl is None else 0)
 
     def add(self, inode_id: int, kind: int, name: bytes) -> int:
         """A new inode that the base image does not have; its row is dirty."""
@@ -228,7 +265,7 @@ class InodeTable:
         self.ds_quota[row] = -1
         self.flags[row] = DIRTY
         self.set_name(row, name)
-        self.row_of[inode_id] = row
+        self.row_of.add(inode_id, row)
         return row
 
     def name(self, row: int) -> bytes:
@@ -236,28 +273,34 @@ class InodeTable:
         start = int(entry["name_offset"])
         return self.names[start : start + int(entry["name_length"])].tobytes()
 
+    def name_offset(self, row: int) -> int:
+        """Where the name of `row` starts in `names`."""
+        return int(self.rows["name_offset"][row])
+
     def set_name(self, row: int, name: bytes) -> None:
-        self._reserve_names(len(name))
+        entry = self.rows[row]
+        entry["name_offset"] = self.keep_name(name)
+        entry["name_length"] = len(name)
+
+    def keep_name(self, name: bytes) -> int:
+        """Append to `names`; returns where it starts. What is there once is never changed."""
+        self.reserve_names(len(name))
         start = self.names_used
         self.names[start : start + len(name)] = np.frombuffer(name, np.uint8)
         self.names_used += len(name)
-        entry = self.rows[row]
-        entry["name_offset"] = start
-        entry["name_length"] = len(name)
+        return start
 
     # ---- strings of files under construction ---------------------------------------------------------------
 
     def intern(self, text: str) -> int:
         """Number of `text` in the pool of client names and machines; 0 is the empty string."""
-        number = self._pool_index.get(text)
-        if number is None:
-            number = self._pool_index[text] = len(self._pool)
-            # A lone surrogate becomes '?', as in Java.
-            self._pool.append(text.encode("utf-8", "replace").decode())
-        return number
+        # A lone surrogate becomes '?', as in Java.
+        key = text.encode("utf-8", "replace")
+        number = self.pool.find(key)
+        return self.pool.add(key) if number < 0 else number
 
     def pooled(self, number: int) -> str:
-        return self._pool[number]
+        return self.pool.key(number).decode()
 
     # ---- blocks --------------------------------------------------------------------------------------------
 
@@ -282,7 +325,7 @@ class InodeTable:
         needed = count + len(blocks)
         if needed > int(entry["block_capacity"]):
             capacity = max(needed, 2 * count)
-            self._reserve_blocks(capacity)
+            self.reserve_blocks(capacity)
             start, old = self.blocks_used, int(entry["blocks_offset"])
             self.blocks[start : start + count] = self.blocks[old : old + count]
             entry["blocks_offset"] = start
@@ -309,6 +352,7 @@ class InodeTable:
         else:
             self.features[row] = features
             self.flags[row] |= FEATURES
+            self._mark_acl(row, features)
 
     def is_under_construction(self, row: int) -> bool:
         return bool(self.flags[row] & UNDER_CONSTRUCTION)
@@ -328,10 +372,10 @@ class InodeTable:
         policies, block_types = self._writes_policy, self._writes_block_type
         size = encoded_size(self.rows, plain, self.blocks, policies, block_types)
         rare = [self._encode_special(row) for row in wanted[special].tolist()]
-        data = np.empty(size + sum(map(len, rare)), np.uint8)
-        starts = np.empty(plain.size + 1, np.int64)
+        data: Bytes = self.room.zeros(size + sum(map(len, rare)), np.uint8)
+        starts: Rows = self.room.zeros(plain.size + 1, np.int64)
         encode_inodes(self.rows, plain, self.names, self.blocks, policies, block_types, data, starts)
-        spans = np.empty((wanted.size, 2), np.int64)
+        spans: Rows = self.room.zeros((wanted.size, 2), np.int64)
         spans[~special, 0], spans[~special, 1] = starts[:-1], starts[1:]
         if rare:
             ends = size + np.cumsum([len(record) for record in rare])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -12,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 
 from image_format.codecs import Buffer
+from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
 
 __all__ = ["DigestingFileSet", "FileFailure", "Written"]
 
-_SLICE = 4 * 1024 * 1024
+_SLICE = 2 * 1024 * 1024
 _QUEUED_SLICES = 16
-_FLUSH_STEP = 32 * 1024 * 1024
 _HINT = "Free space on, or replace, the failing directories and try again."
 
 
@@ -217,33 +216,25 @@ class _FileWorker(_Worker):
     def __init__(self, path: Path) -> None:
         super().__init__(f"image-write-{path}")
         self.path = path
-        self._descriptor = -1
-        self._written = 0
-        self._flushed = 0
+        self._file: DirectFile | None = None
         self.guard(self.create)
 
     def create(self) -> None:
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file = DirectFile(self.path)
 
     def take(self, part: memoryview) -> None:
-        while part:
-            count = os.write(self._descriptor, part)
-            self._written += count
-            part = part[count:]
-        if self._written - self._flushed >= _FLUSH_STEP:
-            # starts writing back the dirty pages without waiting, so that fsync finds little left to do
-            length = self._written - self._flushed
-            os.posix_fadvise(self._descriptor, self._flushed, length, os.POSIX_FADV_DONTNEED)
-            self._flushed = self._written
+        assert self._file is not None
+        self._file.write(part)
 
     def complete(self) -> None:
+        assert self._file is not None
         if not self._abandoned:
-            os.fsync(self._descriptor)
+            self._file.sync()
         self._close()
 
     def failed(self, error: Exception) -> None:
         try:
-            if self._descriptor >= 0:
+            if self._file is not None:
                 self.remove()
                 self._close()
         except OSError as second:
@@ -253,5 +244,6 @@ class _FileWorker(_Worker):
         self.path.unlink(missing_ok=True)
 
     def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

@@ -6,7 +6,10 @@ import hashlib
 import logging
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -14,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.cores import available_cores
 from hadoop_common.names import parse_image
 from image_format.codecs import find_codec
 from image_format.errors import (
@@ -29,9 +33,10 @@ from image_format.errors import (
 from image_format.layout import check_readable
 from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
+from image_format.read_ahead import read_ahead
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.string_table import StringTable
-from image_format.sub_sections import sub_section_faults, sub_sections_of, tiles
+from image_format.sub_sections import compressed_streams, sub_section_faults
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.varint import Record, iter_records, parse_message, read_record
 
@@ -165,6 +170,19 @@ class ImageFile:
         """As `section`, but raises MissingSectionError when the section is absent."""
         return self._read(self._entry(name)).data
 
+    def decompress(self, names: Iterable[str]) -> None:
+        """Decompress several sections at once, for `section` to give; a quick codec is left to `section` itself.
+
+        Raises:
+            CodecError, ImageStorageError: as `section`, for the first of `names` that cannot be decompressed.
+        """
+        entries = [self._by_name[name] for name in names if name in self._by_name and name not in self._decompressed]
+        if not self.codec or not entries or find_codec(self.codec, str(self.path)).quick:
+            return
+        with ThreadPoolExecutor(min(available_cores(), len(entries)), "image-section") as pool:
+            for entry, data in zip(entries, pool.map(self._decompress, entries), strict=True):
+                self._decompressed[entry.name] = data
+
     def unpack_section(self, name: str, out: BinaryIO) -> None:
         """Write the decompressed bytes of a section to `out`, piece by piece.
 
@@ -259,18 +277,19 @@ class ImageFile:
             return spool.finish()
 
     def _decompressed_chunks(self, entry: Section) -> Iterator[bytes | memoryview]:
-        codec = find_codec(self.codec, str(self.path))
-        for stream in self._streams(entry):
-            try:
-                yield from codec.decompressor().decompress_iter(self.stored_bytes(stream))
-            except CodecError as error:
-                place = Place(str(self.path), entry.name, stream.offset)
-                raise place.error(CodecError, error.detail, error.offset or 0) from error
+        parts = compressed_streams(self.sections, entry)
+        if len(parts) == 1 or find_codec(self.codec, str(self.path)).quick:
+            return chain.from_iterable(self._expand(entry.name, part) for part in parts)
+        return read_ahead([partial(self._expand, entry.name, part) for part in parts], self._spool_dir)
 
-    def _streams(self, entry: Section) -> tuple[Section, ...]:
-        """The compressed streams of a section: one, or one for each of its sub-sections."""
-        slices = sub_sections_of(self.sections, entry)
-        return slices if slices and tiles(entry, slices) else (entry,)
+    def _expand(self, name: str, stream: Section) -> Iterator[bytes | memoryview]:
+        """The chunks of one compressed stream of the section called `name`."""
+        try:
+            decompressor = find_codec(self.codec, str(self.path)).decompressor()
+            yield from decompressor.decompress_iter(self.stored_bytes(stream))
+        except CodecError as error:
+            place = Place(str(self.path), name, stream.offset)
+            raise place.error(CodecError, error.detail, error.offset or 0) from error
 
 
 def _map_file(path: Path) -> npt.NDArray[np.uint8]:

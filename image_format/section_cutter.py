@@ -18,20 +18,19 @@ _MAX_PREFIX = 10
 class SectionCutter:
     """Finds where to cut a section while its bytes pass by.
 
-    INODE is cut every `step` records, INODE_DIR as soon as `step` children have passed, both as a NameNode does.
-    SNAPSHOT_DIFF is cut between the lists of two inodes into at most `target` slices of about as many lists.
+    A slice is for `step` = ceil(inodes / target) inodes. INODE is cut after so many records, INODE_DIR as soon as so
+    many children have passed, both as a NameNode does, SNAPSHOT_DIFF after the lists of so many inodes.
 
     Args:
         section: one of `sub_sections.CUTTABLE`.
         target: number of slices aimed at, positive.
-        inodes: in the image; a slice is for ceil(inodes / target) of them.
+        inodes: in the image.
         place: of the section, for errors.
     """
 
     def __init__(self, section: str, target: int, inodes: int, place: Place | None = None) -> None:
         self._mode = _MODES[section]
-        self._target = target
-        self._step = 1 if self._mode == BY_DIFF_LIST else max(1, -(-inodes // target))
+        self._step = max(1, -(-inodes // target))
         self._place = place or Place(section=section, base=None)
         self._progress = np.zeros(2, np.int64)
         self._state = np.zeros(DIFF_STATE, np.int64)
@@ -40,18 +39,20 @@ class SectionCutter:
         self._rest = bytearray()
         self._size = 0
 
-    def feed(self, chunk: Buffer) -> None:
-        """The next bytes of the section.
+    def feed(self, chunk: Buffer) -> list[int]:
+        """Take the next bytes of the section; returns where in them a slice ends, ascending.
 
         Raises:
             RecordError: they are no records of this section.
         """
+        known = len(self._ends)
         view = memoryview(chunk)
         start = self._complete(view) if self._rest else 0
         if start < len(view):
             stop = self._walk(np.frombuffer(view, np.uint8)[start:], self._size + start) + start
             self._rest += view[stop:]
-        self._size += len(view)
+        before, self._size = self._size, self._size + len(view)
+        return [end - before for end in self._ends[known:]]
 
     def finish(self) -> list[tuple[int, int]]:
         """Slices as (offset, length) from the section's start, none of them empty.
@@ -61,16 +62,11 @@ class SectionCutter:
         """
         if self._rest or self._state[1] or self._state[2]:
             raise self._place.error(RecordError, "the section ends within a record", self._size)
-        ends = self._ends if self._mode != BY_DIFF_LIST else self._thinned()
+        ends = self._ends
         if self._size and (not ends or ends[-1] < self._size):
             ends = [*ends, self._size]
         starts = [0, *ends[:-1]]
         return [(start, end - start) for start, end in zip(starts, ends, strict=True)] if ends else []
-
-    def _thinned(self) -> list[int]:
-        """Every n-th end, so that at most `target` are left."""
-        stride = max(1, -(-len(self._ends) // self._target))
-        return self._ends[stride - 1 :: stride]
 
     def _complete(self, view: memoryview) -> int:
         """Finish the record that earlier chunks began; returns how much of `view` belongs to it."""

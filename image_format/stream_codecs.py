@@ -7,29 +7,22 @@ from collections.abc import Iterator
 
 import zstandard
 
+from hadoop_common.cores import available_cores
 from image_format.errors import CodecError
 
-__all__ = ["Bzip2Compressor", "Bzip2Decompressor", "ZstdCompressor", "ZstdDecompressor"]
+__all__ = ["Bzip2Decompressor", "ZstdCompressor", "ZstdDecompressor"]
 
 Buffer = bytes | bytearray | memoryview
 
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# Four bytes can stand for a block of 128 KiB, and the library gives all that its input holds at once.
+# The library gives all that its input holds at once: 128 KiB at most for a block, which four bytes can stand for.
+_ZSTD_BLOCKS = 8
 _ZSTD_INPUT = 128
-
-
-class Bzip2Compressor:
-    """One .bz2 stream with blocks of 900 kB."""
-
-    def __init__(self) -> None:
-        self._stream = bz2.BZ2Compressor()
-
-    def compress(self, buffer: Buffer) -> bytes:
-        return self._stream.compress(buffer)
-
-    def finish(self) -> bytes:
-        return self._stream.flush()
+_ZSTD_BLOCK_HEADER = 3
+_ZSTD_RUN = 1
+# Each thread has a job of several MiB in memory.
+_ZSTD_MOST_THREADS = 8
 
 
 class Bzip2Decompressor:
@@ -56,16 +49,29 @@ class Bzip2Decompressor:
 
 
 class ZstdCompressor:
-    """One Zstandard frame at the library's default level 3, as Hadoop's."""
+    """One Zstandard frame at the library's default level 3, as Hadoop's, made by threads of the library.
 
-    def __init__(self) -> None:
-        self._stream = zstandard.ZstdCompressor().compressobj()
+    Args:
+        threads: 0 for one on each core; the frame does not depend on it.
+    """
+
+    def __init__(self, threads: int = 0) -> None:
+        chosen = min(threads or available_cores(), _ZSTD_MOST_THREADS)
+        self._stream: zstandard.ZstdCompressionObj | None = zstandard.ZstdCompressor(threads=chosen).compressobj()
 
     def compress(self, buffer: Buffer) -> bytes:
+        assert self._stream is not None
         return self._stream.compress(buffer)
 
     def finish(self) -> bytes:
-        return self._stream.flush()
+        assert self._stream is not None
+        rest = self._stream.flush()
+        self.close()
+        return rest
+
+    def close(self) -> None:
+        """Stop the threads, which end with the library's object."""
+        self._stream = None
 
 
 class ZstdDecompressor:
@@ -74,10 +80,7 @@ class ZstdDecompressor:
     def decompress_iter(self, buffer: memoryview) -> Iterator[bytes]:
         stream = zstandard.ZstdDecompressor().decompressobj()
         position = 0
-        while not stream.eof:
-            if position >= len(buffer):
-                raise CodecError("the compressed stream is cut", offset=len(buffer))
-            fed = buffer[position : position + _ZSTD_INPUT]
+        for fed in _zstd_inputs(buffer):
             try:
                 expanded = stream.decompress(fed)
             except zstandard.ZstdError as error:
@@ -85,6 +88,37 @@ class ZstdDecompressor:
             position += len(fed)
             for start in range(0, len(expanded), _CHUNK):
                 yield expanded[start : start + _CHUNK]
+            if stream.eof:
+                break
+        else:
+            raise CodecError("the compressed stream is cut", offset=len(buffer))
         end = position - len(stream.unused_data)
         if end < len(buffer):
             raise CodecError("bytes follow the end of the compressed stream", offset=end)
+
+
+def _zstd_inputs(buffer: memoryview) -> Iterator[memoryview]:
+    """A frame in pieces that give little at once: a few blocks each, or a few bytes where it is no frame."""
+    start = end = _zstd_header(buffer)
+    yield buffer[:start]
+    last, blocks = not start, 0
+    while not last and end + _ZSTD_BLOCK_HEADER <= len(buffer):
+        header = int.from_bytes(buffer[end : end + _ZSTD_BLOCK_HEADER], "little")
+        last = bool(header & 1)
+        end += _ZSTD_BLOCK_HEADER + (1 if header >> 1 & 3 == _ZSTD_RUN else header >> 3)
+        blocks += 1
+        if last or blocks == _ZSTD_BLOCKS:
+            yield buffer[start:end]
+            start, blocks = end, 0
+    for position in range(start, len(buffer), _ZSTD_INPUT):
+        yield buffer[position : position + _ZSTD_INPUT]
+
+
+def _zstd_header(buffer: memoryview) -> int:
+    """Bytes before the first block, 0 where it is no frame."""
+    if len(buffer) < 5 or bytes(buffer[:4]) != zstandard.FRAME_HEADER:
+        return 0
+    descriptor = buffer[4]
+    single = descriptor >> 5 & 1
+    size_field = (single, 2, 4, 8)[descriptor >> 6]
+    return 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + size_field

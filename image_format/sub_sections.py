@@ -1,7 +1,7 @@
 """Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
 
 Slices end at record boundaries, follow one another and cover their section exactly. An image that is compressed by
-Hadoop 3.3 or 3.4 has none; where a newer release wrote both, each slice is a compressed stream of its own.
+Hadoop 3.3 or 3.4 has none; where there are both, each slice is a compressed stream of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "CUTTABLE",
     "SubSectionRule",
     "can_have_sub_sections",
+    "compressed_streams",
     "sub_section_faults",
     "sub_section_name",
     "sub_section_target",
@@ -30,10 +31,14 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 
 @dataclass(frozen=True, slots=True)
 class SubSectionRule:
-    """Images of `threshold` inodes and more are cut into about `target` sub-sections (`dfs.image.parallel.*`)."""
+    """Images of `threshold` inodes and more are cut into about `target` sub-sections (`dfs.image.parallel.*`).
+
+    `compressed` says whether compressed images are cut too, which no NameNode up to 3.4.1 does.
+    """
 
     target: int
     threshold: int
+    compressed: bool = False
 
 
 def sub_section_name(section: str) -> str:
@@ -41,9 +46,12 @@ def sub_section_name(section: str) -> str:
     return f"{section}_SUB"
 
 
-def can_have_sub_sections(layout_version: int, codec: str) -> bool:
-    """Whether sub-sections may be written: Hadoop before 3.3 does not load them, and 3.4 compresses without."""
-    return not codec and supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, layout_version)
+def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:
+    """Whether sub-sections may be written: Hadoop before 3.3 does not load them, and 3.4 compresses without.
+
+    `compressed` allows them in compressed images.
+    """
+    return (compressed or not codec) and supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, layout_version)
 
 
 def sub_sections_of(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
@@ -60,6 +68,12 @@ def tiles(section: Section, slices: Iterable[Section]) -> bool:
             return False
         end = part.end
     return end == section.end
+
+
+def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
+    """The streams of a section of a compressed image: one, or one for each of the sub-sections that tile it."""
+    slices = sub_sections_of(entries, section)
+    return slices if slices and tiles(section, slices) else (section,)
 
 
 def sub_section_faults(entries: Sequence[Section]) -> list[str]:
@@ -90,7 +104,7 @@ def wanted_sub_sections(
     entries: Sequence[Section], inodes: int, layout_version: int, codec: str, rule: SubSectionRule | None
 ) -> int:
     """How many sub-sections a new image of `inodes` inodes gets, 0 for none: as `rule` says, or as in `entries`."""
-    if not can_have_sub_sections(layout_version, codec):
+    if not can_have_sub_sections(layout_version, codec, compressed=rule is not None and rule.compressed):
         return 0
     if rule is not None and inodes >= rule.threshold:
         return rule.target

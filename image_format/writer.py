@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from image_format.codecs import Buffer, Compressor, find_codec
 from image_format.proto.fsimage_pb2 import FileSummary
+from image_format.section_cutter import SectionCutter
 from image_format.sub_sections import sub_section_name
 from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 
@@ -29,18 +30,26 @@ class ImageWriter:
         layout_version: for the FileSummary, negative.
         codec: class name of the compression codec, "" for none.
         template: FileSummary of the source image, whose unknown fields are kept.
+        threads: that compress, 0 for one on each core; the bytes are the same.
 
     Raises:
         UnsupportedCodecError: the codec is not known.
     """
 
     def __init__(
-        self, sink: Sink, layout_version: int, codec: str = "", *, template: FileSummary | None = None
+        self,
+        sink: Sink,
+        layout_version: int,
+        codec: str = "",
+        *,
+        template: FileSummary | None = None,
+        threads: int = 0,
     ) -> None:
         self.layout_version = layout_version
         self.codec = codec
         self._codec = find_codec(codec)
         self._template = template
+        self._threads = threads
         self._out = _Batch(sink)
         self._out.write(MAGIC)
         self._sections: list[Section] = []
@@ -58,15 +67,21 @@ class ImageWriter:
         return tuple(self._sections)
 
     @contextmanager
-    def section(self, name: str) -> Iterator[SectionWriter]:
+    def section(self, name: str, cutter: SectionCutter | None = None) -> Iterator[SectionWriter]:
         """Write a section: what is written to the yielded object, compressed when the image is.
 
         An exception inside leaves the image without that section and `finish` refuses to end it.
+
+        Args:
+            cutter: says where its sub-sections end; each of them is a compressed stream of its own.
         """
         start = self._begin(name)
-        writer = SectionWriter(self, name, self._codec.compressor(), self._out)
-        yield writer
-        writer.finish()
+        writer = SectionWriter(self, name, lambda: self._codec.compressor(self._threads), self._out, cutter)
+        try:
+            yield writer
+            writer.finish()
+        finally:
+            writer.close()
         self._end(name, start)
 
     def copy_section(self, name: str, stored: Buffer, slices: Iterable[tuple[int, int]] = ()) -> None:
@@ -123,47 +138,76 @@ class SectionWriter:
         size: bytes written to the section before compression.
     """
 
-    def __init__(self, image: ImageWriter, name: str, compressor: Compressor, out: _Batch) -> None:
+    def __init__(
+        self,
+        image: ImageWriter,
+        name: str,
+        compressor: Callable[[], Compressor],
+        out: _Batch,
+        cutter: SectionCutter | None,
+    ) -> None:
         self._image = image
         self._name = name
-        self._start = image.position
+        self._start = self._slice = image.position
         self._compressor = compressor
+        self._stream: Compressor | None = None
         self._out = out
+        self._cutter = cutter
         self.size = 0
 
     def write(self, buffer: Buffer) -> None:
-        """Append bytes to the section."""
-        self.size += _length(buffer)
-        self._out.write(self._compressor.compress(buffer))
-
-    def list_slices(self, slices: Iterable[tuple[int, int]]) -> None:
-        """List slices of what was written, (offset, length) from the section's start, as its sub-sections.
+        """Append bytes to the section.
 
         Raises:
-            ValueError: the image is compressed, which leaves no slices to point at.
+            RecordError: the section is to be cut, and they are no records of it.
         """
-        for offset, length in slices:
-            if self._image.codec:
-                raise ValueError(f"{self._name}: a compressed image has no sub-sections")
-            self._image.add_entry(sub_section_name(self._name), self._start + offset, length)
+        start = 0
+        view = memoryview(buffer)
+        for end in () if self._cutter is None else self._cutter.feed(view):
+            self._append(view[start:end])
+            self.cut()
+            start = end
+        self._append(view[start:])
 
-    @contextmanager
-    def subsection(self, name: str) -> Iterator[None]:
-        """List what is written inside the block as an entry of its own; an empty slice is not listed.
-
-        Raises:
-            ValueError: the image is compressed, which leaves no slices to point at.
-        """
-        if self._image.codec:
-            raise ValueError(f"{name}: a compressed image has no sub-sections")
-        start = self._image.position
-        yield
-        if self._image.position > start:
-            self._image.add_entry(name, start, self._image.position - start)
+    def cut(self) -> None:
+        """End a sub-section: what was written since the last one ended, unless that is nothing."""
+        self._end_stream()
+        if self._image.position > self._slice:
+            self._image.add_entry(sub_section_name(self._name), self._slice, self._image.position - self._slice)
+            self._slice = self._image.position
 
     def finish(self) -> None:
-        """End the section's stream; `ImageWriter.section` calls it."""
-        self._out.write(self._compressor.finish())
+        """End the section; `ImageWriter.section` calls it.
+
+        Raises:
+            RecordError: the section is to be cut, and it ends within a record.
+        """
+        if self._cutter is not None:
+            self._cutter.finish()
+            self.cut()
+        if self._stream is None and self._image.position == self._start:
+            self._begin_stream()
+        self._end_stream()
+
+    def close(self) -> None:
+        """Give up a stream that was not ended."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _append(self, view: memoryview) -> None:
+        if view.nbytes:
+            self.size += view.nbytes
+            self._out.write((self._stream or self._begin_stream()).compress(view))
+
+    def _begin_stream(self) -> Compressor:
+        self._stream = self._compressor()
+        return self._stream
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._out.write(self._stream.finish())
+            self.close()
 
 
 class _Batch:

@@ -25,6 +25,7 @@ from journal.resync import op_follows
 
 __all__ = [
     "HEADER_SIZE",
+    "SegmentCursor",
     "SegmentScan",
     "check_padding",
     "decode_header",
@@ -87,6 +88,95 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
     return layout_version
 
 
+class SegmentCursor:
+    """Walks the operations of a segment in order of txid; see `iter_ops`, whose arguments and errors are its own.
+
+    Attributes:
+        buffer: the whole file.
+        file: its name, for errors.
+        layout_version: of its operations.
+        last_txid: behind which reading stops, None for the segment's end.
+        position: of the operation that `next` decodes.
+        expected: txid that this operation must have, None where any will do.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        *,
+        file: str = "",
+        first_txid: int | None = None,
+        last_txid: int | None = None,
+        from_txid: int | None = None,
+        in_progress: bool = False,
+        max_op_size: int = MAX_OP_SIZE,
+    ) -> None:
+        self.buffer = buffer
+        self.file = file
+        self.layout_version = decode_header(buffer, file=file)
+        self.last_txid = last_txid
+        self.position = HEADER_SIZE
+        self.expected = first_txid
+        self._from_txid = from_txid
+        self._in_progress = in_progress
+        self._max_op_size = max_op_size
+
+    def __iter__(self) -> Iterator[EditOp]:
+        return self
+
+    def __next__(self) -> EditOp:
+        while (op := self._read()) is not None:
+            if self._from_txid is None or op.txid >= self._from_txid:
+                return op
+        raise StopIteration
+
+    def skip(self) -> None:
+        """Walk over what lies before the transaction that was asked for, so that `position` is that one's."""
+        while self._from_txid is not None and self.expected is not None and self.expected < self._from_txid:
+            if self._read() is None:
+                return
+
+    def advance(self, position: int, expected: int) -> None:
+        """Somebody else read the operations up to `position`."""
+        self.position, self.expected = position, expected
+
+    def _read(self) -> EditOp | None:
+        """The next operation, None at the end."""
+        expected, buffer = self.expected, self.buffer
+        if self.last_txid is not None and expected is not None and expected > self.last_txid:
+            return None
+        if self.position >= len(buffer):
+            self._check_end()
+            return None
+        try:
+            if buffer[self.position] == TERMINATOR:
+                check_padding(buffer, self.position, self.file)
+                self._check_end()
+                return None
+            op, following = decode_op(
+                buffer, self.position, self.layout_version, file=self.file, max_op_size=self._max_op_size
+            )
+        except CorruptOpError as error:
+            if self._in_progress and not op_follows(buffer, self.position, self.layout_version, expected):
+                self._check_end()
+                return None
+            if expected is not None:
+                error.locate(txid=expected)
+            raise
+        if expected is not None and op.txid != expected:
+            raise TransactionGapError(expected, op.txid, file=self.file, offset=self.position)
+        self.expected = op.txid + 1
+        self.position = following
+        return op
+
+    def _check_end(self) -> None:
+        if self.last_txid is not None:
+            expected = self.expected
+            reached = "holds no operation" if expected is None else f"ends before txid {expected}"
+            problem = f"the segment {reached}, its name promises txid {self.last_txid}"
+            raise SegmentError(problem, file=self.file, offset=self.position)
+
+
 def iter_ops(
     buffer: Buffer,
     *,
@@ -114,32 +204,15 @@ def iter_ops(
         TransactionGapError: a txid is not the one after its predecessor.
         SegmentError: the segment ends before `last_txid`.
     """
-    layout_version = decode_header(buffer, file=file)
-    position = HEADER_SIZE
-    expected = first_txid
-    while last_txid is None or expected is None or expected <= last_txid:
-        if position >= len(buffer):
-            break
-        try:
-            if buffer[position] == TERMINATOR:
-                check_padding(buffer, position, file)
-                break
-            op, following = decode_op(buffer, position, layout_version, file=file, max_op_size=max_op_size)
-        except CorruptOpError as error:
-            if in_progress and not op_follows(buffer, position, layout_version, expected):
-                break
-            if expected is not None:
-                error.locate(txid=expected)
-            raise
-        if expected is not None and op.txid != expected:
-            raise TransactionGapError(expected, op.txid, file=file, offset=position)
-        if from_txid is None or op.txid >= from_txid:
-            yield op
-        expected = op.txid + 1
-        position = following
-    if last_txid is not None and (expected is None or expected <= last_txid):
-        reached = "holds no operation" if expected is None else f"ends before txid {expected}"
-        raise SegmentError(f"the segment {reached}, its name promises txid {last_txid}", file=file, offset=position)
+    yield from SegmentCursor(
+        buffer,
+        file=file,
+        first_txid=first_txid,
+        last_txid=last_txid,
+        from_txid=from_txid,
+        in_progress=in_progress,
+        max_op_size=max_op_size,
+    )
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:

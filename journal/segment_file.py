@@ -13,10 +13,11 @@ from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment import iter_ops
+from journal.segment import SegmentCursor, iter_ops
 
 __all__ = [
     "EditLogSegment",
+    "Transactions",
     "list_segments",
     "map_file",
     "read_ops",
@@ -92,23 +93,53 @@ def read_ops(
         )
 
 
-def read_transactions(
-    segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE
-) -> Iterator[EditOp]:
+class Transactions:
     """The operations of `segments` (as `select_segments` gives them) in one sequence from `from_txid` on.
 
-    Raises:
+    A reader takes them one by one, or segment by segment as cursors.
+
+    Raises (while they are read):
         JournalError: see `read_ops`.
         TransactionGapError: a segment does not continue the one before it.
         OSError: a file cannot be read.
     """
-    expected = from_txid
-    for segment in segments:
-        for op in read_ops(segment, from_txid=expected, max_op_size=max_op_size):
-            if op.txid != expected:
-                raise TransactionGapError(expected, op.txid, file=segment.path.name, offset=op.offset)
-            yield op
-            expected += 1
+
+    def __init__(self, segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE) -> None:
+        self._segments = segments
+        self._from_txid = from_txid
+        self._max_op_size = max_op_size
+
+    def cursors(self) -> Iterator[SegmentCursor]:
+        """A cursor for each segment, at the first operation wanted; it is to be used up before the next is taken."""
+        expected = self._from_txid
+        for segment in self._segments:
+            with map_file(segment.path) as content:
+                cursor = SegmentCursor(
+                    content,
+                    file=segment.path.name,
+                    first_txid=segment.first,
+                    last_txid=segment.last,
+                    from_txid=expected,
+                    in_progress=segment.in_progress,
+                    max_op_size=self._max_op_size,
+                )
+                cursor.skip()
+                if cursor.expected is not None and cursor.expected > expected:
+                    file = segment.path.name
+                    raise TransactionGapError(expected, cursor.expected, file=file, offset=cursor.position)
+                yield cursor
+                expected = max(expected, cursor.expected or 0)
+
+    def __iter__(self) -> Iterator[EditOp]:
+        for cursor in self.cursors():
+            yield from cursor
+
+
+def read_transactions(
+    segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE
+) -> Transactions:
+    """`Transactions` of segments."""
+    return Transactions(segments, from_txid, max_op_size=max_op_size)
 
 
 def select_segments(

@@ -48,6 +48,7 @@ class ConversionPlan:
     Attributes:
         source_layout, layout_version: before and after; codec: class name of the new image's, "" for none.
         sub_sections: slices aimed at where sections are cut anew, 0 for none, None to keep those of the image.
+        parallel_compressed: whether a compressed image may have them.
         verbatim: nothing changes, and the file is copied as it is, gaps between its sections included.
     """
 
@@ -55,6 +56,7 @@ class ConversionPlan:
     layout_version: int
     codec: str
     sub_sections: int | None
+    parallel_compressed: bool
     verbatim: bool
 
     @property
@@ -67,7 +69,12 @@ class ConversionPlan:
 
 
 def plan_conversion(
-    image: ImageFile, *, layout_version: int | None = None, codec: str | None = None, sub_sections: int | None = None
+    image: ImageFile,
+    *,
+    layout_version: int | None = None,
+    codec: str | None = None,
+    sub_sections: int | None = None,
+    parallel_compressed: bool = False,
 ) -> ConversionPlan:
     """Decide what a conversion comes to; arguments as for `convert_image`.
 
@@ -86,15 +93,25 @@ def plan_conversion(
                 file=str(image.path),
                 hint="Name the layout version of the release that is to load the image.",
             )
-    if sub_sections and not can_have_sub_sections(target, chosen):
-        raise UnsupportedConversionError(
-            "sub-sections are for images without compression of layout version "
-            f"{LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} and newer",
-            file=str(image.path),
-            hint="Leave the sub-sections away, or choose another layout or codec.",
-        )
+    if sub_sections:
+        _check_can_have_sub_sections(image, target, chosen, parallel_compressed)
     verbatim = target == image.layout_version and chosen == image.codec and sub_sections is None
-    return ConversionPlan(image.layout_version, target, chosen, sub_sections, verbatim)
+    return ConversionPlan(image.layout_version, target, chosen, sub_sections, parallel_compressed, verbatim)
+
+
+def _check_can_have_sub_sections(image: ImageFile, layout_version: int, codec: str, parallel_compressed: bool) -> None:
+    if not can_have_sub_sections(layout_version, ""):
+        raise UnsupportedConversionError(
+            f"sub-sections are for images of layout version {LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} and newer",
+            file=str(image.path),
+            hint="Leave the sub-sections away, or choose another layout.",
+        )
+    if not can_have_sub_sections(layout_version, codec, compressed=parallel_compressed):
+        raise UnsupportedConversionError(
+            "no NameNode up to Hadoop 3.4.1 writes sub-sections into a compressed image",
+            file=str(image.path),
+            hint="Leave the sub-sections away, choose no codec, or give --parallel-compressed for newer NameNodes.",
+        )
 
 
 def convert_image(
@@ -104,6 +121,7 @@ def convert_image(
     layout_version: int | None = None,
     codec: str | None = None,
     sub_sections: int | None = None,
+    parallel_compressed: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ConversionPlan:
     """Write `image` to `sink` at another layout version, with another codec or cut into other sub-sections.
@@ -115,13 +133,20 @@ def convert_image(
         layout_version: -60 .. -67; None keeps the image's, whatever it is.
         codec: Hadoop's class name, "" for none, None for the image's.
         sub_sections: cut sections into about so many slices, 0 for none; None keeps the image's where it can.
+        parallel_compressed: cut a compressed image too, each slice a stream of its own.
         progress: told the number of decompressed bytes written so far.
 
     Raises:
         UnsupportedConversionError: something would be lost; see `plan_conversion` too.
         ImageFormatError: the image is damaged.
     """
-    plan = plan_conversion(image, layout_version=layout_version, codec=codec, sub_sections=sub_sections)
+    plan = plan_conversion(
+        image,
+        layout_version=layout_version,
+        codec=codec,
+        sub_sections=sub_sections,
+        parallel_compressed=parallel_compressed,
+    )
     report = progress or (lambda done: None)
     if plan.verbatim:
         _copy_file(image, sink, report)
@@ -207,9 +232,10 @@ class _Conversion:
 
     def _sub_section_target(self) -> int:
         """Number of slices where a section is cut anew, 0 for none."""
-        if self._plan.sub_sections is not None:
-            return self._plan.sub_sections
-        if not can_have_sub_sections(self._plan.layout_version, self._plan.codec):
+        plan = self._plan
+        if plan.sub_sections is not None:
+            return plan.sub_sections
+        if not can_have_sub_sections(plan.layout_version, plan.codec, compressed=plan.parallel_compressed):
             return 0
         return sub_section_target(self._image.sections)
 
@@ -247,15 +273,10 @@ class _Conversion:
         return bool(slices) and not tiles(section, slices)
 
     def _write_new(self, writer: ImageWriter, name: str) -> None:
-        cutter = self._cutter(name)
-        with writer.section(name) as out:
+        with writer.section(name, self._cutter(name)) as out:
             for chunk in self._content(name):
                 out.write(chunk)
-                if cutter is not None:
-                    cutter.feed(chunk)
                 self._advance(len(chunk))
-            if cutter is not None:
-                out.list_slices(cutter.finish())
 
     def _cutter(self, name: str) -> SectionCutter | None:
         if not self._target or name not in CUTTABLE:

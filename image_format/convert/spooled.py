@@ -28,7 +28,7 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 
 
 @contextmanager
-def at_layout(image: ImageFile, layout_version: int | None) -> Iterator[ImageFile]:
+def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
     """`image` itself where it has the layout version or None is asked for, else what `convert_to_spool` makes of it.
 
     Raises:
@@ -37,5 +37,5 @@ def at_layout(image: ImageFile, layout_version: int | None) -> Iterator[ImageFil
     if layout_version is None or layout_version == image.layout_version:
         yield image
         return
-    with convert_to_spool(image, layout_version) as converted:
+    with convert_to_spool(image, layout_version, spool_dir=spool_dir) as converted:
         yield converted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -54,14 +54,14 @@ _PROVIDED_TYPE, _NVDIMM_TYPE = 5, 6
 _NO_BODY = -1
 
 
-@inlined
+@lean_kernel
 def note(found, row, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     if found[row, 0] == 0:
         found[row, 1] = inode_id
     found[row, 0] += 1
 
 
-@inlined
+@lean_kernel
 def _renumber_bytes(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Renumber the three-byte serial at `pos`; an empty map leaves it."""
     serial = np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16
@@ -76,7 +76,7 @@ def _renumber_bytes(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa:
     return result
 
 
-@inlined
+@lean_kernel
 def _renumber_bits(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Renumber the serial in bits 6-29 of the fixed32 at `pos`; an empty map leaves it."""
     packed = (
@@ -94,7 +94,7 @@ def _renumber_bits(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: 
     return result
 
 
-@inlined
+@lean_kernel
 def length_delimited(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(start, end) of the length-delimited value at `pos`, both negative where it does not fit."""
     length, start = read_varint(buf, pos, end)
@@ -150,7 +150,7 @@ def _acl(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa:
     return result
 
 
-@inlined
+@lean_kernel
 def _note_policy(policy, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if policy == _PROVIDED_POLICY:
         note(found, PROVIDED_POLICIES, inode_id)

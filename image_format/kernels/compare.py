@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = ["same_records"]
@@ -58,13 +58,13 @@ def _permission_offset(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN00
     return found
 
 
-@inlined
+@lean_kernel
 def _serial(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The 24-bit little-endian number at `pos`."""
     return int(buf[pos]) | int(buf[pos + 1]) << 8 | int(buf[pos + 2]) << 16
 
 
-@inlined
+@lean_kernel
 def _same_string(a_strings, a, b_strings, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return a < a_strings.size and b < b_strings.size and a_strings[a] >= 0 and a_strings[a] == b_strings[b]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.scan import find_id
 from image_format.kernels.wire import read_varint, skip_field
 
@@ -15,7 +15,7 @@ _WAITING = -3
 _SLASH = 47
 
 
-@inlined
+@lean_kernel
 def _child_slot(child, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     at = find_id(ids, child)
     return slots[at] if at >= 0 and slots.size else at

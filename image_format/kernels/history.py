@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.scan import find_id
 from image_format.kernels.wire import read_varint, skip_field
 
@@ -13,6 +13,7 @@ __all__ = [
     "copies_with_quota",
     "deleted_by",
     "diff_holders",
+    "diffs_by_snapshot",
     "directory_holders",
     "mark_below",
     "mark_upwards",
@@ -24,7 +25,7 @@ __all__ = [
 _FILE_DIFF = 1
 
 
-@inlined
+@lean_kernel
 def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """(first byte, end) of the delimited message at `pos`; the end is negative where the bytes are damaged."""
     length, start = read_varint(buf, pos, buf.size)
@@ -33,7 +34,7 @@ def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return start, start + length
 
 
-@inlined
+@lean_kernel
 def _number(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """(value of the varint field with tag `wanted`, 0 without it; whether the message is whole)."""
     value = 0
@@ -107,7 +108,7 @@ def scan_references(buf, pos, referred, offsets, count):  # type: ignore[no-unty
     return count, pos, False
 
 
-@inlined
+@lean_kernel
 def _field(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """(field number, first byte of its varints, end of the field); packed or not, other fields give number 0."""
     tag, pos = read_varint(buf, pos, end)
@@ -198,7 +199,7 @@ def mark_below(parents, top):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
     return known == inside
 
 
-@inlined
+@lean_kernel
 def _has_quota_only(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether the DirectoryDiff has a copy with a namespace or space quota, but without storage type quotas."""
     found = False
@@ -254,6 +255,38 @@ def copies_with_quota(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: AN
             if pos < 0:
                 break
     return found
+
+
+@kernel
+def diffs_by_snapshot(buf, offsets, entries, snapshots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill (index in `offsets`, snapshot id) for each diff of the entries there, with id -1 for an entry without diffs.
+
+    Returns:
+        How many there are; only as many as there is room for are filled in.
+    """
+    count = 0
+    for i in range(offsets.size):
+        body, end = _frame(buf, offsets[i])
+        kind, _ = _number(buf, body, end, 8)
+        diffs, _ = _number(buf, body, end, 24)
+        pos = end
+        for number in range(max(diffs, 1)):
+            snapshot = -1
+            if number < diffs:
+                body, pos = _frame(buf, pos)
+                snapshot, _ = _number(buf, body, pos, 8)
+                created, _ = _number(buf, body, pos, 48)
+                if pos < 0:
+                    return count
+                for _ in range(created if kind != _FILE_DIFF else 0):
+                    _, pos = _frame(buf, pos)
+                    if pos < 0:
+                        return count
+            if count < entries.size:
+                entries[count] = i
+                snapshots[count] = snapshot
+            count += 1
+    return count
 
 
 @kernel
@@ -354,7 +387,7 @@ def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-
     return True
 
 
-@inlined
+@lean_kernel
 def _has_uc(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether the INodeFile has fileUC."""
     while pos < end:

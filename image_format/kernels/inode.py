@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined, kernel
-from image_format.kernels.wire import put_varint, read_varint, skip_field, varint_size
+from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.wire import fixed64, put_varint, read_varint, skip_field, varint_size
 
 __all__ = [
+    "ACL_DUE",
     "BLOCK_DTYPE",
     "DIRECTORY",
     "DIRTY",
     "DROPPED",
     "FEATURES",
     "FILE",
+    "HOLDS",
     "INODE_DTYPE",
+    "LAST_COMPLETE",
+    "LEASED",
+    "NO_ACL",
+    "OPENED",
+    "SPECIAL",
     "SYMLINK",
     "UNDER_CONSTRUCTION",
     "UNKNOWN_FIELDS",
@@ -38,10 +45,27 @@ UNDER_CONSTRUCTION = 8
 DROPPED = 16
 """Row flag: the inode is gone from the namespace."""
 
+LEASED = 1
+"""Row mark: the file holds a lease."""
+LAST_COMPLETE = 2
+"""Row mark: the file is open, and its last block is complete."""
+OPENED = 4
+"""Row mark: the directory's children by reference are among its links."""
+
+NO_ACL = 8
+"""Row mark: there are features, but no ACL among them."""
+SPECIAL = 16
+"""Row mark: the inode has or had snapshot diffs, or references to it."""
+HOLDS = 32
+"""Row mark: the directory is snapshottable, or one below it was."""
+ACL_DUE = 64
+"""Row mark: the inode is new, and its ACL comes when kernels return."""
+
 INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
         ("parent", "i8"),  # row of the directory it is in, -1 for none
+        ("moved", "i8"),  # of a directory: how many had lost their places when it lost its own, itself included
         ("slot", "i8"),  # position in the base image, -1 for none
         ("name_offset", "i8"),
         ("mtime", "i8"),
@@ -57,26 +81,24 @@ INODE_DTYPE = np.dtype(
         ("replication", "i4"),  # -1: field absent
         ("client_name", "i4"),  # string of the table's pool, under construction only
         ("client_machine", "i4"),
+        ("first_link", "i4"),  # of a directory: see checkpointer.namespace.links; 0 for none
+        ("growth", "i4"),  # of a directory: children that it has more than in the base image
+        ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 where nobody asked
+        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none of those there were, 0 unknown
+        ("born", "i4"),  # id of the diff that has the name as created, plus one; -1 for none, 0 where nobody asked
         ("ec_policy", "i2"),  # -1: field absent
         ("kind", "u1"),
         ("policy", "u1"),
         ("block_type", "u1"),
         ("flags", "u1"),
+        ("marks", "u1"),  # what replay remembers of a row; never part of a record
     ],
     align=True,
 )
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
 
 
-@inlined
-def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    value = np.uint64(0)
-    for i in range(8):
-        value |= np.uint64(buf[pos + i]) << np.uint64(8 * i)
-    return value
-
-
-@kernel
+@lean_kernel
 def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `block` from a BlockProto; (unknown fields, damaged: its id or generation stamp is not there)."""
     unknown = False
@@ -103,7 +125,7 @@ def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa
     return unknown, required != 3
 
 
-@kernel
+@lean_kernel
 def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage.
 
@@ -137,7 +159,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
             else:
                 flags |= UNKNOWN_FIELDS
         elif tag == 41:
-            row["permission"] = _fixed64(buf, pos)
+            row["permission"] = fixed64(buf, pos)
         elif tag == 50:
             _, pos = read_varint(buf, pos, end)
             block = blocks[block_count]
@@ -160,7 +182,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
     return block_count, flags
 
 
-@kernel
+@lean_kernel
 def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `row` from an INodeDirectory; flags, or -1 for damage."""
     flags = 0
@@ -180,7 +202,7 @@ def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # no
             else:
                 row["ds_quota"] = value
         elif tag == 33:
-            row["permission"] = _fixed64(buf, pos)
+            row["permission"] = fixed64(buf, pos)
         elif tag == 42 or tag == 50 or tag == 58:
             flags |= FEATURES
         else:
@@ -189,7 +211,7 @@ def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # no
     return flags
 
 
-@inlined
+@lean_kernel
 def _clear(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Give every field the value it has in a record without it: a damaged record may have left others."""
     row["id"] = 0
@@ -208,9 +230,13 @@ def _clear(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     row["ec_policy"] = -1
     row["slot"] = -1
     row["parent"] = -1
+    row["first_link"] = 0
+    row["growth"] = 0
+    row["entry"] = 0
+    row["marks"] = 0
 
 
-@kernel
+@lean_kernel
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Fill `rows[index]` from the delimited INode at `offset`.
 
@@ -249,7 +275,8 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
             size, pos = read_varint(buf, pos, end)
             field = tag >> 3
             if field == 3:
-                names[names_used : names_used + size] = buf[pos:stop]
+                for i in range(size):
+                    names[names_used + i] = buf[pos + i]
                 row["name_offset"] = names_used
                 row["name_length"] = size
                 names_used += size
@@ -281,12 +308,12 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     return names_used, blocks_used, flags
 
 
-@kernel
+@lean_kernel
 def _block_size(block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return 3 + varint_size(block["id"]) + varint_size(block["genstamp"]) + varint_size(block["num_bytes"])
 
 
-@kernel
+@lean_kernel
 def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Size of the INodeFile or INodeDirectory message of `row`."""
     if row["kind"] == DIRECTORY:
@@ -306,7 +333,7 @@ def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-d
     return size
 
 
-@kernel
+@lean_kernel
 def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
@@ -319,14 +346,14 @@ def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[n
     return total
 
 
-@inlined
+@lean_kernel
 def _put_fixed64(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(8):
         out[pos + i] = np.uint8((value >> np.uint64(8 * i)) & np.uint64(0xFF))
     return pos + 8
 
 
-@kernel
+@lean_kernel
 def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if row["replication"] >= 0:
         out[pos] = 8
@@ -362,7 +389,7 @@ def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-
     return pos
 
 
-@kernel
+@lean_kernel
 def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     out[pos] = 8
     pos = put_varint(out, pos + 1, row["mtime"])

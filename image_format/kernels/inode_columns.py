@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = ["COLUMNS", "decode_columns"]
@@ -34,7 +34,7 @@ __all__ = ["COLUMNS", "decode_columns"]
 _INT32 = 0xFFFFFFFF
 
 
-@inlined
+@lean_kernel
 def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     value = np.int64(0)
     for i in range(8):
@@ -42,13 +42,13 @@ def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return value
 
 
-@inlined
+@lean_kernel
 def _signed32(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     low = value & _INT32
     return low - (_INT32 + 1) if low > 0x7FFFFFFF else low
 
 
-@inlined
+@lean_kernel
 def _block_bytes(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """(BlockProto.numBytes, whether the message is whole)."""
     size = np.int64(0)

@@ -2,39 +2,97 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import logging
 from collections.abc import Callable
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
-from numba import njit
-
-__all__ = ["inlined", "kernel"]
+__all__ = ["Kernel", "kernel", "lean_kernel", "step"]
 
 _LOG = logging.getLogger(__name__)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+class Kernel:
+    """A function that is compiled when it is first called; until then the compiler is not even loaded.
+
+    Attributes:
+        py_func: the function as it was written.
+    """
+
+    def __init__(self, function: Callable[..., Any], flags: dict[str, bool]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._flags = flags
+        self._call: Callable[..., Any] = self._first_call
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def _first_call(self, *arguments: Any) -> Any:
+        self._call = self.dispatcher
+        return self._call(*arguments)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """Numba's own object for it."""
+        _let_kernels_call_kernels()
+        return _compiled(self.py_func, self._flags)
+
+
+@functools.cache
+def _let_kernels_call_kernels() -> None:
+    from numba.extending import typeof_impl
+
+    @typeof_impl.register(Kernel)
+    def type_of(value: Kernel, context: Any) -> Any:
+        return typeof_impl(value.dispatcher, context)
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
     """Compile at the first call; the machine code is kept beside the source, or in the user's cache folder.
 
     Where neither can be written (an installation owned by root, a user without a home, a full disk) each process
     compiles anew: slower to start, the same results. NUMBA_CACHE_DIR names another place.
     """
-    return _compiled(function, "never")
+    return Kernel(function, {})
 
 
-def inlined(function: Callable[..., Any]) -> Any:
-    """As `kernel`, for small steps that become part of the kernels that call them."""
-    return _compiled(function, "always")
+def lean_kernel(function: Callable[..., Any]) -> Kernel:
+    """As `kernel`, without counting references to arrays, at each of which all cores would wait for each other.
+
+    Such a kernel makes no array, and its arguments outlive the call.
+    """
+    return Kernel(function, {"_nrt": False})
 
 
-def _compiled(function: Callable[..., Any], inline: Literal["never", "always"]) -> Any:
+def step(function: Callable[..., Any]) -> Kernel:
+    """As `lean_kernel`, for what only kernels call: it lacks what calls from Python need, which is slow to compile."""
+    return Kernel(function, {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+
+def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
+    from numba import njit
+
     try:
-        dispatcher: Any = njit(cache=True, nogil=True, inline=inline)(function)
+        dispatcher: Any = njit(cache=True, nogil=True, **flags)(function)  # type: ignore[call-overload]
     except RuntimeError:
         # Numba's way to say at once that it found no folder for its cache.
-        return njit(nogil=True, inline=inline)(function)
+        return njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
+    # Numba looks at the function's own file only, but what it was compiled from stands in others as well.
+    dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
     _forgive_full_disk(dispatcher._cache)
     return dispatcher
+
+
+@functools.cache
+def _stamp(folder: Path) -> str:
+    """Digest of all sources that kernels of a folder may be made of: those in it, and those beside this file."""
+    digest = hashlib.sha256()
+    for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _forgive_full_disk(cache: Any) -> None:

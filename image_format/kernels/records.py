@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
 __all__ = [
@@ -46,7 +46,7 @@ def last_boundary(buf, pos, limit):  # type: ignore[no-untyped-def]  # noqa: ANN
     return pos, False
 
 
-@inlined
+@lean_kernel
 def _varint_field(buf, pos, end, wanted, default):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Value of the last field with the tag `wanted` in a message, as (value, damaged)."""
     value = default
@@ -87,7 +87,7 @@ def next_in_diffs(buf, pos, end, state):  # type: ignore[no-untyped-def]  # noqa
     return DIFF_ENTRY, damaged or also_damaged or diffs < 0 or kind < FILE_DIFF or kind > DIRECTORY_DIFF
 
 
-@inlined
+@lean_kernel
 def _children(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Number of children and refChildren in the body of a DirEntry, negative where it is damaged."""
     found = 0

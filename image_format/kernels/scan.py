@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined, kernel
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.wire import octet, read_varint, skip_field
 
 __all__ = [
     "DAMAGED",
@@ -18,6 +18,8 @@ __all__ = [
     "find_ids",
     "locate_name",
     "locate_names",
+    "name_span",
+    "place_slots",
     "scan_directories",
     "scan_inodes",
     "strictly_increasing",
@@ -29,7 +31,7 @@ DAMAGED = -2
 """A look-up met bytes that are no record, or an id that has no record."""
 
 
-@kernel
+@lean_kernel
 def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether the INodeDirectory whose size stands at `pos` has typeQuotas."""
     length, pos = read_varint(buf, pos, buf.size)
@@ -43,7 +45,7 @@ def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001,
     return False
 
 
-@kernel
+@lean_kernel
 def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Walk the delimited INode records of `buf` from `pos`; fill `ids` and `offsets` from row `count` on.
 
@@ -89,7 +91,7 @@ def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # typ
     return count, quota_count, pos, False
 
 
-@kernel
+@lean_kernel
 def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'.
 
@@ -120,7 +122,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
                 elif tag == 18 and pos >= 0:
                     _, body = read_varint(buf, body, end)
                     for i in range(body, pos):
-                        children += buf[i] < 0x80
+                        children += octet(buf, i) < 0x80
             if pos < 0:
                 return count, children, start, True
         if parent <= 0:
@@ -131,7 +133,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
     return count, children, pos, False
 
 
-@kernel
+@lean_kernel
 def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Whether each id is greater than the one before it."""
     for i in range(1, ids.size):  # noqa: SIM110 - a kernel
@@ -140,7 +142,7 @@ def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
     return True
 
 
-@kernel
+@lean_kernel
 def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
     if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
@@ -157,6 +159,26 @@ def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
     return low if ids[low] == inode_id else MISSING
 
 
+@lean_kernel
+def place_slots(buf, offsets, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `slots` with the number of the record of each of the increasing `ids`.
+
+    Args:
+        buf, offsets: a section that `scan_inodes` walked, and where its records lie.
+    """
+    for slot in range(offsets.size):
+        length, pos = read_varint(buf, offsets[slot], buf.size)
+        end = pos + length
+        inode_id = 0
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if tag == 16:
+                inode_id, pos = read_varint(buf, pos, end)
+            else:
+                pos = skip_field(buf, pos, end, tag & 7)
+        slots[find_id(ids, inode_id)] = slot
+
+
 @kernel
 def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """`find_id` for each of `wanted`."""
@@ -166,7 +188,7 @@ def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     return found
 
 
-@kernel
+@lean_kernel
 def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(children, refChildren) of the DirEntry at `offset`, (-1, -1) where its bytes are damaged."""
     length, pos = read_varint(buf, offset, buf.size)
@@ -195,7 +217,7 @@ def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001
     return children, references
 
 
-@kernel
+@lean_kernel
 def collect_children(buf, offset, children, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Fill the two arrays, sized by `count_children`; (fields that are unknown, damaged)."""
     length, pos = read_varint(buf, offset, buf.size)
@@ -228,8 +250,8 @@ def collect_children(buf, offset, children, references):  # type: ignore[no-unty
     return unknown, False
 
 
-@inlined
-def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+@lean_kernel
+def name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(start, length) of INode.name in the delimited record at `offset`."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length
@@ -245,18 +267,18 @@ def _name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     return start, size
 
 
-@inlined
+@lean_kernel
 def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
     for i in range(min(a_size, b_size)):
-        x = a[a_start + i]
-        y = b[b_start + i]
+        x = octet(a, a_start + i)
+        y = octet(b, b_start + i)
         if x != y:
             return np.int64(x ^ np.uint8(0x80)) - np.int64(y ^ np.uint8(0x80))
     return a_size - b_size
 
 
-@kernel
+@lean_kernel
 def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(lower bound, whether it is there) of one name among `children`; the bound is `DAMAGED` for a lost child."""
     low = 0
@@ -267,7 +289,7 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
         i = find_id(ids, children[middle])
         if i < 0:
             return DAMAGED, False
-        child_start, child_size = _name_span(buf, offsets[slots[i] if slots.size else i])
+        child_start, child_size = name_span(buf, offsets[slots[i] if slots.size else i])
         order = compare_names(buf, child_start, child_size, names, start, size)
         if order < 0:
             low = middle + 1
@@ -277,7 +299,7 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
     return low, hit
 
 
-@kernel
+@lean_kernel
 def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Binary search of each name among `children`, which are sorted by name.
 
@@ -300,7 +322,7 @@ def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, 
     return True
 
 
-@kernel
+@lean_kernel
 def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
     last_start = 0
@@ -309,7 +331,7 @@ def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[
         i = find_id(slots_of, children[k])
         if i < 0:
             return DAMAGED
-        start, size = _name_span(buf, offsets[slots[i] if slots.size else i])
+        start, size = name_span(buf, offsets[slots[i] if slots.size else i])
         if k > 0 and compare_names(buf, last_start, last_size, buf, start, size) >= 0:
             return k
         last_start = start

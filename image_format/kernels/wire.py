@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined
+from image_format.kernels.jit import lean_kernel
 
-__all__ = ["VARINT_ERROR", "put_varint", "read_varint", "skip_field", "varint_size"]
+__all__ = ["VARINT_ERROR", "fixed64", "octet", "put_varint", "read_varint", "skip_field", "varint_size"]
 
 VARINT_ERROR = -1
 """Position that `read_varint` and `skip_field` return for bytes that end early or run too long."""
 
 
-@inlined
+@lean_kernel
+def octet(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The byte at `pos`, which is not negative: a check of each whether it counts from the end takes longer."""
+    return buf[np.uint64(pos)]
+
+
+@lean_kernel
+def fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The eight bytes at `pos` as a little-endian uint64."""
+    value = np.uint64(0)
+    for i in range(8):
+        value |= np.uint64(octet(buf, pos + i)) << np.uint64(8 * i)
+    return value
+
+
+@lean_kernel
 def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(value as int64 bits, next position); the position is `VARINT_ERROR` where no varint ends before `end`."""
     value = np.int64(0)
     shift = 0
     while pos < end and shift < 70:
-        byte = np.int64(buf[pos])
+        byte = np.int64(octet(buf, pos))
         pos += 1
         if shift < 63:
             value |= (byte & 0x7F) << shift
@@ -30,7 +45,7 @@ def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
     return 0, VARINT_ERROR
 
 
-@inlined
+@lean_kernel
 def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Position behind the value of a field with wire type `wire`, or `VARINT_ERROR`."""
     if wire == 0:
@@ -50,7 +65,7 @@ def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: AN
     return pos if pos <= end else VARINT_ERROR
 
 
-@inlined
+@lean_kernel
 def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Bytes that `put_varint` writes; a negative value takes ten."""
     if value < 0:
@@ -62,7 +77,7 @@ def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     return size
 
 
-@inlined
+@lean_kernel
 def put_varint(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Write int64 `value` as an unsigned base-128 varint; returns the next position."""
     if value < 0:

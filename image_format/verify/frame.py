@@ -28,6 +28,7 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import REQUIRED_SECTIONS
 from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.sub_sections import compressed_streams
 from image_format.summary import (
     MAGIC,
     TRAILER_LENGTH,
@@ -92,7 +93,7 @@ class Frame:
         """Decompressed bytes; None where the section is absent.
 
         Raises:
-            CodecError: the compressed bytes are damaged.
+            CodecError: the compressed bytes are damaged; its offset counts from the section's start.
         """
         entry = self.entry(name)
         if entry is None:
@@ -100,11 +101,19 @@ class Frame:
         if not self.codec:
             return self.data[entry.offset : entry.end]
         if name not in self._decompressed:
-            with Spool(self.spool_dir, SPOOL_LIMIT) as spool:
-                for chunk in find_codec(self.codec).decompressor().decompress_iter(self.stored(entry)):
-                    spool.write(chunk)
-                self._decompressed[name] = spool.finish()
+            self._decompressed[name] = self._decompress(entry)
         return self._decompressed[name]
+
+    def _decompress(self, entry: Section) -> Bytes:
+        with Spool(self.spool_dir, SPOOL_LIMIT) as spool:
+            for stream in compressed_streams(self.sections, entry):
+                try:
+                    for chunk in find_codec(self.codec).decompressor().decompress_iter(self.stored(stream)):
+                        spool.write(chunk)
+                except CodecError as error:
+                    start = stream.offset - entry.offset
+                    raise CodecError(error.detail, offset=start + (error.offset or 0)) from error
+            return spool.finish()
 
     def readable(self, name: str, findings: Findings) -> Bytes | None:
         """As `section`; damaged compressed bytes become a finding, and None."""

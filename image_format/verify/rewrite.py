@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from image_format.sub_sections import compressed_streams
 from image_format.summary import is_sub_section
 from image_format.verify.fixes import Fixes, spliced
 from image_format.verify.frame import Frame
@@ -13,7 +14,8 @@ __all__ = ["write_fixed"]
 def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
     """Write the image to `sink`: sections in the summary's order, those without cuts as they are stored.
 
-    Entries of sub-sections are left out: they describe the old records, and a NameNode loads without them.
+    Entries of sub-sections are left out: they describe the old records, and a NameNode loads without them. They stay
+    for a compressed section that is copied, each of whose sub-sections is a stream of its own.
 
     Raises:
         CodecError: a section that changes cannot be decompressed.
@@ -24,7 +26,10 @@ def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
             continue
         cuts = fixes.cuts.get(entry.name)
         if not cuts:
-            writer.copy_section(entry.name, frame.stored(entry))
+            streams = compressed_streams(frame.sections, entry) if frame.codec else (entry,)
+            # only they tell that a section is several streams
+            slices = [] if streams == (entry,) else [(each.offset - entry.offset, each.length) for each in streams]
+            writer.copy_section(entry.name, frame.stored(entry), slices)
             continue
         data = frame.section(entry.name)
         assert data is not None

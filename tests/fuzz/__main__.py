@@ -60,7 +60,7 @@ def _leave_kernels_uncompiled() -> None:
     """Let kernels run as Python: coverage sees inside them, and an index past an array raises."""
     from image_format.kernels import jit
 
-    jit._compiled = lambda function, inline: function
+    jit._compiled = lambda function, flags: function
 
 
 def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:

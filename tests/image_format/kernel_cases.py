@@ -171,6 +171,12 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (DIFFS, zeros(0)),
         *(lambda b=b: (b, numbers(0)) for b in BROKEN[3:]),
     ],
+    "history.diffs_by_snapshot": [
+        lambda: (DIFFS, OFFSETS, zeros(9), zeros(9)),
+        lambda: (DIFFS, OFFSETS, zeros(1), zeros(1)),
+        lambda: (DIFFS, zeros(0), zeros(0), zeros(0)),
+        *(lambda b=b: (b, numbers(0), zeros(2), zeros(2)) for b in BROKEN[3:]),
+    ],
     "history.directory_holders": [lambda b=b: (b, zeros(3)) for b in (ENTRIES, *BROKEN_ENTRIES)],
     "history.diff_holders": [
         lambda: (DIFFS, OWNERS, OFFSETS, zeros(3)),

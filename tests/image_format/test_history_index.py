@@ -97,6 +97,14 @@ class Parts:
             found.update({inode_id: owner for inode_id in diff.deletedINode if inode_id in found})
         return [found[inode_id] for inode_id in wanted]
 
+    def owners_at(self, snapshot_id: int) -> list[int]:
+        return sorted(
+            owner
+            for owner, diffs in self.diffs
+            for each in [diff.snapshotId for diff in diffs] or [-1]
+            if each == snapshot_id
+        )
+
     def quota_copy_owners(self) -> list[int]:
         def limited(diff: pb.DirectoryDiff) -> bool:
             copied = diff.snapshotCopy
@@ -129,6 +137,8 @@ def compare(parts: Parts, index: HistoryIndex, *, backwards: bool = False) -> No
     assert index.holders().tolist() == parts.holders()
     assert [chain.tolist() for chain in index.chains(ids)] == [parts.chain(inode_id) for inode_id in parts.ids]
     assert index.deleters(ids).tolist() == parts.deleters(parts.ids)
+    for snapshot_id in range(-1, 8):
+        assert index.owners_at(snapshot_id).tolist() == parts.owners_at(snapshot_id)
     assert index.quota_copy_owners().tolist() == parts.quota_copy_owners()
     for inode_id in parts.ids[:5]:
         below = {other for other in parts.ids if inode_id in parts.chain(other)}

@@ -9,11 +9,14 @@ from types import ModuleType
 import pytest
 from image_support import CODEC_NAMES, RECORDED, image_id, recorded_images
 
+from image_format.codecs import CODECS, find_codec
 from image_format.convert import convert_image, plan_conversion
 from image_format.errors import UnsupportedCodecError, UnsupportedConversionError, UnsupportedLayoutError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.sub_sections import sub_section_faults
 from image_format.summary import is_sub_section
+from image_format.verify.checker import verify_image
 
 pytestmark = pytest.mark.recorded
 
@@ -134,9 +137,25 @@ def test_slices_come_back_as_hadoop_cut_them(tmp_path: Path) -> None:
 def test_older_layouts_and_compressed_images_have_none(tmp_path: Path) -> None:
     assert slices(convert(SUB_SECTIONED, tmp_path / "old", layout_version=-65)) == []
     assert slices(convert(SUB_SECTIONED, tmp_path / "packed", codec="org.apache.hadoop.io.compress.Lz4Codec")) == []
-    for settings in ({"layout_version": -65}, {"codec": "org.apache.hadoop.io.compress.Lz4Codec"}):
-        with pytest.raises(UnsupportedConversionError, match="sub-sections are for images without compression"):
-            convert(SUB_SECTIONED, tmp_path / "x", sub_sections=4, **settings)
+    with pytest.raises(UnsupportedConversionError, match="sub-sections are for images of layout version -66 and newer"):
+        convert(SUB_SECTIONED, tmp_path / "x", sub_sections=4, layout_version=-65, parallel_compressed=True)
+    with pytest.raises(UnsupportedConversionError, match=r"no NameNode up to Hadoop 3\.4\.1 writes sub-sections"):
+        convert(SUB_SECTIONED, tmp_path / "x", sub_sections=4, codec="org.apache.hadoop.io.compress.Lz4Codec")
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name])
+def test_compressed_images_are_cut_where_that_is_asked_for(codec: str, tmp_path: Path) -> None:
+    packed = convert(SUB_SECTIONED, tmp_path / "packed", codec=codec, parallel_compressed=True)
+    assert sections(packed) == sections(SUB_SECTIONED)
+    with ImageFile.open(packed, verify_md5=False) as image, ImageFile.open(SUB_SECTIONED) as plain:
+        assert sub_section_faults(image.sections) == []
+        for name in ("INODE_SUB", "INODE_DIR_SUB"):
+            ours, hadoops = ([part for part in each.sections if part.name == name] for each in (image, plain))
+            for part, expected in zip(ours, hadoops, strict=True):
+                stream = find_codec(codec).decompressor().decompress_iter(image.stored_bytes(part))
+                assert b"".join(stream) == plain.stored_bytes(expected)
+    codes = [finding.code for finding in verify_image(packed).findings.listed]
+    assert [code for code in codes if code.startswith("section")] == []
 
 
 def test_faulty_slices_are_cut_anew_at_another_layout(tmp_path: Path) -> None:

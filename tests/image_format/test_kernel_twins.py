@@ -11,7 +11,6 @@ from typing import Any
 import kernel_cases
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 import image_format.kernels
 from image_format.errors import RecordError
@@ -22,12 +21,14 @@ from image_format.kernels import (
     convert,
     directory_tree,
     history,
+    index_update,
     inode,
     inode_columns,
     jit,
     merge,
     records,
     scan,
+    tables,
     wire,
 )
 from image_format.proto import fsimage_pb2 as pb
@@ -41,7 +42,7 @@ KERNELS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
     for module in MODULES
     for name, value in vars(module).items()
-    if isinstance(value, Dispatcher) and value.__module__ == module.__name__
+    if isinstance(value, jit.Kernel) and value.__module__ == module.__name__
 }
 
 Arguments = tuple[Any, ...]
@@ -88,7 +89,24 @@ ENTRIES = [
 DIRECTORIES = octets(*map(encode_delimited, ENTRIES))
 NAMES = octets(b"aababz\xc3\xa9")
 SPANS = np.array([[0, 1], [1, 2], [3, 1], [4, 2], [6, 2]], np.int64)
+LONG = octets(b"part-00001.parquet", b"part-00002.parquet", b"part-00001.parquet")
+LONG_SPANS = [(0, 18), (18, 18), (36, 18), (0, 8), (36, 8), (2, 0), (38, 7), (2, 7)]
 WRONG = octets(b"\x02\x08\xff")
+
+
+def linked() -> tuple[np.ndarray, np.ndarray]:
+    """(slots, links) of all names but the last in directory 0."""
+    slots, links = zeros(16), np.zeros(len(SPANS) - 1, tables.LINK_DTYPE)
+    for number, (start, size) in enumerate(SPANS[:-1].tolist()):
+        links[number] = (start, 0, number, 0, size, 0)
+        tables.put_link(slots, tables.hash_name(0, NAMES, start, size), number)
+    return slots, links
+
+
+SLOTS, LINKS = linked()
+PAIRS = np.zeros((8, 2), np.int64)
+for key in (3, 5, 6, 1 << 40):
+    tables.put_number(PAIRS, key, key % 100)
 
 
 def table() -> InodeTable:
@@ -184,6 +202,22 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (SECTION[:-1], 0, zeros(9), zeros(9), 0, zeros(9), 0),
         lambda: (octets(b"\x04\x08\x01\x10\x00"), 0, zeros(9), zeros(9), 0, zeros(9), 0),
     ],
+    "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
+    "tables.find_number": [lambda n=n: (PAIRS, n) for n in range(8)],
+    "tables.put_number": [lambda n=n: (PAIRS.copy(), n, 5) for n in (3, 4, 7)],
+    "tables.move_numbers": [lambda: (PAIRS, np.zeros((16, 2), np.int64))],
+    "tables.hash_bytes": [lambda s=s: (np.uint64(7), LONG, *s) for s in LONG_SPANS],
+    "tables.same_bytes": [
+        lambda s=s, t=t: (LONG, s[0], LONG, t[0], min(s[1], t[1])) for s in LONG_SPANS for t in LONG_SPANS
+    ],
+    "tables.hash_name": [lambda s=s, d=d: (d, NAMES, *s) for s in SPANS.tolist() for d in (0, 1, 1 << 30)],
+    "tables.find_link": [
+        lambda s=s, d=d: (SLOTS, LINKS, NAMES, tables.hash_name(d, NAMES, *s), d, NAMES, *s)
+        for s in SPANS.tolist()
+        for d in (0, 1)
+    ],
+    "tables.put_link": [lambda: (SLOTS.copy(), tables.hash_name(5, NAMES, 0, 1), 5)],
+    "tables.move_links": [lambda: (SLOTS, zeros(32))],
     "scan.scan_directories": [
         lambda: (DIRECTORIES, 0, zeros(4), zeros(4), 0),
         lambda: (DIRECTORIES, 0, zeros(1), zeros(1), 0),
@@ -192,12 +226,13 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan.strictly_increasing": [lambda a=a: (numbers(*a),) for a in ((), (1,), (1, 2, 9), (1, 1), (3, 2))],
     "scan.find_id": [lambda i=i: (IDS, i) for i in range(8)] + [lambda: (zeros(0), 1), lambda: (numbers(5, 900), 6)],
     "scan.find_ids": [lambda: (IDS, np.arange(8, dtype=np.int64))],
+    "scan.place_slots": [lambda: (SECTION, OFFSETS, IDS, np.zeros(IDS.size, np.uint32))],
     "scan.count_children": [lambda: (DIRECTORIES, 0), lambda: (WRONG, 0), lambda: (octets(b"\x04\x08\x01\x10\x07"), 0)],
     "scan.collect_children": [
         lambda: (DIRECTORIES, 0, zeros(4), zeros(2)),
         lambda: (octets(b"\x06\x08\x01\x10\x07\x38\x01"), 0, zeros(1), zeros(0)),
     ],
-    "scan._name_span": [lambda i=i: (SECTION, int(OFFSETS[i])) for i in range(5)],
+    "scan.name_span": [lambda i=i: (SECTION, int(OFFSETS[i])) for i in range(5)],
     "scan.compare_names": [
         lambda i=i, j=j: (NAMES, *SPANS[i].tolist(), NAMES, *SPANS[j].tolist()) for i in range(5) for j in range(5)
     ],
@@ -235,6 +270,39 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan.children_in_order": [
         lambda c=c: (numbers(*c), IDS, zeros(0), OFFSETS, SECTION) for c in ((), (2, 3, 4, 6), (3, 2), (3, 3), (2, 77))
     ],
+    "index_update.shift_offsets": [
+        lambda cuts=cuts, spans=spans: (
+            numbers(2, 10, 15, 30, 44),
+            np.array(cuts).reshape(-1, 2),
+            np.array(spans).reshape(-1, 2),
+            3,
+            np.zeros(5, np.bool_),
+            zeros(5),
+        )
+        for cuts, spans in (
+            ((), ()),
+            (((2, 10), (15, 44)), ((0, 3), (3, 3))),
+            (((2, 10), (10, 15), (44, 50)), ((5, 5), (0, 30), (7, 8))),
+        )
+    ],
+    "index_update.keep_ids": [
+        lambda: (
+            numbers(4, 6, 9),
+            np.zeros(0, np.uint32),
+            np.array([True, False, True]),
+            np.zeros(0, np.uint32),
+            zeros(3),
+            np.zeros(0, np.uint32),
+        ),
+        lambda: (
+            numbers(4, 6, 9),
+            np.array([2, 0, 1], np.uint32),
+            np.array([False, True, True]),
+            np.array([1, 1, 1], np.uint32),
+            zeros(3),
+            np.zeros(3, np.uint32),
+        ),
+    ],
     "merge.splice": [
         lambda size=size: (
             SECTION,
@@ -271,7 +339,8 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         )
         for children in ((2, 3, 4, 6), (), (77,))
     ],
-    "inode._fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
+    "wire.octet": [lambda: (octets(b"\x01\xff"), 1)],
+    "wire.fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
     "inode._clear": [lambda: (TABLE.rows[1:2].copy()[0],)],
     "inode._decode_block": [
         lambda b=b: (octets(b), 0, len(b), new_blocks(1)[0])
@@ -435,7 +504,19 @@ def test_inode_ids_are_positive(value: int) -> None:
 def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` compiles the others' kernels and has none of its own.
     tested = (
-        *(attributes, compare, convert, directory_tree, history, inode, inode_columns),
-        *(jit, merge, records, scan, wire),
+        *(attributes, compare, convert, directory_tree, history, index_update, inode, inode_columns),
+        *(jit, merge, records, scan, tables, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
+
+
+@pytest.mark.parametrize("size", range(7, 27))
+def test_numbered_names_have_hashes_of_their_own(size: int) -> None:
+    """Also in the bits that are a place in a small table, whatever the numbers are followed by."""
+    count = 5000
+    for form in ("{:0{size}d}", "{:0{size}d}_0"):
+        names = [form.format(number, size=size - len(form.format(0, size=1)) + 1).encode() for number in range(count)]
+        assert {len(name) for name in names} == {size}
+        hashes = {int(tables.hash_name(5, np.frombuffer(name, np.uint8), 0, size)) for name in names}
+        assert len(hashes) > 0.99 * count
+        assert len({value >> 32 & 0x1FFF for value in hashes}) > 0.9 * 0x2000 * (1 - np.exp(-count / 0x2000))

@@ -149,6 +149,8 @@ def test_who_gets_sub_sections() -> None:
     assert can_have_sub_sections(-66, "")
     assert not can_have_sub_sections(-65, "")
     assert not can_have_sub_sections(-67, "some.Codec")
+    assert can_have_sub_sections(-67, "some.Codec", compressed=True)
+    assert not can_have_sub_sections(-65, "some.Codec", compressed=True)
     entries = [Section("INODE_SUB", 8, 10)] * 3 + [Section("INODE_DIR_SUB", 8, 10)] * 2
     rule = SubSectionRule(target=12, threshold=100)
     assert wanted_sub_sections(entries, 99, -67, "", rule) == 3
@@ -156,6 +158,10 @@ def test_who_gets_sub_sections() -> None:
     assert wanted_sub_sections(entries, 100, -67, "", None) == 3
     assert wanted_sub_sections([], 99, -67, "", rule) == 0
     assert wanted_sub_sections(entries, 100, -65, "", rule) == 0
+    assert wanted_sub_sections(entries, 100, -67, "some.Codec", rule) == 0
+    packed = SubSectionRule(target=12, threshold=100, compressed=True)
+    assert wanted_sub_sections(entries, 100, -67, "some.Codec", packed) == 12
+    assert wanted_sub_sections(entries, 99, -67, "some.Codec", packed) == 3
     assert sub_section_target(entries[3:]) == 2
 
 
@@ -189,6 +195,22 @@ def test_a_section_of_several_streams_is_read_whole(codec: str, tmp_path: Path) 
         assert {name: bytes(image.section_bytes(name)) for name in sections} == sections
 
 
+def test_sections_can_be_decompressed_at_once(tmp_path: Path) -> None:
+    data, sections = compressed_in_slices("org.apache.hadoop.io.compress.GzipCodec", 3)
+    path = tmp_path / "image"
+    path.write_bytes(data)
+    with ImageFile.open(path, verify_md5=False) as image:
+        image.decompress(["INODE", "INODE_DIR", "SNAPSHOT_DIFF"])
+        assert bytes(image.section_bytes("INODE")) == sections["INODE"]
+        second = [part for part in image.sections if part.name == "INODE_SUB"][1]
+    path.write_bytes(data[: second.offset] + b"\x00" + data[second.offset + 1 :])
+    with (
+        ImageFile.open(path, verify_md5=False) as image,
+        pytest.raises(CodecError, match=f"section INODE, offset {second.offset}"),
+    ):
+        image.decompress(["INODE_DIR", "INODE"])
+
+
 def test_damage_in_a_slice_names_its_place(tmp_path: Path) -> None:
     data, _ = compressed_in_slices("org.apache.hadoop.io.compress.GzipCodec", 3)
     path = tmp_path / "image"
@@ -201,10 +223,3 @@ def test_damage_in_a_slice_names_its_place(tmp_path: Path) -> None:
         pytest.raises(CodecError, match=f"section INODE, offset {second.offset}"),
     ):
         image.section("INODE")
-
-
-def test_a_compressed_image_lists_no_slices() -> None:
-    writer = ImageWriter(lambda buffer: None, -67, COMPRESSING[0])
-    with pytest.raises(ValueError, match="a compressed image has no sub-sections"), writer.section("INODE") as out:
-        out.write(b"abc")
-        out.list_slices([(0, 3)])

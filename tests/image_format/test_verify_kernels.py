@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from image_support import delimited
-from numba.core.dispatcher import Dispatcher
 
 import image_format.verify.kernels
+from image_format.kernels.jit import Kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_format.verify.kernels import diff_audit, inode_audit, tree_audit
@@ -28,7 +28,7 @@ KERNELS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
     for module in MODULES
     for name, value in vars(module).items()
-    if isinstance(value, Dispatcher) and value.__module__ == module.__name__
+    if isinstance(value, Kernel) and value.__module__ == module.__name__
 }
 Arguments = tuple[Any, ...]
 

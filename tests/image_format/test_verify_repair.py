@@ -9,12 +9,16 @@ import pytest
 from image_support import RECORDED
 from verify_support import CASES, Model, imgcmp, inode_records, recorded, shown
 
+from image_format.convert.image import convert_image
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited
 from image_format.verify.checker import verify_image
-from image_format.verify.fixes import Cut, spliced
+from image_format.verify.findings import Findings
+from image_format.verify.fixes import Cut, Fixes, spliced
+from image_format.verify.frame import map_image, read_frame
 from image_format.verify.repair import Repair, repair_image
+from image_format.verify.rewrite import write_fixed
 
 pytestmark = pytest.mark.recorded
 ROOT = 16385
@@ -54,6 +58,26 @@ def test_sections_without_damage_are_copied(tmp_path: Path, codec: str) -> None:
             if section.name != "INODE_DIR":
                 entry = next(entry for entry in after.sections if entry.name == section.name)
                 assert before.stored_bytes(section) == after.stored_bytes(entry)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_streams_of_a_section_stay_known(tmp_path: Path, codec: str) -> None:
+    out = bytearray()
+    with ImageFile.open(recorded("acl3"), verify_md5=False) as image:
+        name = "org.apache.hadoop.io.compress." + codec
+        convert_image(image, out.extend, codec=name, sub_sections=4, parallel_compressed=True)
+    path, copy = tmp_path / "cut", tmp_path / "copy"
+    path.write_bytes(out)
+    frame = read_frame(path, map_image(path), Findings())
+    assert frame is not None
+    written = bytearray()
+    write_fixed(frame, Fixes(), written.extend)
+    copy.write_bytes(written)
+    with ImageFile.open(path, verify_md5=False) as before, ImageFile.open(copy, verify_md5=False) as after:
+        assert any(section.name == "INODE_SUB" for section in after.sections)
+        for section in before.sections:
+            if not section.name.endswith("_SUB"):
+                assert bytes(before.section_bytes(section.name)) == bytes(after.section_bytes(section.name))
 
 
 def test_unknown_fields_survive_in_records_that_change(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import inlined
+from image_format.kernels.jit import lean_kernel
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
 __all__ = ["read_tag", "record_name"]
@@ -10,7 +10,7 @@ __all__ = ["read_tag", "record_name"]
 _MAX_TAG = (1 << 32) - 1
 
 
-@inlined
+@lean_kernel
 def read_tag(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """`read_varint` for a tag, for which 0 to 7 (no field's) and more than 32 bits are damage, too."""
     tag, pos = read_varint(buf, pos, end)
@@ -19,7 +19,7 @@ def read_tag(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     return tag, pos
 
 
-@inlined
+@lean_kernel
 def record_name(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """(start, size) of INode.name (or any field 3 of bytes) in the delimited record at `offset`."""
     length, pos = read_varint(buf, offset, buf.size)

@@ -1,0 +1,93 @@
+"""Numbers for byte strings, in a table that kernels share."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_link
+from image_format.room import Growing, Room
+
+__all__ = ["BytesTable"]
+
+_FIRST_SIZE = 1 << 6
+_FIRST_BYTES = 1 << 12
+_NO_LINKS = np.zeros(0, LINK_DTYPE)
+_NO_BYTES = np.zeros(0, np.uint8)
+
+
+class BytesTable:
+    """Byte strings in the order in which they came, each with a number from 0 on; groups keep them apart.
+
+    Args:
+        room: for its arrays.
+
+    Attributes:
+        items: `LINK_DTYPE`, the first `count` of which are in use: `directory` is the group, `row` a value.
+        slots: see `kernels.tables.find_link`.
+        arena: the bytes, the first `used` of which are in use.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._items, self._arena = Growing(room, LINK_DTYPE, _FIRST_SIZE), Growing(room, np.uint8, _FIRST_BYTES)
+        self.items = self._items.array
+        self.slots: npt.NDArray[np.int64] = room.zeros(2 * _FIRST_SIZE, np.int64)
+        self.arena: npt.NDArray[np.uint8] = self._arena.array
+        self.count = 0
+        self.used = 0
+
+    def find(self, key: bytes, group: int = 0) -> int:
+        """Number of `key`, -1 where it has none."""
+        wanted = np.frombuffer(key, np.uint8)
+        hashed = hash_name(group, wanted, 0, wanted.size)
+        return int(find_link(self.slots, self.items, self.arena, hashed, group, wanted, 0, wanted.size))
+
+    def add(self, key: bytes, group: int = 0, value: int = 0) -> int:
+        """The next number for a `key` that has none.
+
+        Raises:
+            ValueError: it has more than 65535 bytes.
+        """
+        if len(key) > 0xFFFF:
+            raise ValueError(f"a string of {len(key)} bytes is too long")
+        self.reserve(1, len(key))
+        wanted = np.frombuffer(key, np.uint8)
+        number = self.count
+        self.items[number] = (self.used, group, value, 0, wanted.size, 0)
+        self.arena[self.used : self.used + wanted.size] = wanted
+        put_link(self.slots, hash_name(group, wanted, 0, wanted.size), number)
+        self.used += wanted.size
+        self.count += 1
+        return number
+
+    def key(self, number: int) -> bytes:
+        """The bytes of a number."""
+        item = self.items[number]
+        start = int(item["name_offset"])
+        return self.arena[start : start + int(item["name_length"])].tobytes()
+
+    def reserve(self, more: int, size: int) -> None:
+        """Make room for so many more strings, of `size` bytes together."""
+        needed = self.count + more
+        if needed > self.items.size:
+            self.items = _NO_LINKS
+            try:
+                self._items.grow(self.count, needed)
+            finally:
+                self.items = self._items.array
+        if self.used + size > self.arena.size:
+            self.arena = _NO_BYTES
+            try:
+                self._arena.grow(self.used, self.used + size)
+            finally:
+                self.arena = self._arena.array
+        places = self.slots.size
+        while needed * 4 > places * 3:
+            places *= 2
+        if places != self.slots.size:
+            slots = self._room.zeros(places, np.int64)
+            # Pages come faster in their order than as hashes want them.
+            slots.fill(0)
+            move_links(self.slots, slots)
+            self.slots = slots

@@ -1,0 +1,172 @@
+"""Hash tables that kernels and Python share: rows by inode id, and links by directory and name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import lean_kernel
+from image_format.kernels.wire import fixed64, octet
+
+__all__ = [
+    "LINK_DTYPE",
+    "UNKNOWN",
+    "find_link",
+    "find_number",
+    "hash_bytes",
+    "hash_name",
+    "move_links",
+    "move_numbers",
+    "put_link",
+    "put_number",
+    "same_bytes",
+]
+
+UNKNOWN = -2
+"""A table holds nothing under a key; `NO_ROW`, -1, is a value."""
+
+LINK_DTYPE = np.dtype(
+    [
+        ("name_offset", "i8"),
+        ("directory", "i4"),
+        ("row", "i4"),  # of the child, -1 where the directory has none of the name
+        ("next", "i4"),  # link of the same directory, plus one; 0 at the end
+        ("name_length", "u2"),
+        ("changed", "u1"),  # the base image says something else
+    ],
+    align=True,
+)
+
+
+@lean_kernel
+def _spread(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """All bits of an int64 mixed, so that any of them will do for a slot."""
+    mixed = np.uint64(number)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------
+
+
+@lean_kernel
+def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Value of a positive `key` among pairs of key and value, `UNKNOWN` where there is none.
+
+    Args:
+        slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
+    """
+    mask = np.uint64(slots.shape[0] - 1)
+    at = _spread(key) & mask
+    while slots[at, 0] != 0:
+        if slots[at, 0] == key:
+            return slots[at, 1]
+        at = (at + np.uint64(1)) & mask
+    return np.int64(UNKNOWN)
+
+
+@lean_kernel
+def put_number(slots, key, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Set the value of a positive `key`; the caller keeps places free."""
+    mask = np.uint64(slots.shape[0] - 1)
+    at = _spread(key) & mask
+    while slots[at, 0] != 0 and slots[at, 0] != key:
+        at = (at + np.uint64(1)) & mask
+    slots[at, 0] = key
+    slots[at, 1] = value
+
+
+@lean_kernel
+def move_numbers(old, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Put all pairs of `old` into the empty table `new`."""
+    for i in range(old.shape[0]):
+        if old[i, 0] != 0:
+            put_number(new, old[i, 0], old[i, 1])
+
+
+# ---- links ---------------------------------------------------------------------------------------------------
+
+
+@lean_kernel
+def hash_bytes(seed, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """64 bits of `seed`, a uint64, and of some bytes."""
+    mixed = seed
+    at = start
+    behind = start + size
+    while behind - at >= 8:
+        mixed = (mixed ^ fixed64(buf, at)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+        at += 8
+    while at < behind:
+        mixed = (mixed ^ np.uint64(octet(buf, at))) * np.uint64(0x100000001B3)
+        at += 1
+    # The upper half alone knows of the last bytes yet.
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@lean_kernel
+def hash_name(directory, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """32 bits of a directory's row and a name's bytes, in the upper half of an int64 that is not negative."""
+    mixed = hash_bytes(np.uint64(_spread(directory + 1)), names, start, size)
+    return np.int64((np.uint64(mixed) & np.uint64(0x7FFFFFFF)) << np.uint64(32))
+
+
+@lean_kernel
+def same_bytes(a, a_start, b, b_start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether `size` bytes are the same at two places."""
+    i = 0
+    while size - i >= 8:
+        if fixed64(a, a_start + i) != fixed64(b, b_start + i):
+            return False
+        i += 8
+    while i < size:
+        if octet(a, a_start + i) != octet(b, b_start + i):
+            return False
+        i += 1
+    return True
+
+
+@lean_kernel
+def find_link(slots, links, arena, hashed, directory, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Number of the link with a directory's row and a name, -1 where there is none.
+
+    Args:
+        slots: `hash_name` in the upper half, number of a link plus one in the lower; 0 is free. A power of two.
+        links, arena: the links, and the bytes of their names.
+        hashed: `hash_name` of directory and name.
+        names, start, size: the name.
+    """
+    mask = slots.size - 1
+    at = (hashed >> 32) & mask
+    while slots[at] != 0:
+        slot = slots[at]
+        if (slot >> 32) << 32 == hashed:
+            number = (slot & 0xFFFFFFFF) - 1
+            link = links[number]
+            if (
+                link["directory"] == directory
+                and link["name_length"] == size
+                and same_bytes(arena, link["name_offset"], names, start, size)
+            ):
+                return number
+        at = (at + 1) & mask
+    return np.int64(-1)
+
+
+@lean_kernel
+def put_link(slots, hashed, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Note a link that `find_link` does not find yet; the caller keeps places free."""
+    mask = slots.size - 1
+    at = (hashed >> 32) & mask
+    while slots[at] != 0:
+        at = (at + 1) & mask
+    slots[at] = hashed | (number + 1)
+
+
+@lean_kernel
+def move_links(old, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Put all links of `old` into the empty table `new`."""
+    for i in range(old.size):
+        if old[i] != 0:
+            put_link(new, (old[i] >> 32) << 32, (old[i] & 0xFFFFFFFF) - 1)

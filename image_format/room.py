@@ -1,0 +1,174 @@
+"""Room for large arrays: memory up to a limit, and mapped temporary files without a name beyond it."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import ImageStorageError
+
+__all__ = ["Growing", "Room", "memory"]
+
+M = TypeVar("M", bound=mmap.mmap)
+
+_SMALLEST = 1 << 16
+_HUGE = 1 << 22
+
+
+class _Block(mmap.mmap):
+    """A mapping that lives as long as an array on it; `descriptor` is of its file, -1 for memory."""
+
+    descriptor = -1
+
+
+class Room:
+    """Hands out arrays of zeros; what is not in use any more goes back by itself.
+
+    Memory that nothing was written to takes none, but counts. A file has its whole size on disk before it is mapped,
+    for a full disk would end the process later on.
+
+    Args:
+        limit: bytes of memory for all arrays at a time, None for no limit.
+        folder: for the files, which have no name in it; None is the system's default.
+        smallest: arrays of fewer bytes are always in memory, and do not count.
+    """
+
+    def __init__(self, limit: int | None = None, folder: Path | None = None, *, smallest: int = _SMALLEST) -> None:
+        self._limit = limit
+        self._folder = folder
+        self._smallest = smallest
+        self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
+
+    @property
+    def in_memory(self) -> int:
+        """Bytes of memory that the arrays in use may take."""
+        return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
+
+    @property
+    def in_files(self) -> int:
+        """Bytes on disk that they take."""
+        return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """An array of zeros.
+
+        Raises:
+            ImageStorageError: it goes into a file, and there is no room for it on the disk.
+            MemoryError: it does not, and there is no memory.
+        """
+        size = math.prod(shape) if isinstance(shape, tuple) else shape
+        wanted = np.dtype(dtype)
+        if not size:
+            return np.zeros(shape, wanted)
+        return np.frombuffer(self.block(size * wanted.itemsize), wanted, size).reshape(shape)
+
+    def fits(self, more: int) -> bool:
+        """Whether so many more bytes of memory may be taken."""
+        return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
+
+    def block(self, size: int) -> _Block:
+        """A mapping of so many bytes; raises as `zeros`."""
+        block = memory(size, _Block) if self.fits(size) else self._file(size)
+        if size >= self._smallest:
+            self._blocks.add(block)
+        return block
+
+    def longer(self, block: _Block, size: int) -> _Block | None:
+        """`block` with room for more bytes behind what it has; None where it can only be copied. Raises as `zeros`."""
+        if block.descriptor >= 0:
+            longer = self._map(os.dup(block.descriptor), size)
+            self._blocks.add(longer)
+            return longer
+        if not self.fits(size - len(block)):
+            return None
+        try:
+            block.resize(size)
+        except (BufferError, OSError):
+            return None
+        _like_numpy(block)
+        if size >= self._smallest:
+            self._blocks.add(block)
+        return block
+
+    def _file(self, size: int) -> _Block:
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                descriptor = os.dup(file.fileno())
+        except OSError as error:
+            raise self._failure(size, error) from error
+        return self._map(descriptor, size)
+
+    def _map(self, descriptor: int, size: int) -> _Block:
+        """Map a file that gets `size` bytes; the descriptor is closed with the mapping."""
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            block = _Block(descriptor, size)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._failure(size, error) from error
+        block.descriptor = descriptor
+        weakref.finalize(block, os.close, descriptor)
+        return block
+
+    def _failure(self, size: int, error: OSError) -> ImageStorageError:
+        where = self._folder or tempfile.gettempdir()
+        hint = "Free space there, choose another folder (checkpointer.memory.dir) or allow more memory."
+        return ImageStorageError(f"cannot put {size} bytes beyond the memory limit into {where}: {error}", hint=hint)
+
+
+class Growing:
+    """An array that gets longer where it lies, if nobody else looks at it; else it is copied.
+
+    It does not keep its array: who asked for it drops that one, and all views of it, before it grows.
+    """
+
+    def __init__(self, room: Room, dtype: npt.DTypeLike, size: int) -> None:
+        self._room = room
+        self._dtype = np.dtype(dtype)
+        self._block = room.block(size * self._dtype.itemsize)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """All of it as it is now; what nobody wrote is zero."""
+        return np.frombuffer(self._block, self._dtype)
+
+    def grow(self, used: int, needed: int) -> None:
+        """Make room for `needed` items, twice as many as before at least; the first `used` stay.
+
+        Raises:
+            ImageStorageError, MemoryError: see `Room.zeros`; it is as before.
+        """
+        item = self._dtype.itemsize
+        size = item * max(needed, 2 * (len(self._block) // item))
+        longer = self._room.longer(self._block, size)
+        if longer is None:
+            longer = self._room.block(size)
+            kept = used * item
+            memoryview(longer)[:kept] = memoryview(self._block)[:kept]
+        self._block = longer
+
+
+def memory(size: int, kind: type[M]) -> M:
+    """Zeros that count as memory of this process; raises MemoryError where there are none."""
+    try:
+        block = kind(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for {size} bytes: {error}") from error
+    _like_numpy(block)
+    return block
+
+
+def _like_numpy(block: mmap.mmap) -> None:
+    """Ask for large pages, as NumPy does for its arrays; a system may have none."""
+    if len(block) >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):
+            block.madvise(mmap.MADV_HUGEPAGE)

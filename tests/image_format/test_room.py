@@ -1,0 +1,164 @@
+"""Room for large arrays: what is in memory, what goes into files, and what is left when a disk is full."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image_format.bytes_table import BytesTable
+from image_format.errors import ImageStorageError
+from image_format.id_table import IdTable
+from image_format.index import ImageIndex
+from image_format.memory_limit import MemoryLimit
+from image_format.reader import ImageFile
+from image_format.room import Growing, Room
+from tests.image_format.image_support import recorded_images
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def descriptors() -> int:
+    gc.collect()
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def everything_in_files(folder: Path | None = None) -> Room:
+    return Room(0, folder, smallest=0)
+
+
+@pytest.fixture(params=[None, 0, 5000])
+def room(request: pytest.FixtureRequest) -> Room:
+    return Room(request.param, smallest=0)
+
+
+def test_arrays_are_zero_and_can_be_written(room: Room) -> None:
+    for shape in (0, 7, (5, 2), (0, 2)):
+        array = room.zeros(shape, np.int64)
+        assert array.shape == (shape if isinstance(shape, tuple) else (shape,))
+        assert not array.any()
+        array[...] = 7
+        assert (array == 7).all()
+        assert array.flags.c_contiguous
+        assert array.flags.aligned
+
+
+def test_what_goes_beyond_the_limit_is_in_a_file_without_a_name(tmp_path: Path) -> None:
+    room = Room(1000, tmp_path, smallest=100)
+    first, small = room.zeros(900, np.uint8), room.zeros(99, np.uint8)
+    assert (room.in_memory, room.in_files) == (900, 0)
+    second = room.zeros(800, np.uint8)
+    assert (room.in_memory, room.in_files) == (900, 800)
+    assert list(tmp_path.iterdir()) == []
+    del first
+    third = room.zeros(1000, np.uint8)
+    assert (room.in_memory, room.in_files) == (1000, 800)
+    del second, third, small
+    assert (room.in_memory, room.in_files) == (0, 0)
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_an_array_grows_and_keeps_what_is_used(room: Room, looked_at: bool) -> None:
+    growing = Growing(room, np.int64, 100)
+    array = growing.array
+    array[:] = np.arange(100)
+    for used in (100, 200, 400):
+        view = growing.array[:used]
+        expected = view.copy()
+        if not looked_at:
+            del view, array
+        growing.grow(used, 2 * used)
+        array = growing.array
+        assert array.size >= 2 * used
+        assert (array[:used] == expected).all()
+        assert not array[used:].any()
+        array[used : 2 * used] = 5
+        if looked_at:
+            assert (view == expected).all()
+
+
+def test_growing_goes_from_memory_into_a_file(tmp_path: Path) -> None:
+    room = Room(1000, tmp_path, smallest=0)
+    growing = Growing(room, np.uint8, 600)
+    growing.array[:] = 3
+    growing.grow(600, 700)
+    assert (room.in_memory, room.in_files) == (0, 1200)
+    assert (growing.array[:600] == 3).all()
+
+
+def test_no_descriptor_is_left() -> None:
+    before = descriptors()
+    room = everything_in_files()
+    kept = [room.zeros(10, np.int64) for _ in range(5)]
+    growing = Growing(room, np.int64, 10)
+    for _ in range(5):
+        growing.grow(10, 20)
+    assert descriptors() > before
+    del kept, growing
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("refused", ["posix_fallocate", "dup"])
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    room = everything_in_files(tmp_path)
+    growing = Growing(room, np.uint8, 10)
+    growing.array[:] = 9
+    before = descriptors()
+
+    def refuse(*_: object) -> None:
+        raise FULL
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, refused, refuse)
+        with pytest.raises(ImageStorageError, match=r"beyond the memory limit into .*No space left") as caught:
+            room.zeros(10, np.int64)
+    assert "checkpointer.memory.dir" in caught.value.hint
+    del caught
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", refuse)
+        with pytest.raises(ImageStorageError):
+            growing.grow(10, 20)
+    assert (growing.array[:10] == 9).all()
+    assert descriptors() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ImageStorageError, match="absent"):
+        MemoryLimit(0, tmp_path / "absent").room().zeros(1 << 20, np.uint8)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 1 << 62), st.integers(0, 1 << 40)), max_size=60, unique_by=lambda pair: pair[0])
+)
+def test_an_id_table_in_files_is_a_dictionary(pairs: list[tuple[int, int]]) -> None:
+    table = IdTable(everything_in_files())
+    table.reserve(2000)
+    for inode_id, row in pairs:
+        table.add(inode_id, row)
+    assert {inode_id: table.get(inode_id) for inode_id, _ in pairs} == dict(pairs)
+    assert table.get(1 << 62 | 1) is None
+
+
+@given(st.lists(st.binary(max_size=300), max_size=150, unique=True), st.sampled_from([None, 0, 4096, 20000]))
+def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(keys: list[bytes], limit: int | None) -> None:
+    table = BytesTable(Room(limit, smallest=0))
+    assert [table.add(key) for key in keys] == list(range(len(keys)))
+    assert [table.find(key) for key in keys] == list(range(len(keys)))
+    assert [table.key(number) for number in range(len(keys))] == keys
+
+
+@pytest.mark.parametrize("path", recorded_images()[:4], ids=str)
+def test_an_index_in_files_is_the_same(path: Path) -> None:
+    with ImageFile.open(path) as image:
+        plain, spilled = ImageIndex(image).arrays, ImageIndex(image, room=everything_in_files()).arrays
+        for name in plain.__slots__:
+            assert np.array_equal(getattr(plain, name), getattr(spilled, name))
