@@ -20,10 +20,12 @@ from checkpointer.addresses import (
 from checkpointer.config_catalogue import refusals
 from checkpointer.config_keys import DEFAULTS
 from checkpointer.engine_settings import EngineSettings, engine_settings
-from checkpointer.namespace.rules import ReplayRules
+from checkpointer.memory_settings import memory_limit
+from checkpointer.replay_rules import ReplayRules
 from checkpointer.rpc_user import rpc_user
 from checkpointer.shared_edits import directory_of, shared_edits
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.quorum.settings import QuorumSettings
 
@@ -113,6 +115,7 @@ class CheckpointConfig:
     image_codec: str
     sub_sections: SubSectionRule | None
     replay_rules: ReplayRules
+    memory: MemoryLimit
     transfer_timeout: float
     transfer_bandwidth: int
     bootstrap_bandwidth: int
@@ -165,7 +168,7 @@ def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
     target, threshold = (
         _positive(settings, f"dfs.image.parallel.{name}") for name in ("target.sections", "inode.threshold")
     )
-    return SubSectionRule(target, threshold)
+    return SubSectionRule(target, threshold, settings.get_bool("checkpointer.image.parallel-compressed"))
 
 
 def replay_rules(configuration: Configuration) -> ReplayRules:
@@ -244,6 +247,7 @@ class _Reader:
             image_codec=self._take(lambda: image_codec(self._settings), ""),
             sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
             replay_rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
+            memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
             transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
             transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
             bootstrap_bandwidth=self._at_least(self._size("dfs.image.transfer-bootstrap-standby.bandwidthPerSec"), 0),

@@ -247,6 +247,13 @@ KEYS: tuple[ConfigKey, ...] = (
         "dfs.image.parallel.inode.threshold", "1000000", "inodes", "Smaller images get none for that.", release2=ABSENT
     ),
     ConfigKey(
+        "checkpointer.image.parallel-compressed",
+        "false",
+        "switch",
+        "Whether dfs.image.parallel.load cuts compressed images too, each sub-section a stream of its own, as "
+        "NameNodes newer than 3.4.1 write and load them in parallel; leave it off for older ones. A key of ours.",
+    ),
+    ConfigKey(
         "checkpoint.engine",
         "auto",
         "engine",
@@ -276,6 +283,20 @@ KEYS: tuple[ConfigKey, ...] = (
     ),
     ConfigKey(
         "checkpoint.engine.spark.conf", "", "settings", "With .KEY behind it: a setting of Spark's. A key of ours."
+    ),
+    ConfigKey(
+        "checkpointer.memory",
+        "",
+        "bytes",
+        "Limit on the memory that the large arrays of index and edits take, at least 64m; beyond it they lie in "
+        "files without a name, which the system writes out when it needs memory. Unset: no limit. A key of ours.",
+    ),
+    ConfigKey(
+        "checkpointer.memory.dir",
+        "",
+        "directory",
+        "Where these files and large decompressed sections lie: on a disk, not in memory. Unset: the system's "
+        "temporary directory. A key of ours.",
     ),
     ConfigKey("dfs.image.transfer.timeout", "60000", "ms", "Limit on connecting and on each read and write."),
     ConfigKey(

@@ -16,9 +16,10 @@ from checkpointer.engine_settings import EngineChoice, EngineSettings, SparkSett
 from checkpointer.errors import CheckpointError
 from checkpointer.merge import merge
 from checkpointer.merge_result import MergeResult
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.observer import Observer
+from checkpointer.replay_rules import ReplayRules
 from hadoop_common.errors import EXIT_USAGE
+from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.segment_file import EditLogSegment, read_transactions
 
@@ -44,6 +45,7 @@ class MergeTask:
         last_txid: of the segments.
         folders: `current` folders that get the new image and its digest file.
         codec, layout_version, allow_unknown_layout, sub_sections, rules: see `WarmNamespace`.
+        memory: the same for the local engine; others have settings of their own.
     """
 
     image: Path
@@ -56,6 +58,7 @@ class MergeTask:
     allow_unknown_layout: bool = False
     sub_sections: SubSectionRule | None = None
     rules: ReplayRules | None = None
+    memory: MemoryLimit | None = None
 
 
 class MergeEngine(Protocol):
@@ -85,6 +88,7 @@ class LocalEngine:
             allow_unknown_layout=task.allow_unknown_layout,
             sub_sections=task.sub_sections,
             rules=task.rules,
+            memory=task.memory,
             observer=observer,
         )
 

@@ -8,10 +8,14 @@ from pathlib import Path
 
 from checkpointer.compaction import IndexMerger, write_image
 from checkpointer.namespace import Namespace
-from checkpointer.namespace.rules import ReplayRules
+from checkpointer.namespace.leases import FindFiles
+from checkpointer.replay import compiled_replay
+from checkpointer.replay_rules import ReplayRules
 from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
 from image_format.reader import ImageFile
+from image_format.room import Room
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
 
@@ -34,29 +38,47 @@ class LoadedImage:
         sub_sections: SubSectionRule | None = None,
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
-    ) -> None:
-        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number."""
+    ) -> Callable[[], IndexArrays | None]:
+        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number.
+
+        Returns:
+            What makes the index of the new image of this one's; it gives None where only a scan can tell.
+        """
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
-        write_image(
+        merger = IndexMerger(self.index)
+        written = write_image(
             self.namespace,
             self.image,
-            IndexMerger(self.index),
+            merger,
             writer,
             sub_sections=sub_sections,
             progress=progress,
             cancelled=cancelled,
         )
+        return lambda: merger.updated_arrays(written)
 
 
-def load_image(image: ImageFile, rules: ReplayRules | None = None) -> LoadedImage:
+def load_image(
+    image: ImageFile, rules: ReplayRules | None = None, room: Room | None = None, arrays: IndexArrays | None = None
+) -> LoadedImage:
     """Index an open image and put an empty delta on it.
+
+    Args:
+        room: where all large arrays lie.
+        arrays: what a scan of the image would give.
 
     Raises:
         ImageFormatError: a section is missing or damaged.
+        ImageStorageError: there is no room.
     """
-    index = ImageIndex(image)
-    return LoadedImage(image, index, Namespace(index, image.string_table(), rules))
+    index = ImageIndex(image, arrays, room=room)
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, _finder))
+
+
+def _finder(namespace: Namespace) -> FindFiles | None:
+    compiled = compiled_replay(namespace)
+    return None if compiled is None else compiled.find_files
 
 
 def next_layout(path: Path, cluster: int) -> int:

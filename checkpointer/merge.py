@@ -7,9 +7,10 @@ from pathlib import Path
 
 from checkpointer.loaded_image import LoadedImage, load_image
 from checkpointer.merge_result import MergeResult, Timings
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.observer import Observer, SilentObserver
+from checkpointer.replay_rules import ReplayRules
 from checkpointer.warm import WarmNamespace
+from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.ops import EditOp
 
@@ -27,19 +28,20 @@ def merge(
     allow_unknown_layout: bool = False,
     sub_sections: SubSectionRule | None = None,
     rules: ReplayRules | None = None,
+    memory: MemoryLimit | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
     """Replay `ops` onto the image and save the new one in every directory.
 
     Args:
-        image_path: newest valid image; its digest is verified before anything is written.
+        image_path: newest valid image; its digest is verified before the new image gets its name.
         ops: the transactions after it, in order.
         directories: `current` folders that get `fsimage_M` and its digest file.
         expected: number of transactions, for progress.
-        codec, layout_version, allow_unknown_layout, sub_sections, rules: see `WarmNamespace`.
+        codec, layout_version, allow_unknown_layout, sub_sections, rules, memory: see `WarmNamespace`.
 
     Raises:
-        ImageFormatError, JournalError, ReplayError: bad input; nothing was written.
+        ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.
         StorageError: no directory took the image.
         CheckpointCancelledError: the observer said so; nothing is left behind.
     """
@@ -49,6 +51,7 @@ def merge(
         allow_unknown_layout=allow_unknown_layout,
         sub_sections=sub_sections,
         rules=rules,
+        memory=memory,
     )
     with settings as namespace:
         namespace.load(image_path, observer)

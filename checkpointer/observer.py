@@ -16,6 +16,9 @@ class Observer(Protocol):
     def advance(self, done: int) -> None:
         """How much of the phase is done."""
 
+    def saved(self) -> None:
+        """The new image has its name; what comes after is for the next one."""
+
     def cancelled(self) -> bool:
         """Asked now and then; True stops the merge without a trace."""
 
@@ -27,6 +30,9 @@ class SilentObserver:
         """Nobody watches."""
 
     def advance(self, done: int) -> None:
+        """Nobody watches."""
+
+    def saved(self) -> None:
         """Nobody watches."""
 
     def cancelled(self) -> bool:

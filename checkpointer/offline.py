@@ -8,9 +8,10 @@ from pathlib import Path
 from checkpointer.engine_settings import EngineSettings
 from checkpointer.engines import MergeTask, choose_engine
 from checkpointer.merge import MergeResult, Observer
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.open_segments import OpenSegment, check_overlaps, read_open_segments
+from checkpointer.replay_rules import ReplayRules
 from checkpointer.storage.inspector import check_covered, inspect, newest_image
+from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
 from journal.segment_file import EditLogSegment, list_segments, select_segments
@@ -95,6 +96,7 @@ def merge_directory(
     allow_unknown_layout: bool = False,
     sub_sections: SubSectionRule | None = None,
     rules: ReplayRules | None = None,
+    memory: MemoryLimit | None = None,
     engine: EngineSettings | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
@@ -120,5 +122,6 @@ def merge_directory(
         allow_unknown_layout=allow_unknown_layout,
         sub_sections=sub_sections,
         rules=rules,
+        memory=memory,
     )
     return choose_engine(engine or EngineSettings(), task).merge(task, observer)

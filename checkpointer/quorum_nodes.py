@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-import requests
-
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -98,6 +96,9 @@ def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     """The node compares namespaces before it looks for the segment (GetJournalEditServlet)."""
+    # Commands that ask no JournalNode start without it.
+    import requests
+
     try:
         with requests.Session() as session:
             # It is on this cluster: proxies and .netrc of the environment are for other traffic.

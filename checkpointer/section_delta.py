@@ -16,22 +16,26 @@ from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.kernels.merge import splice
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
+from image_format.slice_pool import SlicePool
 from image_format.varint import encode_delimited
 
 __all__ = [
     "COPY_CHUNK",
     "Chunk",
     "Cuts",
+    "DirectoryCuts",
     "DirectoryDelta",
     "InodeDelta",
     "appended",
+    "directory_cuts",
+    "inode_cuts",
     "merged_directories",
     "merged_inodes",
     "runs",
     "spliced",
 ]
 
-COPY_CHUNK = 8 << 20
+COPY_CHUNK = 4 << 20
 Chunk = memoryview | bytes
 
 
@@ -105,14 +109,15 @@ def runs(slots: npt.NDArray[np.int64]) -> Ids:
 
 
 def spliced(buffer: Bytes, start: int, cuts: Cuts) -> Iterator[memoryview]:
-    """The section from `start` on with `cuts` applied, in pieces that nobody changes any more."""
+    """The section from `start` on with `cuts` applied, in pieces that nobody changes as long as somebody holds them."""
+    pool = SlicePool(COPY_CHUNK)
     state = np.array([0, start, 0], np.int64)
     while True:
-        piece = np.empty(COPY_CHUNK, np.uint8)
-        size = splice(buffer, cuts.places, cuts.data, cuts.spans, state, piece)
+        piece = pool.take()
+        size = splice(buffer, cuts.places, cuts.data, cuts.spans, state, np.frombuffer(piece, np.uint8))
         if size:
-            yield piece[:size].data.toreadonly()
-        if size < piece.size:
+            yield piece[:size].toreadonly()
+        if size < len(piece):
             return
 
 
@@ -124,18 +129,23 @@ def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
 # ---- INODE -------------------------------------------------------------------------------------------------------
 
 
-def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
-    """The records of the slots from `first` to `behind` - 1, less the dropped ones and with those that changed.
-
-    Neighbouring dropped ones make one cut. The delta holds nothing of other slots.
-    """
+def inode_cuts(index: ImageIndex, delta: InodeDelta) -> Cuts:
+    """Where INODE changes; neighbouring dropped records make one cut."""
     begins = np.concatenate([delta.dropped[:, 0], delta.slots])
     ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
     spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
     order = np.argsort(begins, kind="stable")
     places = np.stack([_starts(index, begins[order]), _starts(index, ends[order])], axis=1)
+    return Cuts(places, delta.data, spans[order])
+
+
+def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
+    """The records of the slots from `first` to `behind` - 1, less the dropped ones and with those that changed.
+
+    The delta holds nothing of other slots.
+    """
     start, end = _starts(index, np.array([first, behind])).tolist()
-    return spliced(index.inode_buffer[:end], start, Cuts(places, delta.data, spans[order]))
+    return spliced(index.inode_buffer[:end], start, inode_cuts(index, delta))
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:
@@ -149,6 +159,45 @@ def _starts(index: ImageIndex, slots: Ids) -> Ids:
 # ---- INODE_DIR ---------------------------------------------------------------------------------------------------
 
 
+class DirectoryCuts(NamedTuple):
+    """Where INODE_DIR changes.
+
+    Attributes:
+        cuts: as for `spliced`.
+        added: rows of (start, end) in `cuts.data` of the entries that have no place in the old section.
+        added_ids: the directories these are of.
+    """
+
+    cuts: Cuts
+    added: Ids
+    added_ids: Ids
+
+
+def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None) -> DirectoryCuts:
+    """Where the bytes from `start` to `end` of INODE_DIR change; see `merged_directories`.
+
+    Raises:
+        RecordError: a child of the image is no inode, or an entry is damaged.
+    """
+    last, stop = end is None, index.directory_buffer.size if end is None else end
+    ids = np.concatenate([delta.changes.directory_ids, delta.patched])
+    places = index.directory_spans(ids)
+    absent = places[:, 0] < 0
+    wanted = (places[:, 0] >= start) & (places[:, 0] < stop) | (absent if last else False)
+    data, spans = _entries(index, delta, wanted, places)
+    ids, places, absent = ids[wanted], places[wanted], absent[wanted]
+    gone = index.directory_spans(index.dropped_directories(delta.dropped))
+    gone = gone[(gone[:, 0] >= start) & (gone[:, 0] < stop)]
+    all_places = np.concatenate([places[~absent], gone])
+    all_spans = np.concatenate([spans[~absent], np.zeros_like(gone)])
+    order = np.argsort(all_places[:, 0], kind="stable")
+    # a new directory without children has no entry
+    added = np.flatnonzero(absent & (spans[:, 1] > spans[:, 0]))
+    # in this order whatever the order in which they were looked up
+    added = added[np.argsort(ids[added])]
+    return DirectoryCuts(Cuts(all_places[order], data, all_spans[order]), spans[added], ids[added])
+
+
 def merged_directories(
     index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None
 ) -> Iterator[Chunk]:
@@ -159,20 +208,10 @@ def merged_directories(
     Raises:
         RecordError: a child of the image is no inode, or an entry is damaged.
     """
-    last, stop = end is None, index.directory_buffer.size if end is None else end
-    ids = delta.changes.directory_ids
-    places = index.directory_spans(np.concatenate([ids, delta.patched]))
-    absent = places[:, 0] < 0
-    wanted = (places[:, 0] >= start) & (places[:, 0] < stop) | (absent if last else False)
-    data, spans = _entries(index, delta, wanted, places)
-    places, absent = places[wanted], absent[wanted]
-    gone = index.directory_spans(index.dropped_directories(delta.dropped))
-    gone = gone[(gone[:, 0] >= start) & (gone[:, 0] < stop)]
-    all_places = np.concatenate([places[~absent], gone])
-    all_spans = np.concatenate([spans[~absent], np.zeros_like(gone)])
-    order = np.argsort(all_places[:, 0], kind="stable")
-    yield from spliced(index.directory_buffer[:stop], start, Cuts(all_places[order], data, all_spans[order]))
-    yield from appended(data, spans[absent])
+    stop = index.directory_buffer.size if end is None else end
+    found = directory_cuts(index, delta, start, end)
+    yield from spliced(index.directory_buffer[:stop], start, found.cuts)
+    yield from appended(found.cuts.data, found.added)
 
 
 def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bool_], places: Ids) -> tuple[Bytes, Ids]:

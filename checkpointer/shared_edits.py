@@ -7,7 +7,6 @@ from urllib.parse import unquote, urlsplit
 
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
 from journal.errors import JournalError
-from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
 
 __all__ = ["directory_of", "journal_uris", "shared_edits"]
@@ -46,6 +45,9 @@ def _journal_uri(settings: Configuration, key: str, item: str) -> str:
         if scheme == SCHEME:
             _refuse_resolution(settings)
             return QuorumAddress.parse(item).uri
+        # All kinds of journal come with it, which few commands need.
+        from journal.open_journal import open_journal
+
         open_journal(item).close()
     except (JournalError, ValueError) as error:
         problem = error.message if isinstance(error, JournalError) else str(error)

@@ -6,7 +6,7 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +18,29 @@ from checkpointer.errors import CheckpointCancelledError
 from checkpointer.loaded_image import LoadedImage, load_image
 from checkpointer.merge_result import MergeResult, Timings
 from checkpointer.namespace import Namespace
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.observer import Observer, SilentObserver
 from checkpointer.replay import replay
+from checkpointer.replay_rules import ReplayRules
 from checkpointer.saving import cancellable, image_warnings
 from checkpointer.storage.saver import Sink, save_image
 from hadoop_common.errors import HdfsError
 from image_format.convert import at_layout
+from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
+from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
-from journal.errors import TransactionGapError
+from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
+from journal.segment_file import Transactions
 
 __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
+
+_LARGEST_UPDATE = 1 << 30
+"""Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
+go of, and its image scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,13 @@ class _Source:
             raise
 
 
+def _is_between(source: _Source | Transactions | None, error: BaseException) -> bool:
+    """Whether all operations before an error were applied whole."""
+    if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
+        return True
+    return (isinstance(source, _Source) and source.failed) or isinstance(error, TransactionGapError)
+
+
 class WarmNamespace:
     """An image, the edits since, and the next image made of both; a context manager that closes.
 
@@ -72,6 +86,7 @@ class WarmNamespace:
         allow_unknown_layout: take images newer than every known layout, copying what is not understood.
         sub_sections: see `write_image`.
         rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
+        memory: what the large arrays of index and delta may take; None for no limit.
 
     Attributes:
         codec, sub_sections: as above; may be changed between steps.
@@ -86,12 +101,14 @@ class WarmNamespace:
         allow_unknown_layout: bool = False,
         sub_sections: SubSectionRule | None = None,
         rules: ReplayRules | None = None,
+        memory: MemoryLimit | None = None,
     ) -> None:
         self.codec = codec
         self.sub_sections = sub_sections
         self.layout_version = layout_version
         self._allow_unknown = allow_unknown_layout
         self._rules = rules
+        self._memory = memory or MemoryLimit()
         self._open: _Open | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
@@ -150,49 +167,73 @@ class WarmNamespace:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def load(self, path: Path, observer: Observer | None = None) -> None:
-        """Open an image instead of what was loaded; its digest is verified meanwhile, at the latest before a save.
+        """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
 
         Raises:
             ImageFormatError: it is damaged.
-            ImageStorageError: it cannot be read.
+            ImageStorageError: it cannot be read, or there is no room for its index.
         """
+        self._load(path, None, observer or SilentObserver())
+
+    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
         # Namespace and index refer to each other; until they are collected the old mapping stays.
         gc.collect()
-        (observer or SilentObserver()).phase("load", None)
+        watcher.phase("load", None)
         started = time.monotonic()
         with ExitStack() as resources:
             image = resources.enter_context(
-                ImageFile.open(path, verify_md5=False, allow_unknown_layout=self._allow_unknown)
+                ImageFile.open(
+                    path,
+                    verify_md5=False,
+                    allow_unknown_layout=self._allow_unknown,
+                    spool_dir=self._memory.folder,
+                )
             )
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
-            base = resources.enter_context(at_layout(image, self.layout_version))
-            loaded = load_image(base, self._rules)
+            base = resources.enter_context(at_layout(image, self.layout_version, spool_dir=self._memory.folder))
+            kept = arrays if base is image else None
+            room = self._memory.room(taken=0 if kept is None else kept.nbytes)
+            loaded = load_image(base, self._rules, room, kept)
             self._open = _Open(image, digest, loaded, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
 
-    def apply(self, ops: Iterable[EditOp], *, expected: int | None = None, observer: Observer | None = None) -> int:
+    def apply(
+        self,
+        ops: Iterable[EditOp],
+        *,
+        expected: int | None = None,
+        observer: Observer | None = None,
+        watch: Callable[[EditOp], bool] | None = None,
+    ) -> int:
         """Replay `ops`, which follow `last_txid`; returns how many there were.
 
         A cancellation, and a fault of `ops` themselves, leave what was applied before in place and usable.
 
         Args:
             expected: number of transactions, for progress.
+            watch: see `replay`.
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
             CheckpointCancelledError: the observer said so.
         """
         watcher = observer or SilentObserver()
-        source = _Source(ops)
+        source = ops if isinstance(ops, Transactions) else _Source(ops)
         started = time.monotonic()
         watcher.phase("replay", expected)
         with self._step(source) as opened:
             try:
-                return replay(opened.loaded.namespace, source, progress=watcher.advance, cancelled=watcher.cancelled)
+                return replay(
+                    opened.loaded.namespace,
+                    source,
+                    progress=watcher.advance,
+                    cancelled=watcher.cancelled,
+                    watch=watch,
+                )
             finally:
                 self._replay_seconds += time.monotonic() - started
 
@@ -208,15 +249,29 @@ class WarmNamespace:
             rebase: False where nothing comes after it.
 
         Raises:
-            DigestMismatchError: the base image is not what its digest file says; nothing was written.
+            DigestMismatchError: the base image is not what its digest file says; nothing of the new one is left.
             StorageError: no directory took the image.
             CheckpointCancelledError: the observer said so; nothing is left behind.
         """
         # In a method of its own, so that nothing here keeps the old mapping.
-        result = self._save(folders, rollback, observer or SilentObserver())
+        result, update = self._save(folders, rollback, observer or SilentObserver())
         if rebase:
-            self._rebase(result.saved.paths[0])
+            arrays = self._updated(update)
+            # it knows the old index
+            del update
+            self._rebase(result.saved.paths[0], arrays)
         return result
+
+    def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
+        """The index of the image that was saved; None where there is to be no second index in memory."""
+        most = _LARGEST_UPDATE if self._memory.size is None else min(_LARGEST_UPDATE, self._memory.size // 4)
+        if self._opened().loaded.index.arrays.nbytes > most:
+            return None
+        try:
+            return update()
+        except MemoryError:
+            # the image has its name; its index is made by a scan
+            return None
 
     def hand_over(self) -> LoadedImage:
         """Give away what is loaded, for the caller to go on with and to close its image; nothing is loaded after.
@@ -234,23 +289,29 @@ class WarmNamespace:
         opened.resources.pop_all()
         return opened.loaded
 
-    def _save(self, folders: Sequence[Path], rollback: bool, watcher: Observer) -> MergeResult:
+    def _save(
+        self, folders: Sequence[Path], rollback: bool, watcher: Observer
+    ) -> tuple[MergeResult, Callable[[], IndexArrays | None]]:
         started = time.monotonic()
         with self._step() as opened:
-            opened.digest.confirm()
             watcher.phase("save", opened.image.size)
             namespace = opened.loaded.namespace
+            updates = []
 
             def write(sink: Sink) -> None:
-                opened.loaded.write(
+                update = opened.loaded.write(
                     cancellable(sink, watcher),
                     codec=opened.image.codec if self.codec is None else self.codec,
                     sub_sections=self.sub_sections,
                     progress=watcher.advance,
                 )
+                updates.append(update)
+                # before the new image gets its name
+                opened.digest.confirm()
 
             saved = save_image(folders, namespace.last_txid, write, rollback=rollback)
-        return MergeResult(
+            watcher.saved()
+        result = MergeResult(
             base_txid=self._base_txid,
             txid=namespace.last_txid,
             transactions=namespace.last_txid - self._base_txid,
@@ -261,15 +322,16 @@ class WarmNamespace:
             timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
             rollback=rollback,
         )
+        return result, updates[-1]
 
-    def _rebase(self, path: Path) -> None:
+    def _rebase(self, path: Path, arrays: IndexArrays | None) -> None:
         try:
-            self.load(path)
+            self._load(path, arrays, SilentObserver())
         except (HdfsError, OSError, MemoryError) as error:
             _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, error)
 
     @contextmanager
-    def _step(self, source: _Source | None = None) -> Iterator[_Open]:
+    def _step(self, source: _Source | Transactions | None = None) -> Iterator[_Open]:
         """A fault in the middle of a step leaves a namespace that may be half changed: it is let go of."""
         opened = self._opened()
         try:
@@ -277,7 +339,6 @@ class WarmNamespace:
         except CheckpointCancelledError:
             raise
         except BaseException as error:
-            between = (source is not None and source.failed) or isinstance(error, TransactionGapError)
-            if not between:
+            if not _is_between(source, error):
                 self._release(*sys.exc_info())
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from checkpointer.errors import CheckpointCancelledError, StorageError
 from checkpointer.loaded_image import LoadedImage
@@ -207,8 +207,15 @@ class _NotingCalls(WarmNamespace):
         super().__init__()
         self._calls = calls
 
-    def apply(self, ops: Iterable[EditOp], *, expected: int | None = None, observer: Observer | None = None) -> int:
-        return super().apply(self._calls.watch(ops), expected=expected, observer=observer)
+    def apply(
+        self,
+        ops: Iterable[EditOp],
+        *,
+        expected: int | None = None,
+        observer: Observer | None = None,
+        watch: Callable[[EditOp], bool] | None = None,
+    ) -> int:
+        return super().apply(self._calls.watch(ops), expected=expected, observer=observer, watch=watch)
 
 
 class _StoppingObserver(SilentObserver):

@@ -5,12 +5,31 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from bench.generate import generate_edits, generate_image
 from bench.memory import run_measured
+from bench.scene import make_edits, make_image
+from checkpointer.namespace import Namespace
+from checkpointer.offline import plan_directory
+from checkpointer.replay.compiled import CompiledReplay
+from checkpointer.warm import WarmNamespace
+from image_format.index import ImageIndex
+from image_format.kernels.inode import INODE_DTYPE
+from image_format.kernels.tables import LINK_DTYPE
+from image_format.reader import ImageFile
+from journal.segment_file import read_transactions
+from tests.image_format.image_support import recorded_images
 
 FILES = 1_000_000
 TRANSACTIONS = 100_000
 LIMIT = 600_000_000
+
+BYTES_AN_INODE = 24
+BYTES_A_TOUCHED_INODE = 400
+MARKS = 1  # an inode: whether it was dropped
+PARENT = 4  # an inode: where it is, asked for where there are snapshots
 
 
 def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> None:
@@ -21,3 +40,42 @@ def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> Non
     found = run_measured([sys.executable, "-m", "bench.one_merge", str(current)])
     # Pages of the mapped image are not counted: the system takes them back when it needs them.
     assert 0 < found["anonymous"] < LIMIT
+
+
+def index_bytes(index: ImageIndex) -> int:
+    return sum(getattr(index.arrays, name).nbytes for name in index.arrays.__slots__)
+
+
+def delta_bytes(namespace: Namespace) -> int:
+    """What was written to, and the most that is copied at a time: pages that nobody wrote to take no memory."""
+    table, links = namespace.table, namespace.tree.links
+    pool, tables = table.pool, (table.row_of.slots, links.slots, table.pool.slots)
+    used = table.count * INODE_DTYPE.itemsize + table.names_used + table.blocks[: table.blocks_used].nbytes
+    used += (links.count + pool.count) * LINK_DTYPE.itemsize + pool.used
+    return used + sum(slots.nbytes for slots in tables) + max(slots.nbytes for slots in tables) // 2
+
+
+@pytest.mark.parametrize("mix", ["jobs", "attributes"])
+def test_bytes_that_an_inode_and_a_touched_inode_take(tmp_path: Path, mix: str) -> None:
+    base = make_image(tmp_path / "base", 50_000, snapshots=False, seed=1)
+    make_edits(base, tmp_path / "name", 50_000, mix, seed=2)
+    plan = plan_directory(tmp_path / "name")
+    with WarmNamespace() as warm:
+        warm.load(plan.image)
+        warm.apply(read_transactions(plan.segments, plan.image_txid + 1))
+        namespace = warm.namespace
+        assert isinstance(namespace.base, ImageIndex)
+        assert isinstance(namespace.compiled, CompiledReplay)
+        inodes, touched = namespace.base.slot_count, namespace.table.count
+        assert touched > 5000
+        assert index_bytes(namespace.base) + inodes * (MARKS + PARENT) <= inodes * BYTES_AN_INODE
+        assert delta_bytes(namespace) <= touched * BYTES_A_TOUCHED_INODE
+
+
+def test_an_image_that_is_not_sorted_by_id_takes_four_bytes_more() -> None:
+    for path in recorded_images():
+        with ImageFile.open(path) as image:
+            arrays = ImageIndex(image).arrays
+            assert arrays.ids.nbytes + arrays.offsets.nbytes == 16 * arrays.ids.size
+            assert arrays.slots.nbytes in (0, 4 * arrays.ids.size)
+            assert arrays.slots.dtype == np.uint32

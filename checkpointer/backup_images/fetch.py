@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from checkpointer.backup_images.offer import ImageOffer, ask_for_image
 from checkpointer.backup_images.shelf import ImageShelf
@@ -64,14 +65,24 @@ class FetchedImage:
     notes: tuple[str, ...] = field(default=())
 
 
-class Steps:
-    """Told what happens; this one keeps silent."""
+class Steps(Protocol):
+    """Told what happens."""
 
     def begin(self, what: str, total: int | None) -> None:
         """A step begins; `total` bytes are to come, None where that is not known."""
 
     def advance(self, count: int) -> None:
         """`count` more bytes came."""
+
+
+class _SilentSteps:
+    """Nobody is told."""
+
+    def begin(self, what: str, total: int | None) -> None:
+        """Nobody is told."""
+
+    def advance(self, count: int) -> None:
+        """Nobody is told."""
 
 
 def fetch_image(
@@ -84,7 +95,7 @@ def fetch_image(
         StorageError: the shelf holds images of another namespace, or is full or not writable.
         ImageFormatError: the image came as it was sent, but is damaged (with `deep`).
     """
-    watching = steps or Steps()
+    watching = steps or _SilentSteps()
     notes: list[str] = []
     failures: list[TransferError] = []
     for source in sources:

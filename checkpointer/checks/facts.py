@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from checkpointer.config import Role
-from checkpointer.quorum_nodes import NodeAnswer
-from checkpointer.storage.inspector import StorageDirectory
 from hadoop_common.storage_info import StorageInfo
+
+if TYPE_CHECKING:
+    from checkpointer.quorum_nodes import NodeAnswer
+    from checkpointer.storage.inspector import StorageDirectory
 
 __all__ = [
     "Answer",

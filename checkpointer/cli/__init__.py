@@ -21,6 +21,7 @@ _COMMANDS = {
     "merge": "Merge a stopped NameNode's storage directory.",
     "image": "Look at fsimage files: info, dump, diff, verify, convert.",
     "edits": "Look at edit log segments: info, dump, load, convert, recover.",
+    "compile": "Compile the kernels now, so that no checkpoint has to wait for it.",
 }
 
 _EPILOG = """\b

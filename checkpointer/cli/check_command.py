@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
@@ -94,6 +93,8 @@ def command(
     Example: checkpointer check --conf /etc/hadoop/conf --critical age=3h
              checkpointer check --conf /etc/hadoop/conf --only space --only storage --deep
     """
+    from checkpointer.checks.gather import Cluster, gather
+
     chosen = [check for check in CHECKS if not only or check.name in only]
     thresholds = Thresholds(warning, critical)
     try:

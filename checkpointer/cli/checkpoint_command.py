@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import requests
-import urllib3
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import Role
@@ -130,6 +128,10 @@ def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float
 
 
 def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
+    # `--help` and wrong usage are told without them.
+    import requests
+    import urllib3
+
     try:
         with requests.Session() as session:
             # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.

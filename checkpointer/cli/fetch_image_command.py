@@ -6,6 +6,7 @@ import getpass
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -21,19 +22,20 @@ from rich.progress import (
 )
 
 from checkpointer.addresses import parse_host_port
-from checkpointer.backup_images.fetch import FetchedImage, FetchOptions, Steps, fetch_image
-from checkpointer.backup_images.shelf import ImageShelf
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.cluster import NameNodeAddress, active_first, ask_state, namenode_addresses
 from checkpointer.config_keys import DEFAULTS
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
+
+if TYPE_CHECKING:
+    from checkpointer.backup_images.fetch import FetchedImage, FetchOptions
+    from checkpointer.cluster import NameNodeAddress
 
 _LATEST = "latest"
 _ASK_TIMEOUT = 10.0
 
 
-class _Bars(Steps):
+class _Bars:
     """The steps as bars on a terminal, nothing elsewhere."""
 
     def __init__(self, *, show: bool) -> None:
@@ -130,6 +132,10 @@ def command(
     Example: checkpointer fetch-image --conf /etc/hadoop/conf /backup/fsimage --keep 7
              checkpointer fetch-image --from http://namenode:9870 --rpc namenode:8020 /backup/fsimage
     """
+    from checkpointer.backup_images.fetch import FetchOptions, fetch_image
+    from checkpointer.backup_images.shelf import ImageShelf
+    from checkpointer.cluster import NameNodeAddress
+
     if (conf_dir is None) == (url is None):
         raise click.UsageError("give either --conf DIR or --from URL")
     if rpc is not None and url is None:
@@ -165,6 +171,8 @@ def _user(settings: Configuration) -> str:
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:
+    from checkpointer.cluster import active_first, ask_state, namenode_addresses
+
     timeout = min(_ASK_TIMEOUT, options.timeout)
     return active_first(
         namenode_addresses(settings), lambda address: ask_state(address, user=options.user, timeout=timeout)

@@ -34,6 +34,11 @@ from image_format.writer import Sink
     metavar="N",
     help="Cut INODE, INODE_DIR and SNAPSHOT_DIFF into about N slices for parallel loading, 0 for none.",
 )
+@click.option(
+    "--parallel-compressed",
+    is_flag=True,
+    help="Cut a compressed image too, which NameNodes newer than 3.4.1 load in parallel (see above).",
+)
 @click.option("--force", is_flag=True, help="Replace DST and DST.md5 if they exist.")
 @json_option
 def command(
@@ -42,6 +47,7 @@ def command(
     layout: int | None,
     codec: str | None,
     sub_sections: int | None,
+    parallel_compressed: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -50,6 +56,9 @@ def command(
     What does not change is copied, unknown sections and fields too. Where the other layout has no place for
     something (erasure coded files at -63, say) nothing is written and all of it is named. An image of a layout
     newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one.
+
+    --parallel-compressed makes each slice of a compressed image a stream of its own. Hadoop up to 3.4.1 writes no
+    such image; leave the option away where DST is for such a NameNode.
 
     \b
     Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted
@@ -69,6 +78,7 @@ def command(
                 layout_version=layout,
                 codec=codec_class,
                 sub_sections=sub_sections,
+                parallel_compressed=parallel_compressed,
                 progress=observer.advance,
             )
 

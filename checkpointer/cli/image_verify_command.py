@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -15,8 +16,10 @@ from checkpointer.cli.output import echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
 from image_format.verify.catalogue import Severity
-from image_format.verify.checker import Progress, Verification, verify_image
-from image_format.verify.repair import Repair, repair_image
+
+if TYPE_CHECKING:
+    from image_format.verify.checker import Progress, Verification
+    from image_format.verify.repair import Repair
 
 _IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _NEW = click.Path(dir_okay=False, path_type=Path)
@@ -50,6 +53,9 @@ def command(
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
              checkpointer image verify fsimage_0000000000000000042 --repair mended/fsimage_0000000000000000042
     """
+    from image_format.verify.checker import verify_image
+    from image_format.verify.repair import repair_image
+
     if output is None:
         if report is not None or drop_unreachable or force:
             raise click.UsageError("--report, --drop-unreachable and --force go with --repair")

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import image_codec, replay_rules, sub_section_rule
 from checkpointer.engine_settings import EngineChoice, EngineSettings, engine_settings
-from checkpointer.offline import MergePlan, check_image, merge_directory, plan_directory
+from checkpointer.memory_settings import memory_limit
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
+from image_format.memory_limit import MemoryLimit
+
+if TYPE_CHECKING:
+    from checkpointer.offline import MergePlan
 
 
 @click.command("merge")
@@ -32,6 +37,7 @@ from hadoop_common.storage_lock import StorageLock
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
+@memory_options
 @json_option
 def command(
     directory: Path,
@@ -41,6 +47,8 @@ def command(
     engine: str | None,
     master: str | None,
     allow_unknown_layout: bool,
+    memory: int | None,
+    spill_dir: Path | None,
     as_json: bool,
 ) -> None:
     """Merge a stopped NameNode's storage directory: newest image + finalized edits give a new image beside them.
@@ -65,10 +73,13 @@ def command(
       checkpointer merge /copy/of/nn --layout -67
       checkpointer merge /data/nn --engine spark --master local[4]
     """
+    from checkpointer.offline import check_image, merge_directory, plan_directory
+
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     codec = None if configuration is None else image_codec(configuration)
     sub_sections = None if configuration is None else sub_section_rule(configuration)
     rules = None if configuration is None else replay_rules(configuration)
+    configured = MemoryLimit() if configuration is None else memory_limit(configuration)
     with StorageLock(directory):
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         if not plan.segments:
@@ -83,6 +94,7 @@ def command(
                 allow_unknown_layout=allow_unknown_layout,
                 sub_sections=sub_sections,
                 rules=rules,
+                memory=with_options(configured, memory, spill_dir),
                 engine=_engine(configuration, engine, master),
                 observer=observer,
             )

@@ -88,5 +88,8 @@ class ProgressObserver:
     def advance(self, done: int) -> None:
         self._bars.update(self._task, completed=done)
 
+    def saved(self) -> None:
+        """The bar of the save is full."""
+
     def cancelled(self) -> bool:
         return False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config import CheckpointConfig, Role
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
     type=click.Choice([role.value for role in Role]),
     help="What this node is to the NameNode (default: standby in HA or with a shared edits directory, else secondary).",
 )
+@memory_options
 @logging_options
-def command(conf_dir: Path, role: str | None, verbose: bool, log_config: Path | None) -> None:
+def command(
+    conf_dir: Path, role: str | None, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None
+) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
     secondary: beside a single NameNode, fetches image and edits from it. standby: in an HA nameservice, reads the
@@ -42,7 +47,8 @@ def command(conf_dir: Path, role: str | None, verbose: bool, log_config: Path | 
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
-        return CheckpointConfig.from_configuration(load_configuration(conf_dir), chosen)
+        config = CheckpointConfig.from_configuration(load_configuration(conf_dir), chosen)
+        return replace(config, memory=with_options(config.memory, memory, spill_dir))
 
     config = configuration()
     from checkpointer.daemon.process import run_role

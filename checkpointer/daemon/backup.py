@@ -71,7 +71,10 @@ class BackupRole:
         self._uploader = Uploader((self._http_address,), UploadPolicy.for_one(config), count=self.counter.add_sent)
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
         self._namespace = WarmNamespace(
-            codec=config.image_codec, sub_sections=config.sub_sections, rules=config.replay_rules
+            codec=config.image_codec,
+            sub_sections=config.sub_sections,
+            rules=config.replay_rules,
+            memory=config.memory,
         )
         self._clock = clock
         self._closing = threading.Event()

@@ -23,6 +23,7 @@ class Record:
         looked_at: when it was last found out how far image and edits are.
         saved_at: when an image was last complete on disk.
         uploaded_at: when a NameNode last took one.
+        latency_seconds: from the trigger of the last checkpoint until its image had its name.
         uploads, upload_failures, uploaded_bytes: over all NameNodes since the start.
     """
 
@@ -42,6 +43,7 @@ class Record:
     upload_failures: int = 0
     uploaded_bytes: int = 0
     last_seconds: Mapping[str, float] | None = None
+    latency_seconds: float | None = None
 
 
 class RecordKeeper:
@@ -64,7 +66,8 @@ class RecordKeeper:
     def looked(self) -> None:
         self._update(lambda record: {"looked_at": self._wall()})
 
-    def saved(self, result: MergeResult, reason: str) -> None:
+    def saved(self, result: MergeResult, reason: str, latency: float) -> None:
+        """A checkpoint was made; `latency` is in seconds, see `Record`."""
         timings = result.timings
         self._update(
             lambda record: {
@@ -73,6 +76,7 @@ class RecordKeeper:
                 "saved_bytes": result.saved.size,
                 "last_reason": reason,
                 "checkpoints": record.checkpoints + 1,
+                "latency_seconds": latency,
                 "last_seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
             }
         )

@@ -234,6 +234,7 @@ class SecondaryRole:
                 layout_version=layout,
                 sub_sections=self._config.sub_sections,
                 rules=self._config.replay_rules,
+                memory=self._config.memory,
             )
             result = choose_engine(self._config.engine, task).merge(task, observer)
         self._made_txid = result.txid

@@ -62,6 +62,8 @@ class CheckpointService:
         self._stopped = threading.Event()
         self._cancellation = self._refused_because = ""
         self._prevented_until = clock()
+        # when the image that is being made got its name
+        self._renamed_at: float | None = None
 
     @property
     def fault(self) -> RoleGaveUpError | None:
@@ -80,6 +82,9 @@ class CheckpointService:
 
     def advance(self, done: int) -> None:
         """Progress within a phase is not kept."""
+
+    def saved(self) -> None:
+        self._renamed_at = self._clock()
 
     def cancelled(self) -> bool:
         return bool(self._cancellation) or self._stopped.is_set()
@@ -185,8 +190,9 @@ class CheckpointService:
             uploads = self._upload(force=force)
             message = f"no checkpoint is due: {progress.behind} transactions since the image at {progress.image_txid}"
             return TriggerResult(TriggerState.SKIPPED, message, {"txid": progress.image_txid, **uploads})
+        triggered, self._renamed_at = self._clock(), None
         result = self._role.checkpoint(self)
-        self._saved(result, reason)
+        self._saved(result, reason, triggered)
         if not result.rollback:
             self._lake.offer(self._role)
         details = {"txid": result.txid, "reason": reason.value, "transactions": result.transactions}
@@ -236,18 +242,21 @@ class CheckpointService:
 
     # ---- memory --------------------------------------------------------------------------------------------
 
-    def _saved(self, result: MergeResult, reason: TriggerReason) -> None:
+    def _saved(self, result: MergeResult, reason: TriggerReason, triggered: float) -> None:
         self._period_from = self._saved_at = self._clock()
-        self._record.saved(result, reason.value)
+        latency = (self._saved_at if self._renamed_at is None else self._renamed_at) - triggered
+        self._record.saved(result, reason.value, latency)
         timings = result.timings
         _LOG.info(
-            "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s",
+            "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s; "
+            "%.2f s from its trigger to the image under its name",
             result.txid,
             result.transactions,
             result.inodes,
             timings.load,
             timings.replay,
             timings.save,
+            latency,
             extra={
                 "txid": result.txid,
                 "phase": "save",
@@ -255,6 +264,7 @@ class CheckpointService:
                 "transactions": result.transactions,
                 "inodes": result.inodes,
                 "seconds": round(timings.load + timings.replay + timings.save, 3),
+                "latency": round(latency, 3),
                 "bytes": result.saved.size,
                 "rollback": result.rollback,
             },

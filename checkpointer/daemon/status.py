@@ -22,7 +22,8 @@ def status_values(role: CheckpointRole, record: Record, lake: LakeAppender) -> d
     - `storage`: state of each storage directory by path, "in use" or why it was dropped.
     - `checkpoints` made and `failures` since the start.
     - `savedAt`, `savedTxid`, `imageBytes`, `lastReason` (urgent, txns, period or forced), `lastSeconds` (load, replay,
-      save, and upload where a NameNode took an image) of the last checkpoint; `lookedAt`, the last poll that could.
+      save, and upload where a NameNode took an image) and `latencySeconds` (from the trigger until the image had its
+      name) of the last checkpoint; `lookedAt`, the last poll that could.
     - `uploadedAt`, when a NameNode last took an image; `uploads` taken, `uploadFailures` and `uploadedBytes` since
       the start.
     - `lastError`, `lastErrorAt`: the newest fault of a checkpoint or an upload; it stays when the next succeeds.
@@ -50,6 +51,7 @@ def status_values(role: CheckpointRole, record: Record, lake: LakeAppender) -> d
         "imageBytes": record.saved_bytes,
         "lastReason": record.last_reason,
         "lastSeconds": _seconds(record),
+        "latencySeconds": record.latency_seconds,
         "uploadedAt": record.uploaded_at,
         "uploads": record.uploads,
         "uploadFailures": record.upload_failures,

@@ -9,6 +9,7 @@ from checkpointer.namespace.references import WithName
 from checkpointer.namespace.snapshots import Snapshots
 from checkpointer.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import SPECIAL
 from image_format.name_order import name_key
 
 __all__ = ["CreatedLists"]
@@ -29,6 +30,11 @@ class CreatedLists(Lineage):
         super().__init__(tree, snapshots)
         # by the row of a stray: the directories that it left, and the diffs that have it
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
+
+    @property
+    def may_be_inconsistent(self) -> bool:
+        """Whether `changes_since` may find fault with any directory."""
+        return bool(self._strays) or self.diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
         """Who has a created name of a diff; None where nobody does."""
@@ -68,6 +74,7 @@ class CreatedLists(Lineage):
                 if diff.created[name] is None:
                     diff.created[name] = row
                     self._strays.setdefault(row, []).append((directory, diff))
+                    self._table.marks[row] |= SPECIAL
                 return
             if name in diff.deleted:
                 return

@@ -7,12 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from google.protobuf.message import Message
 
 from checkpointer.errors import UnsupportedNamespaceError
-from checkpointer.namespace.diffs import DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
+from checkpointer.namespace.diffs import (
+    NO_SNAPSHOT,
+    DirectoryDiff,
+    DirectoryDiffs,
+    FileDiff,
+    FileDiffs,
+    LinkCopy,
+    Node,
+)
 from checkpointer.namespace.references import Hub, Numbering, References, WithName
 from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
-from image_format.kernels.inode import DROPPED
+from image_format.kernels.inode import DROPPED, SPECIAL
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -23,6 +31,8 @@ __all__ = ["DiffStore"]
 
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
+# what a row can hold
+_LARGEST_ID = (1 << 31) - 3
 
 Diffs = FileDiffs | DirectoryDiffs
 CreatedNames = Callable[[int, int], list[bytes]]
@@ -38,6 +48,7 @@ class DiffStore:
         snapshot: gives the root of a snapshot by its id.
 
     Attributes:
+        has_links: whether a deleted list has, or had, a symlink.
         lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
     """
 
@@ -60,6 +71,8 @@ class DiffStore:
         self._dirty: set[int] = set()
         self._removed: set[int] = set()
         self._place = base.place(_SECTION)
+        self._rows_at: dict[int, set[int]] = {}
+        self.has_links = False
         self.lost: set[int] = set()
         self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
         if supports(LayoutVersion.ERASURE_CODING, base.layout_version):
@@ -80,6 +93,9 @@ class DiffStore:
         """The diffs of an inode, maybe none yet; None for an inode that never had any."""
         if row in self._loaded:
             return self._loaded[row]
+        if not self._base.history.owners.size:
+            # Not noted, so that `any` stays what it says.
+            return None
         diffs = None
         if self._table.slot[row] >= 0:
             span = self._base.history.diff_span(int(self._table.id[row]))
@@ -87,7 +103,38 @@ class DiffStore:
                 diffs = self._decode(row, span)
         if diffs is not None or self._table.kind[row] != FILE:
             self._loaded[row] = diffs
+        if diffs is not None:
+            for diff in diffs.items:
+                self.note(row, diff.snapshot_id)
+            if not diffs.items:
+                self.note(row, NO_SNAPSHOT)
         return diffs
+
+    def note(self, row: int, snapshot_id: int) -> None:
+        """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
+        self._rows_at.setdefault(snapshot_id, set()).add(row)
+        diffs = self._loaded.get(row)
+        if diffs is not None and self._references.hub(row) is None:
+            last = diffs.last_id if diffs.items else NO_SNAPSHOT
+            self._table.newest[row] = 0 if last > _LARGEST_ID else last + 1 or -1
+
+    def rows_at(self, snapshot_id: int) -> list[int]:
+        """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
+        found = []
+        for row in self._rows_at.get(snapshot_id, ()):
+            diffs = self._loaded.get(row)
+            if diffs is not None and (
+                not diffs.items if snapshot_id == NO_SNAPSHOT else diffs.of(snapshot_id) is not None
+            ):
+                found.append(row)
+        self._rows_at[snapshot_id] = set(found)
+        return found
+
+    def unread_at(self, snapshot_id: int) -> list[int]:
+        """The same of inodes of the base image whose diffs nobody has read, by id."""
+        row_of = self._table.row_of
+        owners = self._base.history.owners_at(snapshot_id).tolist()
+        return [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
 
     def of_directory(self, row: int) -> DirectoryDiffs | None:
         diffs = self.get(row)
@@ -104,6 +151,7 @@ class DiffStore:
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
+        self._table.marks[row] |= SPECIAL
         self._dirty.add(row)
         return diffs
 
@@ -112,18 +160,26 @@ class DiffStore:
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
+        self._table.marks[row] |= SPECIAL
         self._dirty.add(row)
         return diffs
+
+    def create(self, row: int, name: bytes) -> None:
+        """A directory has a new name, which goes to its newest diff."""
+        diffs = self._loaded[row]
+        assert isinstance(diffs, DirectoryDiffs)
+        diffs.items[-1].create(name)
+        self._dirty.add(row)
 
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
 
     def references(self) -> Iterator[WithName | Hub]:
-        """What the deleted lists that were read refer to."""
-        for diffs in self._loaded.values():
-            if isinstance(diffs, DirectoryDiffs):
-                for diff in diffs.items:
-                    yield from filter(None, map(self._reference, diff.deleted.values()))
+        """What the deleted lists that were read refer to, by directory id."""
+        found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
+        for row in sorted(found, key=lambda row: int(self._table.id[row])):
+            for diff in found[row].items:
+                yield from filter(None, map(self._reference, diff.deleted.values()))
 
     def _reference(self, node: Node) -> WithName | Hub | None:
         """The reference that a deleted entry is, None for an inode's own id."""
@@ -143,6 +199,7 @@ class DiffStore:
         """The inode has no diffs any more, or is gone itself."""
         if self.get(row) is not None:
             self._loaded[row] = None
+            self._table.newest[row] = 0
             self._dirty.discard(row)
             if self._table.slot[row] >= 0:
                 self._removed.add(int(self._table.id[row]))
@@ -232,6 +289,7 @@ class DiffStore:
             owner = int(self._table.id[row])
             what = f"a diff of inode {owner} has inode {inode_id} in its deleted list, which does not exist"
             raise self._damaged(what, offset)
+        self.has_links = self.has_links or self._table.kind[found] == SYMLINK
         if self._table.kind[found] == SYMLINK and self._references.is_dst(found):
             return LinkCopy(found, self._table.name(found), loaded=True)
         if self._table.kind[found] == DIRECTORY:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from checkpointer.namespace.created_lists import CreatedLists
-from checkpointer.namespace.diffs import CURRENT_STATE, DirectoryDiff, FileDiff, LinkCopy
+from checkpointer.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, LinkCopy
 from checkpointer.namespace.references import WithName
-from checkpointer.namespace.snapshots import Snapshots
-from checkpointer.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
+from image_format.kernels.inode import LAST_COMPLETE
 from image_format.proto import fsimage_pb2 as pb
 
 __all__ = ["History"]
@@ -17,11 +16,6 @@ _UINT64 = (1 << 64) - 1
 
 class History(CreatedLists):
     """Snapshot diffs over a tree, and the changes to the tree that have to go through them; see `Lineage`."""
-
-    def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
-        super().__init__(tree, snapshots)
-        # open files whose last block is complete
-        self._complete_last: set[int] = set()
 
     # ---- recording -----------------------------------------------------------------------------------------
 
@@ -69,12 +63,14 @@ class History(CreatedLists):
             self.make_stray(directory, name, row)
             diff.create(name)
             diff.deleted[name] = LinkCopy(row, name)
+            self.diffs.has_links = True
 
     def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
         """The diff of a directory that takes changes since a snapshot, made if need be."""
         diffs = self.diffs.directory(row)
         if diffs.last is None or diffs.last.snapshot_id < latest:
             diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row)))
+            self.diffs.note(row, latest)
         return diffs.items[-1]
 
     def _file_diff(self, row: int, latest: int) -> FileDiff:
@@ -82,6 +78,7 @@ class History(CreatedLists):
         if diffs.last is None or diffs.last.snapshot_id < latest:
             size = sum(block.num_bytes for block in self._table.file_blocks(row))
             diffs.items.append(FileDiff(latest, to_signed(size & _UINT64)))
+            self.diffs.note(row, latest)
         return diffs.items[-1]
 
     # ---- changes of the tree -------------------------------------------------------------------------------
@@ -98,7 +95,10 @@ class History(CreatedLists):
         """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild)."""
         if self.in_latest(directory, latest):
             self.directory_diff(directory, latest).create(name)
+            self._table.born[row] = latest + 1
             latest = CURRENT_STATE
+        else:
+            self._table.born[row] = NO_SNAPSHOT
         self._tree.insert(directory, name, row)
         self.raise_mtime(directory, int(self._table.mtime[row]), latest)
 
@@ -141,13 +141,13 @@ class History(CreatedLists):
     def set_last_block_complete(self, row: int, *, complete: bool) -> None:
         """Whether the last block of an open file is complete, as after an append that starts with a new block."""
         if complete:
-            self._complete_last.add(row)
+            self._table.marks[row] |= LAST_COMPLETE
         else:
-            self._complete_last.discard(row)
+            self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
 
     def convert_block(self, row: int, index: int) -> None:
         """A block becomes one under construction, or complete: in Hadoop 2.7, another object."""
-        if not self.active or self._tree.hadoop3 or row in self._complete_last:
+        if not self.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         diffs, blocks = self.diffs.of_file(row), self._table.file_blocks(row)
         if diffs is not None and -len(blocks) <= index < len(blocks):

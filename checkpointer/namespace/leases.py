@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace.history import History
-from checkpointer.namespace.tree import Tree
+from checkpointer.namespace.tree import Tree, encode_name
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW
+from image_format.kernels.inode import DROPPED, LEASED
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["Leases"]
+__all__ = ["FindFiles", "Leases"]
+
+FindFiles = Callable[[Sequence[bytes]], Iterator[tuple[int, int]]]
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 
@@ -22,59 +28,89 @@ class Leases:
     """Inode ids of the files that hold a lease; who holds it stands in the file's own row.
 
     Args:
-        base: image whose leases to start with.
-        tree: every leased file is looked up in it at once, so that its path is known at the end.
+        tree: every leased file is looked up in it at once (`read`), so that its path is known at the end.
         history: tells where files are that only snapshots have.
     """
 
-    def __init__(self, base: BaseImage, tree: Tree, history: History) -> None:
+    def __init__(self, tree: Tree, history: History) -> None:
         self._tree = tree
         self._history = history
+        # leased files that no path has led to, by inode id
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
-        self._ids: dict[int, None] = {}
         self.changed = False
-        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
-        while not reader.done:
-            entry = reader.read(pb.FileUnderConstructionEntry)
-            self._ids[entry.inodeId] = None
-            if not self._leads_to(entry.fullPath, entry.inodeId):
+        self._detached: set[int] = set()
+
+    def read(self, base: BaseImage, find_files: FindFiles | None = None) -> None:
+        """Start with the leases of an image that nothing was changed on yet.
+
+        Args:
+            find_files: a quicker way than `Tree.find` for most of many paths, see `CompiledReplay.find_files`.
+        """
+        tree, entries = self._tree, list(_entries(base))
+        unknown = ((NO_ROW, 0) for _ in entries)
+        places = unknown if find_files is None else find_files([entry.fullPath.encode() for entry in entries])
+        for entry, (directory, inode_id) in zip(entries, places, strict=True):
+            row = self._row_at(entry) if directory == NO_ROW else self._row_in(entry, directory, inode_id)
+            if row != NO_ROW:
+                tree.table.marks[row] |= LEASED
+            else:
                 # Hadoop 3 ignores these paths, so a stale one is no damage.
                 self._unresolved[entry.inodeId] = entry
-        self._detached: set[int] = set()
-        if tree.hadoop3 and history.active:
+        if tree.hadoop3 and self._history.active:
             # Hadoop 3's loader gives a lease to every open file, those that only snapshots have included.
-            self._detached = set(base.open_file_ids().tolist()) - self._ids.keys()
+            known = {*tree.table.id[self._leased()].tolist(), *self._unresolved}
+            self._detached = set(base.open_file_ids().tolist()) - known
             self.changed = bool(self._detached)
 
-    def _leads_to(self, path: str, inode_id: int) -> bool:
-        try:
-            row = self._tree.find(path)
-        except NamespaceError:
-            return False
-        return row != NO_ROW and int(self._tree.table.id[row]) == inode_id
+    @property
+    def plain(self) -> bool:
+        """Whether the marks of the rows say all: there are no leases that no path has led to."""
+        return not self._unresolved and not self._detached
 
-    def add(self, inode_id: int) -> None:
+    def _leased(self) -> npt.NDArray[np.int64]:
+        """Rows with the mark."""
+        table = self._tree.table
+        return np.flatnonzero(table.marks[: table.count] & LEASED)
+
+    def _row_at(self, entry: pb.FileUnderConstructionEntry) -> int:
+        """Row of the inode if its path leads to it, else `NO_ROW`."""
+        try:
+            row = self._tree.find(entry.fullPath)
+        except NamespaceError:
+            return NO_ROW
+        return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
+
+    def _row_in(self, entry: pb.FileUnderConstructionEntry, directory: int, inode_id: int) -> int:
+        """As `_row_at`, where it is known which inode the image has at the path."""
+        if inode_id != entry.inodeId:
+            return NO_ROW
+        name = encode_name(entry.fullPath.rpartition("/")[2])
+        return self._tree.adopt(directory, name, inode_id)
+
+    def add(self, row: int) -> None:
+        inode_id = int(self._tree.table.id[row])
         self._detached.discard(inode_id)
-        self._ids[inode_id] = None
         self._unresolved.pop(inode_id, None)
+        self._tree.table.marks[row] |= LEASED
         self.changed = True
 
-    def remove(self, inode_id: int) -> None:
+    def remove(self, row: int) -> None:
+        inode_id, marks = int(self._tree.table.id[row]), self._tree.table.marks
         self._detached.discard(inode_id)
-        if inode_id in self._ids:
-            del self._ids[inode_id]
+        if marks[row] & LEASED or inode_id in self._unresolved:
+            marks[row] &= ~LEASED & 0xFF
             self._unresolved.pop(inode_id, None)
             self.changed = True
 
     def rows_below(self, row: int) -> Iterator[int]:
         """Rows of the leased files that are `row` or lie below it."""
-        if self._tree.table.kind[row] == FILE:
-            if int(self._tree.table.id[row]) in self._ids:
+        table, unresolved = self._tree.table, self._unresolved
+        if table.kind[row] == FILE:
+            if table.marks[row] & LEASED or int(table.id[row]) in unresolved:
                 yield row
             return
-        for inode_id in list(self._ids):
-            leased = self._tree.row(inode_id)
-            if leased != NO_ROW and self._tree.is_ancestor(row, leased):
+        for leased in [*self._leased().tolist(), *map(self._tree.row, unresolved)]:
+            if leased != NO_ROW and not table.flags[leased] & DROPPED and self._tree.is_ancestor(row, leased):
                 yield leased
 
     def unresolved(self) -> Iterator[int]:
@@ -88,26 +124,32 @@ class Leases:
 
     def moved(self, source: str, target: str) -> None:
         """A file or directory moved: paths of leased files may differ."""
-        self.changed = self.changed or bool(self._ids)
+        self.changed = self.changed or bool(self._unresolved) or self._leased().size > 0
         for entry in self._unresolved.values():
             if entry.fullPath == source or entry.fullPath.startswith(source + "/"):
                 entry.fullPath = target + entry.fullPath[len(source) :]
 
     def encode(self) -> bytes:
-        entries = [*map(self._encode_entry, self._ids), *map(self._encode_detached, sorted(self._detached))]
-        return b"".join(entries)
+        table = self._tree.table
+        rows = self._leased()
+        rows = rows[table.flags[rows] & DROPPED == 0]
+        rows = rows[np.argsort(table.id[rows])]
+        leased = (self._encode(int(table.id[row]), self._tree.path(row)) for row in rows.tolist())
+        unresolved = (encode_delimited(e) for i, e in self._unresolved.items() if not self._tree.is_gone(i))
+        return b"".join([*leased, *unresolved, *map(self._encode_detached, sorted(self._detached))])
+
+    @staticmethod
+    def _encode(inode_id: int, path: str) -> bytes:
+        return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=path))
 
     def _encode_detached(self, inode_id: int) -> bytes:
         if self._tree.is_gone(inode_id):
             return b""
         path = self._history.full_path(self._history.load_detached(inode_id))
-        return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=path))
+        return self._encode(inode_id, path)
 
-    def _encode_entry(self, inode_id: int) -> bytes:
-        entry = self._unresolved.get(inode_id)
-        if entry is not None:
-            return b"" if self._tree.is_gone(inode_id) else encode_delimited(entry)
-        row = self._tree.row(inode_id)
-        if row == NO_ROW:
-            return b""
-        return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=self._tree.path(row)))
+
+def _entries(base: BaseImage) -> Iterator[pb.FileUnderConstructionEntry]:
+    reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+    while not reader.done:
+        yield reader.read(pb.FileUnderConstructionEntry)

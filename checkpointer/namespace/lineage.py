@@ -91,6 +91,24 @@ class Lineage:
         self._tree.locate([inode_id])
         return self._tree.load(inode_id)
 
+    def rows_with_diffs(self, snapshot_id: int) -> list[int]:
+        """Rows of the inodes that the deletion of a snapshot may change by themselves: those with a diff of it, in
+        Hadoop 3 those that have no diffs any more, and snapshottable directories that never had any.
+        """
+        wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
+        unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
+        unread += [inode_id for inode_id in self._snapshots.snapshottable_ids if inode_id not in self._table.row_of]
+        for inode_id in unread:
+            row = self.load_detached(inode_id)
+            if row != NO_ROW:
+                self.diffs.get(row)
+        rows = [row for each in wanted for row in self.diffs.rows_at(each)]
+        for inode_id in self._snapshots.snapshottable_ids:
+            row = self._tree.row(inode_id)
+            if row != NO_ROW and self.diffs.get(row) is None:
+                rows.append(row)
+        return rows
+
     def latest(self, row: int) -> int:
         """Newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
         if not self.active:
@@ -135,12 +153,22 @@ class Lineage:
             directory = self.link_holder(row) if moved else int(self._table.parent[row])
             if directory == NO_ROW:
                 return True
+            if not self._table.born[row]:
+                self._table.born[row] = self._born(directory, row)
             found = self.child_at(directory, self._table.name(row), latest)
             is_link = moved and isinstance(found, LinkCopy) and found.loaded and found.row == row
             if found != row and not is_link:
                 return False
             row = directory
         return True
+
+    def _born(self, directory: int, row: int) -> int:
+        """See `INODE_DTYPE`."""
+        name, diffs = self._table.name(row), self.diffs.of_directory(directory)
+        for diff in () if diffs is None else reversed(diffs.items):
+            if name in diff.created:
+                return diff.snapshot_id + 1
+        return NO_SNAPSHOT
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
         """The same of what stands in a directory: a plain inode, or a reference to one."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace.caches import CacheManager
 from checkpointer.namespace.diffs import CURRENT_STATE
 from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
 from checkpointer.namespace.history import History
-from checkpointer.namespace.leases import Leases
+from checkpointer.namespace.leases import FindFiles, Leases
 from checkpointer.namespace.reclaim import Reclaim
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.namespace.secrets import SecretManager
 from checkpointer.namespace.snapshots import Snapshots
 from checkpointer.namespace.tree import Tree, encodable
+from checkpointer.replay_rules import ReplayRules
 from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, InodeTable
@@ -20,6 +22,7 @@ from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Room
 from image_format.string_table import StringKind, StringTable
 from journal.ops import PermissionStatus
 
@@ -36,37 +39,49 @@ class Namespace:
         base: the image; stays untouched.
         strings: its string table; names that edits bring are appended.
         rules: the cluster's own settings, as far as replay goes by them.
+        room: for its large arrays; None for one without a limit.
+        finder: gives a quick way to find many files in the base image, where there is one.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
         last_txid: the newest transaction in it.
+        compiled: what compiled replay keeps of it.
 
     Raises:
         RecordError: a record of a small section is damaged, or a snapshottable directory does not exist.
     """
 
-    def __init__(self, base: BaseImage, strings: StringTable, rules: ReplayRules | None = None) -> None:
+    def __init__(
+        self,
+        base: BaseImage,
+        strings: StringTable,
+        rules: ReplayRules | None = None,
+        room: Room | None = None,
+        finder: Callable[[Namespace], FindFiles | None] | None = None,
+    ) -> None:
         self.base = base
         self.rules = rules or ReplayRules()
         self.strings = strings
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
         self.snapshots = Snapshots(base)
-        self.table = InodeTable(base.layout_version, base.place("INODE"))
+        self.table = InodeTable(base.layout_version, base.place("INODE"), room)
         self.tree = Tree(base, self.table, hadoop3=self.hadoop3)
         self.history = History(self.tree, self.snapshots)
-        self.leases = Leases(base, self.tree, self.history)
+        self.leases = Leases(self.tree, self.history)
         self.tree.watch(self.snapshots.snapshottable_ids)
         for directory_id in self.snapshots.snapshottable_ids:
             if base.slot(directory_id) < 0:
                 what = f"directory {directory_id} is snapshottable, but no inode"
                 raise base.place("SNAPSHOT").error(RecordError, what, 0)
-        self.tree.watch(self.leases.unresolved())
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)
         self.erasure_coding = ErasureCodingPolicies(base)
         self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
         self.last_inode_id = base.header.lastInodeId
+        self.compiled: object | None = None
         self._permissions: dict[PermissionStatus, int] = {}
+        self.leases.read(base, None if finder is None else finder(self))
+        self.tree.watch(self.leases.unresolved())
 
     @property
     def last_txid(self) -> int:
@@ -137,7 +152,7 @@ class Namespace:
     def forget(self, row: int) -> None:
         """An inode is gone for good: so are its lease and its snapshottable mark."""
         inode_id = int(self.table.id[row])
-        self.leases.remove(inode_id)
+        self.leases.remove(row)
         self.snapshots.forget(inode_id)
         self.history.forget_strays(row)
 
@@ -147,7 +162,7 @@ class Namespace:
 
     def close(self, row: int) -> None:
         """An open file loses its lease."""
-        self.leases.remove(int(self.table.id[row]))
+        self.leases.remove(row)
 
     def remove(self, row: int, latest: int, *, was_dst: bool) -> None:
         """Drop an unlinked inode and all below it, less what snapshots need.
@@ -172,7 +187,7 @@ class Namespace:
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
         """Drop what only this snapshot of a directory needs."""
         reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
-        reclaim.clean_inode(row, snapshot_id, self.history.prior_of_directory(row, snapshot_id))
+        reclaim.remove_snapshot(row, self.history.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:
         """Rows of the snapshottable directories that are `row` or lie below it."""

@@ -16,6 +16,7 @@ from checkpointer.namespace.diffs import (
 )
 from checkpointer.namespace.reclaim_files import FileReclaim
 from checkpointer.namespace.references import Hub, WithName
+from checkpointer.namespace.snapshot_ways import Ways, find_ways
 from image_format.inode_table import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
@@ -29,6 +30,13 @@ class Reclaim(FileReclaim):
     The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
     INode.destroyAndCollectBlocks ("gone, whatever refers to it"), for each kind of inode and of reference.
     """
+
+    _ways: Ways | None = None
+
+    def remove_snapshot(self, row: int, prior: int) -> None:
+        """Drop what only the deleted snapshot of a directory needs."""
+        self._ways = find_ways(self._tree, self._history, self._deleted_snapshot)
+        self.clean_inode(row, self._deleted_snapshot, prior)
 
     # ---- what is there -------------------------------------------------------------------------------------
 
@@ -207,20 +215,24 @@ class Reclaim(FileReclaim):
 
     # ---- directories ---------------------------------------------------------------------------------------
 
-    def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
+    def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
+        """Delete the diff of a snapshot, which is returned; the one before takes up its changes."""
         self._diffs.touch(row)
         removed, earlier = diffs.take_out(snapshot, prior)
+        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
         if removed is None:
-            return
+            return None
         if earlier is None:
             self._destroy_deleted(removed)
         else:
             earlier.combine(removed, self.destroy)
+        return removed
 
     def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
         diffs = self._diffs.of_directory(row)
         if diffs is None and self._history.is_snapshottable(row):
             diffs = self._diffs.directory(row)
+            self._diffs.note(row, NO_SNAPSHOT)
         if diffs is None:
             if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
                 self.destroy_inode(row)
@@ -239,12 +251,31 @@ class Reclaim(FileReclaim):
 
     def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
         at = prior if snapshot != CURRENT_STATE and prior != NO_SNAPSHOT else snapshot
-        for child in self._children_at(row, at):
+        children = self._wanted(row, snapshot)
+        if children is None:
+            children = self._children_at(row, at)
+        else:
+            children = [node for node in children if self._is_child_at(row, node, at)]
+        for child in children:
             if self._id(child) not in excluded:
                 self.clean(child, snapshot, prior)
 
+    def _wanted(self, row: int, snapshot: int) -> list[Node] | None:
+        """What in a directory the deletion of a snapshot may change, in name order; None where that is not known."""
+        if self._ways is None or snapshot != self._deleted_snapshot:
+            return None
+        return sorted(self._ways.get(row, ()), key=lambda node: name_key(self._name(node)))
+
+    def _is_child_at(self, directory: int, node: Node, snapshot: int) -> bool:
+        found = self._history.child_at(directory, self._name(node), snapshot)
+        return self._history.same_node(found, node)
+
     def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
         """DirectoryWithSnapshotFeature.cleanDirectory of a snapshot."""
+        wanted = self._wanted(row, snapshot)
+        if wanted is not None and self._references.hub(row) is None:
+            self._clean_wanted(row, diffs, snapshot, prior, wanted)
+            return
         created: set[int] = set()
         deleted: set[int] = set()
         at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
@@ -272,6 +303,44 @@ class Reclaim(FileReclaim):
             node = at_prior.deleted[name]
             if self._id(node) not in deleted:
                 self._clean_deleted(node, snapshot, prior)
+
+    def _clean_wanted(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[Node]) -> None:
+        """`_clean_snapshot` that looks at nothing but what it may change."""
+        names = [self._name(node) for node in wanted]
+        before, going = diffs.of(prior), diffs.of(snapshot)
+        created: set[int] = set()
+        deleted: set[int] = set()
+        if before is not None:
+            created = self._ids(self._created_among(row, before, names))
+            asked = {*names, *self._other_names(going)}
+            deleted = self._ids([before.deleted[name] for name in asked if name in before.deleted])
+        removed = self._take_out(row, diffs, snapshot, prior)
+        self._clean_children(row, snapshot, prior, deleted)
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is None:
+            return
+        for node in self._created_among(row, at_prior, names):
+            if self._id(node) in created:
+                self.clean(node, snapshot, NO_SNAPSHOT)
+        moved = removed if removed is not None or before is not None else at_prior
+        for name in sorted(() if moved is None else moved.deleted, key=name_key):
+            gone = at_prior.deleted.get(name)
+            if gone is not None and self._id(gone) not in deleted:
+                self._clean_deleted(gone, snapshot, prior)
+
+    def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
+        nodes = (self._history.created_node(row, diff, name) for name in dict.fromkeys(names) if name in diff.created)
+        return [node for node in nodes if node is not None]
+
+    def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
+        """All names of the inodes in a deleted list that were renamed out of snapshots."""
+        found = []
+        for node in () if diff is None else diff.deleted.values():
+            row = node if isinstance(node, int) else node.row
+            hub = self._references.hub(row)
+            if hub is not None:
+                found += [self._table.name(row), *(named.name for named in hub.with_names)]
+        return found
 
     def _name(self, node: Node) -> bytes:
         return self._table.name(node) if isinstance(node, int) else node.name

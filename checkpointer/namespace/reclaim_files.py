@@ -111,6 +111,7 @@ class FileReclaim(ABC):
         """Delete the diff of a snapshot; the one before takes up its blocks."""
         self._diffs.touch(row)
         removed, _ = diffs.take_out(snapshot, prior)
+        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
         if removed is None:
             return
         if removed.blocks is None:

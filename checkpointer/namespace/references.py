@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from checkpointer.errors import InconsistentNamespaceError, UnsupportedNamespaceError
 from image_format.history_index import BaseHistory
 from image_format.inode_table import NO_ROW, InodeTable, has_unknown_fields
+from image_format.kernels.inode import SPECIAL
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
@@ -190,6 +191,8 @@ class References:
         hub = self.hub(row)
         if hub is None:
             hub = self._hubs[row] = Hub(row)
+            self._table.marks[row] |= SPECIAL
+            self._table.newest[row] = 0
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             raise InconsistentNamespaceError(
                 f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",

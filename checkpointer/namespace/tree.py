@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.namespace.links import Links
 from checkpointer.namespace.references import Hub, References, WithName
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
-from image_format.kernels.inode import DIRTY, DROPPED, UNKNOWN_FIELDS
+from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
+from image_format.kernels.scan import find_id
 
 __all__ = ["LARGEST_QUOTA", "ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
 
@@ -45,9 +47,9 @@ def split_path(path: str) -> list[bytes]:
 class Tree:
     """Inodes by path and by id: rows of touched inodes, and for each touched directory the names looked up in it.
 
-    `entries[directory row][name]` is the row of the child, or `NO_ROW` where the directory has no child of that
-    name any more (or never had). A name that is not there is still as the base image says; `changes` is the part
-    that differs from it. Children that a directory has by reference are in `entries` from the moment it is opened.
+    `links` has the row of a child by its directory's row and its name, `NO_ROW` where the directory has no child of
+    that name any more (or never had). A name that is not there is still as the base image says. Children that a
+    directory has by reference are there from the moment it is opened.
 
     Args:
         base: the image below.
@@ -63,15 +65,13 @@ class Tree:
         self.table = table
         self.hadoop3 = hadoop3
         self.references = References(base.history, table, self.load, self.place)
-        self.entries: dict[int, dict[bytes, int]] = {}
-        self.changes: dict[int, dict[bytes, int]] = {}
-        self.dropped: npt.NDArray[np.bool_] = np.zeros(base.slot_count, np.bool_)
+        self.links = Links(table)
+        self.dropped: npt.NDArray[np.bool_] = table.room.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
         # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
         self._misplaced: dict[int, dict[bytes, WithName]] = {}
-        # how many children more than in the base image a directory has
-        self._growth: dict[int, int] = {}
         self._watched: list[int] = []
+        self._special_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
         if self.load(ROOT_ID) != ROOT_ROW:
@@ -94,7 +94,18 @@ class Tree:
             return NO_ROW
         row = self.table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
         _default_namespace_quota(self.table, row)
+        self._mark_special(row)
         return row
+
+    def mark_special(self, inode_ids: Ids) -> None:
+        """Rows of these inodes of the base, whose ids ascend, get the mark `SPECIAL`, at once or when they are read."""
+        self._special_ids = inode_ids
+        for row in range(self.table.count):
+            self._mark_special(row)
+
+    def _mark_special(self, row: int) -> None:
+        if self._special_ids.size and find_id(self._special_ids, int(self.table.id[row])) >= 0:
+            self.table.marks[row] |= SPECIAL
 
     def watch(self, inode_ids: Iterable[int]) -> None:
         """These inodes of the base are not to be passed over unread where a directory above them is dropped."""
@@ -111,7 +122,7 @@ class Tree:
         """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
         of their own: here they would have no place.
         """
-        table = InodeTable(self.base.layout_version, self.base.place("INODE"))
+        table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.room)
         for inode_id in self.base.type_quota_ids.tolist():
             slot = self.base.slot(inode_id)
             if inode_id not in self.table.row_of and not self.dropped[slot]:
@@ -121,8 +132,8 @@ class Tree:
 
     def row(self, inode_id: int) -> int:
         """Row of a live inode that a path has led to before, `NO_ROW` otherwise."""
-        row = self.table.row_of.get(inode_id, NO_ROW)
-        return NO_ROW if row != NO_ROW and self.table.flags[row] & DROPPED else row
+        row = self.table.row_of.get(inode_id)
+        return NO_ROW if row is None or self.table.flags[row] & DROPPED else row
 
     def child(self, directory: int, name: bytes) -> int:
         """Row of the child called `name`, `NO_ROW` where there is none.
@@ -130,10 +141,8 @@ class Tree:
         Raises:
             UnsupportedNamespaceError: what the image has under that name is no child.
         """
-        names = self.entries.get(directory)
-        if names is None:
-            names = self._open_directory(directory)
-        row = names.get(name)
+        self.open_directory(directory)
+        row = self.links.get(directory, name)
         if row is None:
             row = NO_ROW
             if directory in self._misplaced and name in self._misplaced[directory]:
@@ -144,9 +153,19 @@ class Tree:
             if self.table.slot[directory] >= 0:
                 inode_id = self.base.child(int(self.table.id[directory]), name)
                 if inode_id:
-                    row = self.load(inode_id)
-                    self.place(row, directory)
-            names[name] = row
+                    return self.adopt(directory, name, inode_id)
+            self.links.set(directory, name, row)
+        return row
+
+    def adopt(self, directory: int, name: bytes, inode_id: int) -> int:
+        """Note that a directory of the image has an inode under a name; returns the inode's row.
+
+        Raises:
+            RecordError: the image has it elsewhere too.
+        """
+        row = self.load(inode_id)
+        self.place(row, directory)
+        self.links.set(directory, name, row)
         return row
 
     def place(self, row: int, directory: int) -> None:
@@ -162,17 +181,23 @@ class Tree:
             raise self.base.place("INODE_DIR").error(RecordError, what, 0, "Use another copy of the image.")
         self.table.parent[row] = directory
 
-    def _open_directory(self, directory: int) -> dict[bytes, int]:
-        names: dict[bytes, int] = {}
-        self.entries[directory] = names
-        if self.table.slot[directory] >= 0:
-            for number in self.base.reference_children(int(self.table.id[directory])).tolist():
-                node = self.references.resolve(number, directory)
-                if isinstance(node, int):
-                    names[self.table.name(node)] = node
-                else:
-                    self._misplaced.setdefault(directory, {})[node.name] = node
-        return names
+    def is_open(self, directory: int) -> bool:
+        """Whether anybody has looked into a directory."""
+        return bool(self.table.marks[directory] & OPENED)
+
+    def open_directory(self, directory: int) -> None:
+        """Before its links are looked at: find the children that a directory has by reference."""
+        if self.is_open(directory):
+            return
+        self.table.marks[directory] |= OPENED
+        if self.table.slot[directory] < 0:
+            return
+        for number in self.base.reference_children(int(self.table.id[directory])).tolist():
+            node = self.references.resolve(number, directory)
+            if isinstance(node, int):
+                self.links.set(directory, self.table.name(node), node)
+            else:
+                self._misplaced.setdefault(directory, {})[node.name] = node
 
     def find(self, path: str) -> int:
         """Row of the inode at an absolute path, `NO_ROW` where there is none."""
@@ -198,6 +223,10 @@ class Tree:
             if row != NO_ROW and self.table.kind[row] == DIRECTORY:
                 self._directory_cache[path] = row
         return row
+
+    def forget_paths(self) -> None:
+        """Directories have moved, or are gone."""
+        self._directory_cache.clear()
 
     def find_parent(self, path: str) -> tuple[int, bytes]:
         """(row of the directory that holds or would hold `path`, local name).
@@ -241,15 +270,14 @@ class Tree:
 
     def misplaced(self, directory: int) -> dict[bytes, WithName]:
         """Names in snapshots that the image has among the children of a directory."""
-        if directory not in self.entries:
-            self._open_directory(directory)
+        self.open_directory(directory)
         return self._misplaced.get(directory, {})
 
     def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
         """`children`, but of those in the base image that were never read only what `watch` asked for, what has
         diffs or holds references, and the directories above such ones.
         """
-        yield from self._children(directory, self._way_marks())
+        yield from self._children(directory, self.way_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
         """Rows of live inodes, most of them directories of the base image; leaves out those that are gone.
@@ -265,22 +293,19 @@ class Tree:
                 if not known and row != NO_ROW and above != NO_ROW:
                     # Nobody touched it, so it is still where the image has it.
                     self.table.parent[row] = above
-                    names = self.entries.get(above)
-                    names = self._open_directory(above) if names is None else names
-                    names[self.table.name(row)] = row
+                    self.open_directory(above)
+                    self.links.set(above, self.table.name(row), row)
                 above = row
         return [row for row in map(self.row, inode_ids) if row != NO_ROW]
 
     def _children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Iterator[tuple[bytes, int]]:
-        names = self.entries.get(directory)
-        if names is None:
-            names = self._open_directory(directory)
+        self.open_directory(directory)
         if self.table.slot[directory] >= 0:
             for child in self._untouched_children(directory, marks).tolist():
                 row = self.load(child)
                 self.table.parent[row] = directory
-                names[self.table.name(row)] = row
-        yield from ((name, row) for name, row in list(names.items()) if row != NO_ROW)
+                self.links.set(directory, self.table.name(row), row)
+        yield from [(name, row) for name, row in self.links.items(directory) if row != NO_ROW]
 
     def _untouched_children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Ids:
         children = self.base.children(int(self.table.id[directory]))
@@ -290,28 +315,32 @@ class Tree:
         row_of = self.table.row_of
         return np.array([child for child in children.tolist() if child not in row_of], np.int64)
 
-    def _way_marks(self) -> npt.NDArray[np.bool_]:
+    def way_marks(self) -> npt.NDArray[np.bool_]:
+        """By slot of the base image: what `marked_children` reads, and the directories above such inodes."""
         if self._marks is None:
             history = self.base.history
-            if self._watched or history.owners.size or history.reference_count:
-                self._marks = history.on_the_way_to(np.union1d(history.owners, np.array(self._watched, np.int64)))
+            wanted = np.union1d(history.owners, np.array(self._watched, np.int64))
+            # Every NameNode writes an entry for the root, which is above all and below nothing.
+            wanted = wanted[wanted != ROOT_ID]
+            if wanted.size or history.reference_count:
+                self._marks = history.on_the_way_to(wanted)
             else:
                 self._marks = np.zeros(self.base.slot_count, np.bool_)
         return self._marks
 
     def references_in(self, directory: int) -> list[WithName | Hub]:
-        """References that a directory has as children."""
-        names = self.entries.get(directory)
-        names = self._open_directory(directory) if names is None else names
-        hubs = (self.references.hub(row) for row in names.values() if row != NO_ROW)
+        """References that a directory has as children, by id."""
+        self.open_directory(directory)
+        hubs = (self.references.hub(row) for _, row in self.links.items(directory) if row != NO_ROW)
+        known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]
         return [
-            *(hub for hub in hubs if hub is not None and hub.dst_snapshot is not None),
+            *sorted(known, key=lambda hub: int(self.table.id[hub.row])),
             *self._misplaced.get(directory, {}).values(),
         ]
 
     def child_count(self, directory: int) -> int:
         """How many children a directory has."""
-        count = self._growth.get(directory, 0)
+        count = int(self.table.rows["growth"][directory])
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))
         return count
@@ -337,21 +366,15 @@ class Tree:
         self.table.flags[row] |= DIRTY
 
     def _set_entry(self, directory: int, name: bytes, row: int) -> None:
-        changed = self.changes.get(directory)
-        if changed is None:
-            inode_id = int(self.table.id[directory])
-            if self.base.has_unknown_fields(inode_id):
-                raise UnsupportedNamespaceError(
-                    f"the entry of directory {self.path(directory)} ({self.base.file}, section INODE_DIR) "
-                    "has fields this version does not know"
-                )
-            changed = self.changes[directory] = {}
-        names = self.entries.get(directory)
-        if names is None:
-            names = self._open_directory(directory)
-        growth = int(row != NO_ROW) - int(names.get(name, NO_ROW) != NO_ROW)
-        self._growth[directory] = self._growth.get(directory, 0) + growth
-        names[name] = changed[name] = row
+        if self.table.slot[directory] >= 0 and self.base.has_unknown_fields(int(self.table.id[directory])):
+            raise UnsupportedNamespaceError(
+                f"the entry of directory {self.path(directory)} ({self.base.file}, section INODE_DIR) "
+                "has fields this version does not know"
+            )
+        self.open_directory(directory)
+        before = self.links.get(directory, name)
+        self.table.rows["growth"][directory] += int(row != NO_ROW) - int(before not in (None, NO_ROW))
+        self.links.set(directory, name, row, changed=True)
 
     def insert(self, directory: int, name: bytes, row: int) -> None:
         """Make `row` the child `name`, which the directory must not have."""
@@ -393,11 +416,8 @@ class Tree:
         self.inode_count -= 1
         if slot >= 0:
             self.dropped[slot] = True
-        if self.table.kind[row] == DIRECTORY:
-            self.entries.pop(row, None)
-            self.changes.pop(row, None)
-            if slot >= 0:
-                self.base.forget_directory(int(self.table.id[row]))
+        if self.table.kind[row] == DIRECTORY and slot >= 0:
+            self.base.forget_directory(int(self.table.id[row]))
 
     def drop_untouched(self, directory: int) -> None:
         """Drop the children in the base image that were never read, and all below them.

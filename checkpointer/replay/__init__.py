@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from checkpointer.replay.registry import apply, handled_operations
-from checkpointer.replay.replayer import replay
+from checkpointer.replay.replayer import compiled_replay, replay
 
-__all__ = ["apply", "handled_operations", "replay"]
+__all__ = ["apply", "compiled_replay", "handled_operations", "replay"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace import Namespace
@@ -74,10 +75,19 @@ def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
     inherited = namespace.table.feature(parent).acl
     if inherited is None:
         return
-    default = [e for e in map(unpack_acl_entry, inherited) if e.scope == AclScope.DEFAULT]
+    is_directory = int(namespace.table.kind[row]) == DIRECTORY
+    found = _inherited(inherited, int(namespace.table.permission[row]) & _MODE_BITS)
+    if found is not None:
+        access, default = found
+        _store(namespace, row, access, default if is_directory else ())
+
+
+@lru_cache(1 << 10)
+def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tuple[AclBits, ...]] | None:
+    """Access and default entries of a new child made with `mode`; None where the directory has no default entries."""
+    default = tuple(e for e in map(unpack_acl_entry, acl) if e.scope == AclScope.DEFAULT)
     if not default:
-        return
-    mode = int(namespace.table.permission[row])
+        return None
     user, group, other = mode >> 6 & 7, mode >> 3 & 7, mode & 7
     minimal = len(default) == _MINIMAL
     access = []
@@ -90,4 +100,4 @@ def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
         elif entry.type == AclType.OTHER:
             allowed &= other
         access.append(entry._replace(scope=AclScope.ACCESS, permission=allowed))
-    _store(namespace, row, access, default if namespace.table.kind[row] == DIRECTORY else ())
+    return tuple(access), default

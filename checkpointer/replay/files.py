@@ -35,7 +35,7 @@ def _open_for_write(namespace: Namespace, row: int, client_name: str, client_mac
     table.flags[row] |= UNDER_CONSTRUCTION
     table.client_name[row] = table.intern(client_name)
     table.client_machine[row] = table.intern(client_machine)
-    namespace.leases.add(int(table.id[row]))
+    namespace.leases.add(row)
 
 
 def _create(namespace: Namespace, op: AddOp) -> int:
@@ -106,7 +106,7 @@ def _close(namespace: Namespace, op: CloseOp) -> None:
     table.mtime[row] = op.mtime
     update_blocks(namespace, row, op.blocks, completes=True)
     table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
-    namespace.leases.remove(int(table.id[row]))
+    namespace.leases.remove(row)
 
 
 @handles(AppendOp)
@@ -179,4 +179,4 @@ def _reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
         raise NamespaceError(f"{op.path} is not open for write")
     namespace.tree.touch(row)
     table.client_name[row] = table.intern(op.new_holder)
-    namespace.leases.add(int(table.id[row]))
+    namespace.leases.add(row)

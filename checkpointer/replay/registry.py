@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from checkpointer.errors import (
 from checkpointer.namespace import Namespace
 from journal.ops import EditOp
 
-__all__ = ["apply", "check_end", "handled_operations", "handles"]
+__all__ = ["apply", "check_end", "errors_of", "handled_operations", "handles"]
 
 Op = TypeVar("Op", bound=EditOp)
 Handler = Callable[[Namespace, Any], None]
@@ -52,8 +53,16 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     handler = _HANDLERS.get(type(op))
     if handler is None:
         raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
-    try:
+    with errors_of(op):
         handler(namespace, op)
+    namespace.last_txid = op.txid
+
+
+@contextmanager
+def errors_of(op: EditOp) -> Iterator[None]:
+    """Errors of the namespace become errors of this operation, as `apply` raises them."""
+    try:
+        yield
     except (NamespaceError, InconsistentNamespaceError) as error:
         raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
     except UnsupportedNamespaceError as error:
@@ -62,7 +71,6 @@ def apply(namespace: Namespace, op: EditOp) -> None:
         raise UnsupportedOperationError(op.name, op.txid, "the tree is too deep", hint=_HINT) from error
     except (OverflowError, ValueError) as error:
         raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
-    namespace.last_txid = op.txid
 
 
 def check_end(namespace: Namespace, op: EditOp) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
 from checkpointer.errors import CheckpointCancelledError
 from checkpointer.namespace import Namespace
@@ -17,11 +19,19 @@ from checkpointer.replay import structure as _structure
 from checkpointer.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
+from journal.segment import SegmentCursor
+from journal.segment_file import Transactions
 
-__all__ = ["replay"]
+if TYPE_CHECKING:
+    from checkpointer.replay.compiled import CompiledReplay
+
+__all__ = ["PLAIN", "compiled_replay", "replay"]
+
+PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 _HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
 _REPORT_EVERY = 4096
+_KERNEL_RUN = 1 << 16
 
 
 def replay(
@@ -30,12 +40,16 @@ def replay(
     *,
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    watch: Callable[[EditOp], bool] | None = None,
 ) -> int:
     """Apply `ops`, which follow the namespace's txid without a gap.
 
     Args:
+        ops: operations, or `Transactions`, whose frequent operations kernels apply.
         progress: told now and then how many operations were applied in all.
         cancelled: asked now and then whether to stop.
+        watch: told of each rare operation before it is applied, and of others where no kernel applies them; False
+            ends the replay before it.
 
     Returns:
         Number of operations applied.
@@ -45,21 +59,90 @@ def replay(
         NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
         CheckpointCancelledError: `cancelled` said so.
     """
-    count = 0
-    expected = namespace.last_txid + 1
-    for op in ops:
-        if op.txid != expected:
-            raise TransactionGapError(expected=expected, found=op.txid)
-        apply(namespace, op)
-        expected += 1
-        count += 1
-        if count % _REPORT_EVERY == 0:
-            if progress is not None:
-                progress(count)
-            if cancelled is not None and cancelled():
-                raise CheckpointCancelledError(f"replay stopped at txid {op.txid}")
-    if count:
-        check_end(namespace, op)
+    run = _Run(namespace, progress, cancelled, watch)
+    compiled = compiled_replay(namespace) if isinstance(ops, Transactions) else None
+    if compiled is not None and isinstance(ops, Transactions):
+        run.segments(ops, compiled)
+    else:
+        run.plainly(ops)
+    if run.last is not None:
+        check_end(namespace, run.last)
     if progress is not None:
-        progress(count)
-    return count
+        progress(run.count)
+    return run.count
+
+
+def compiled_replay(namespace: Namespace) -> CompiledReplay | None:
+    """Kernels for a namespace, where it has some; `CHECKPOINTER_PLAIN_REPLAY=1` leaves them out, to compare."""
+    if os.environ.get(PLAIN, "") not in ("", "0"):
+        return None
+    # It loads the compiler, which commands that replay nothing do without.
+    from checkpointer.replay.compiled import CompiledReplay
+
+    return CompiledReplay.of(namespace)
+
+
+class _Run:
+    """One call of `replay`."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        progress: Callable[[int], None] | None,
+        cancelled: Callable[[], bool] | None,
+        watch: Callable[[EditOp], bool] | None,
+    ) -> None:
+        self.count = 0
+        self.last: EditOp | None = None
+        self._namespace = namespace
+        self._progress = progress
+        self._cancelled = cancelled
+        self._watch = watch
+        self._report_at = _REPORT_EVERY
+
+    def plainly(self, ops: Iterable[EditOp]) -> None:
+        """Apply operations one by one."""
+        for op in ops:
+            if not self._apply(op):
+                return
+
+    def segments(self, ops: Transactions, compiled: CompiledReplay) -> None:
+        """Apply whole segments, by kernels as far as they can."""
+        compiled.look_again()
+        for cursor in ops.cursors():
+            if not self._segment(cursor, compiled):
+                return
+
+    def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
+        """Apply a segment; False where `watch` ended it."""
+        fits = compiled.begin(cursor)
+        while True:
+            if fits and cursor.expected == self._namespace.last_txid + 1:
+                self._counted(compiled.run(cursor, _KERNEL_RUN))
+            op = next(cursor, None)
+            if op is None:
+                return True
+            if not self._apply(op):
+                return False
+            compiled.learn(op)
+
+    def _apply(self, op: EditOp) -> bool:
+        """Apply an operation; False where `watch` is against it."""
+        if op.txid != self._namespace.last_txid + 1:
+            raise TransactionGapError(expected=self._namespace.last_txid + 1, found=op.txid)
+        if self._watch is not None and not self._watch(op):
+            return False
+        apply(self._namespace, op)
+        self.last = op
+        self._counted(1)
+        return True
+
+    def _counted(self, more: int) -> None:
+        self.count += more
+        if self.count < self._report_at:
+            return
+        self._report_at = self.count + _REPORT_EVERY
+        if self._progress is not None:
+            self._progress(self.count)
+        if self._cancelled is not None and self._cancelled():
+            raise CheckpointCancelledError(f"replay stopped at txid {self._namespace.last_txid}")

@@ -75,6 +75,7 @@ def _create(namespace: Namespace, op: CreateSnapshotOp) -> None:
             copy=snapshot.root.directory,
         )
     )
+    history.diffs.note(row, snapshot.snapshotId)
     history.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
         for leased in list(namespace.leases.rows_below(row)):

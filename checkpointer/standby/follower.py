@@ -63,7 +63,10 @@ class JournalFollower:
         self._others = OtherImages(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         self._warm = WarmNamespace(
-            codec=config.image_codec, sub_sections=config.sub_sections, rules=config.replay_rules
+            codec=config.image_codec,
+            sub_sections=config.sub_sections,
+            rules=config.replay_rules,
+            memory=config.memory,
         )
         self._tailer = EditTailer(
             self._warm,

@@ -13,7 +13,7 @@ from checkpointer.standby.lost_past import lost_past
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment import iter_ops
-from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
+from journal.segment_file import EditLogSegment, Transactions, list_segments, read_ops, select_segments
 
 __all__ = ["FinalizedFile", "OpenTail", "list_journal", "past_fault", "view_journal"]
 
@@ -37,6 +37,10 @@ class FinalizedFile:
     def read(self, from_txid: int) -> Iterator[EditOp]:
         """Operations `from_txid` to `last`; raises as `read_ops`."""
         return read_ops(self.segment, from_txid=from_txid)
+
+    def transactions(self, from_txid: int) -> Transactions:
+        """The same, for who takes the segment as a whole."""
+        return Transactions([self.segment], from_txid)
 
 
 @dataclass(frozen=True, slots=True)

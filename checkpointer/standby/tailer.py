@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from checkpointer.observer import Observer
 from checkpointer.standby.edit_source import EditSource
+from checkpointer.standby.journal_view import FinalizedFile
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.warm import WarmNamespace
 from journal.journal import ReadableSegment
@@ -115,9 +116,10 @@ class EditTailer:
         return stopped or ((view.more or held) and reached > before)
 
     def _apply_finalized(self, segment: ReadableSegment, total: int, observer: Observer) -> None:
-        ops = segment.read(self._warm.last_txid + 1)
+        first = self._warm.last_txid + 1
+        ops = segment.transactions(first) if isinstance(segment, FinalizedFile) else segment.read(first)
         self._segment_last = segment.last
-        self._warm.apply(self._watched(ops), expected=total, observer=observer)
+        self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
         self._settle()
 
     def _settle(self) -> None:
@@ -138,26 +140,24 @@ class EditTailer:
                     extra={"txid": started, "phase": "replay"},
                 )
 
-    def _watched(self, ops: Iterator[EditOp]) -> Iterator[EditOp]:
+    def _note_upgrade(self, op: EditOp) -> bool:
         """Notes begin and end of a rolling upgrade, to be seen to when their segment has been applied whole."""
-        for op in ops:
-            if isinstance(op, RollingUpgradeStartOp):
-                self._started = op.txid
-            elif isinstance(op, RollingUpgradeFinalizeOp):
-                self._started, self._ended = None, op.txid
-            yield op
+        if isinstance(op, RollingUpgradeStartOp):
+            self._started = op.txid
+        elif isinstance(op, RollingUpgradeFinalizeOp):
+            self._started, self._ended = None, op.txid
+        return True
 
     def _apply_open(self, tail: ReadableSegment, total: int, observer: Observer) -> None:
-        ops = self._until_upgrade(tail.read(self._warm.last_txid + 1))
-        self._warm.apply(ops, expected=total, observer=observer)
+        ops = tail.read(self._warm.last_txid + 1)
+        self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply)
 
-    def _until_upgrade(self, ops: Iterator[EditOp]) -> Iterator[EditOp]:
+    def _may_apply(self, op: EditOp) -> bool:
         """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""
-        for op in ops:
-            if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
-                self._held_at = op.txid
-                return
-            yield op
+        if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
+            self._held_at = op.txid
+            return False
+        return True
 
     def _note(self) -> None:
         """Keep what other threads ask for; a namespace that is gone stands where its image does, until it is loaded."""

@@ -58,7 +58,7 @@ class SaveResult:
 
 
 def save_image(
-    folders: Sequence[Path], txid: int, write: Callable[[Sink], None], *, rollback: bool = False
+    folders: Sequence[Path], txid: int, write: Callable[[Sink], object], *, rollback: bool = False
 ) -> SaveResult:
     """Write one image into every folder at once and give it its name where it is complete.
 
@@ -89,7 +89,7 @@ def save_image(
                 write(files.write)
                 written = files.close()
         except ImageStorageError as error:
-            raise StorageError(error.message, hint=_HINT) from error
+            raise StorageError(error.message, hint=error.hint or _HINT) from error
         failures = [SaveFailure(each.path.parent, str(each.error)) for each in written.failures]
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:

@@ -86,6 +86,9 @@ class _Patient(_Base):
 class _PlainSocket(_Patient, socket.socket):
     """As `_Patient` says."""
 
+    def sendmsg(self, *arguments: Any, **extra: Any) -> int:
+        return self._patiently(lambda: super(_PlainSocket, self).sendmsg(*arguments, **extra))
+
 
 class _TlsSocket(_Patient, ssl.SSLSocket):
     """The same with TLS."""

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import (
-    DEFAULT_CHUNK_SIZE,
     DEFAULT_TIMEOUT,
     IMAGE_SERVLET,
     LEGACY_SERVLET,
@@ -30,11 +29,14 @@ from hadoop_common.names import parse_image, segment_name, temporary_segment_nam
 from hadoop_common.storage_info import StorageInfo
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
-from servlets.throttle import Throttle
+from servlets.throttle import UNLIMITED, Throttle
 
 __all__ = ["DownloadedImage", "download_image", "download_segment"]
 
 _LOG = logging.getLogger(__name__)
+
+# the most that is read before the throttle and the writing threads are told
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def download_image(
     require_digest: bool = True,
     max_size: int | None = None,
     timeout: float = DEFAULT_TIMEOUT,
-    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    chunk_size: int = _PIECE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
 ) -> DownloadedImage:
@@ -68,7 +70,8 @@ def download_image(
 
     `storage_info` None asks whatever cluster answers. The bytes go to `fsimage.ckpt_TXID` and get their name
     when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap,
-    `servlet` "/getimage" asks Hadoop 2.0 to 2.3, and an image of more than `max_size` bytes is refused.
+    `servlet` "/getimage" asks Hadoop 2.0 to 2.3, and an image of more than `max_size` bytes is refused. No more
+    than `chunk_size` bytes are read at a time.
 
     Raises:
         TransferError: the transfer failed or what came is not the image; nothing is left in the directories.
@@ -98,8 +101,7 @@ def download_image(
                 hint="Look for the image's .md5 file on the other side, or allow downloads without a digest.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
-            for chunk in download.chunks(chunk_size, throttle or Throttle(0)):
-                receiver.write(chunk)
+            download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
             image = receiver.commit(size=download.size, md5=digest)
     return DownloadedImage(found, image.paths, image.md5, image.size, image.failures)
 
@@ -112,7 +114,7 @@ def download_segment(
     dest_dirs: Sequence[Path],
     *,
     timeout: float = DEFAULT_TIMEOUT,
-    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    chunk_size: int = _PIECE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     check: Callable[[Path], None] = lambda path: None,
@@ -135,8 +137,7 @@ def download_segment(
         _stored(what, url),
         _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
-        for chunk in download.chunks(chunk_size, throttle or Throttle(0)):
-            receiver.write(chunk)
+        download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
         received = receiver.commit(size=download.size, md5=download.digest())
     return received.paths
 
@@ -231,23 +232,26 @@ class _Download:
             )
         return parsed.txid
 
-    def chunks(self, chunk_size: int, throttle: Throttle) -> Iterator[bytes]:
-        """The whole body as it comes, `size` bytes."""
-        received = 0
-        while received < self.size:
-            try:
-                chunk = self._answer.read(min(chunk_size, self.size - received))
-            except WaitCancelled as fault:
-                raise self._cancelled(f"after {received} of {self.size} bytes") from fault
-            except (OSError, http.client.HTTPException) as fault:
-                raise self._broken(received, str(fault) or type(fault).__name__) from fault
-            if not chunk:
-                raise self._broken(received, "the other side closed the connection")
-            received += len(chunk)
-            throttle.acquire(len(chunk), self._cancel)
-            if self._cancel():
-                raise self._cancelled(f"after {received} of {self.size} bytes")
-            yield chunk
+    def receive(self, receiver: FileReceiver, chunk_size: int, throttle: Throttle) -> None:
+        """Hand the whole body to `receiver` as it comes, `size` bytes, no more than `chunk_size` at a time."""
+        with throttle.transfer():
+            while (left := self.size - receiver.size) > 0:
+                count = self._receive_into(receiver.room(min(throttle.piece(chunk_size), left)), receiver.size)
+                throttle.acquire(count, self._cancel)
+                if self._cancel():
+                    raise self._cancelled(f"after {receiver.size + count} of {self.size} bytes")
+                receiver.took(count)
+
+    def _receive_into(self, room: memoryview, received: int) -> int:
+        try:
+            count = self._answer.readinto(room)
+        except WaitCancelled as fault:
+            raise self._cancelled(f"after {received} of {self.size} bytes") from fault
+        except (OSError, http.client.HTTPException) as fault:
+            raise self._broken(received, str(fault) or type(fault).__name__) from fault
+        if not count:
+            raise self._broken(received, "the other side closed the connection")
+        return count
 
     def _broken(self, received: int, reason: str) -> TransferInterruptedError:
         return TransferInterruptedError(

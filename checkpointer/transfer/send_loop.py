@@ -6,7 +6,7 @@ import http.client
 import select
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from checkpointer.transfer.connection import Patience
 
@@ -32,8 +32,8 @@ class BodySender:
         self._watches_answer = not isinstance(self._socket, ssl.SSLSocket)
         self.sent = 0
 
-    def send(self, data: bytes) -> None:
-        """Send all of `data`.
+    def send(self, *parts: bytes | memoryview) -> None:
+        """Send all of `parts`, one after the other; a few hundred at most.
 
         Raises:
             AnswerIsThere: the server answered meanwhile.
@@ -41,14 +41,18 @@ class BodySender:
             OSError: the connection broke, or nothing went out for `timeout` seconds (TimeoutError).
         """
         events = select.POLLOUT | (select.POLLIN if self._watches_answer else 0)
-        view = memoryview(data)
-        while view:
+        left = [memoryview(part) for part in parts]
+        while left:
             ready = self._wait(events)
             if ready & ~select.POLLOUT:
                 raise AnswerIsThere
-            count = self._socket.send(view)
+            count = self._send_some(left)
             self.sent += count
-            view = view[count:]
+            left = _after(left, count)
+
+    def _send_some(self, parts: Sequence[memoryview]) -> int:
+        # TLS sockets have no sendmsg
+        return self._socket.send(parts[0]) if isinstance(self._socket, ssl.SSLSocket) else self._socket.sendmsg(parts)
 
     def wait_for_answer(self) -> None:
         """Wait until the answer begins.
@@ -68,3 +72,12 @@ class BodySender:
         while True:
             for _, ready in poller.poll(self._patience.slice() * 1000):
                 return ready
+
+
+def _after(parts: Sequence[memoryview], count: int) -> list[memoryview]:
+    """What is left of `parts` when `count` bytes are gone."""
+    for number, part in enumerate(parts):
+        if count < len(part):
+            return [part[count:], *parts[number + 1 :]]
+        count -= len(part)
+    return []

@@ -6,10 +6,10 @@ import http.client
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
@@ -42,6 +42,10 @@ class UploadResult(Enum):
     OLD_TRANSACTION_ID_FAILURE = 409
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
+
+# the most that is read and sent at once; it goes out as several chunks
+_PIECE = 1 << 20
+_MAX_CHUNKS = 16
 
 _RESULTS = {result.value: result for result in UploadResult}
 
@@ -104,7 +108,7 @@ class _Upload:
         self._tell = tell
         self._sent = 0
 
-    def run(self, image: BinaryIO, md5: str, chunk_size: int, throttle: Throttle) -> UploadResult:
+    def run(self, image: BufferedReader, md5: str, chunk_size: int, throttle: Throttle) -> UploadResult:
         began = time.monotonic()
         if self._cancel():
             raise self._cancelled()
@@ -164,24 +168,21 @@ class _Upload:
         connection.endheaders()
 
     def _send_body(
-        self, connection: http.client.HTTPConnection, image: BinaryIO, chunk_size: int, throttle: Throttle
+        self, connection: http.client.HTTPConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
     ) -> bool:
         """Send the image and wait for the answer; False when the answer came before the image's end."""
         sender = BodySender(connection, self._timeout, self._cancel)
         chunked = self._size > chunk_size
+        buffer = memoryview(bytearray(_piece_size(chunk_size, self._size)))
         try:
-            while self._sent < self._size:
-                chunk = image.read(min(chunk_size, self._size - self._sent))
-                if not chunk:
-                    raise TransferError(
-                        self._url,
-                        f"{self._path} ended at byte {self._sent}, it had {self._size} when the upload began",
-                        hint="Do not change images while they are uploaded; make the checkpoint again.",
-                    )
-                throttle.acquire(len(chunk), self._cancel)
-                sender.send(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
-                self._sent += len(chunk)
-                self._tell(len(chunk))
+            with throttle.transfer():
+                while self._sent < self._size:
+                    count = min(throttle.piece(len(buffer), chunk_size), self._size - self._sent)
+                    throttle.acquire(count, self._cancel)
+                    piece = self._read(image, buffer[:count])
+                    sender.send(*_chunks(piece, chunk_size) if chunked else [piece])
+                    self._sent += len(piece)
+                    self._tell(len(piece))
             if chunked:
                 sender.send(b"0\r\n\r\n")
         except AnswerIsThere:
@@ -191,6 +192,16 @@ class _Upload:
             return False
         sender.wait_for_answer()
         return True
+
+    def _read(self, image: BufferedReader, room: memoryview) -> memoryview:
+        count = image.readinto(room)
+        if not count:
+            raise TransferError(
+                self._url,
+                f"{self._path} ended at byte {self._sent}, it had {self._size} when the upload began",
+                hint="Do not change images while they are uploaded; make the checkpoint again.",
+            )
+        return room[:count]
 
     def _result(self, answer: http.client.HTTPResponse, body: bytes, complete: bool) -> UploadResult:
         what = f"upload of {self._path}"
@@ -216,3 +227,18 @@ class _Upload:
             f"{fault or type(fault).__name__}",
             hint="Check the network and the log of the other side, then upload again; the image is intact.",
         )
+
+
+def _piece_size(chunk_size: int, size: int) -> int:
+    """Whole chunks, so many that a call of the kernel takes them."""
+    chunks = min(max(_PIECE // chunk_size, 1), _MAX_CHUNKS)
+    return min(chunks * chunk_size, size)
+
+
+def _chunks(piece: memoryview, chunk_size: int) -> Iterator[bytes | memoryview]:
+    """`piece` in the chunked transfer coding, to be sent part by part."""
+    for start in range(0, len(piece), chunk_size):
+        chunk = piece[start : start + chunk_size]
+        yield b"%x\r\n" % len(chunk)
+        yield chunk
+        yield b"\r\n"

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
 from google.protobuf.message import Message
 
 from checkpointer.merge import load_image
-from checkpointer.namespace.rules import ReplayRules
 from checkpointer.replay import replay
+from checkpointer.replay.replayer import PLAIN
+from checkpointer.replay_rules import ReplayRules
+from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.name_order import name_key
@@ -24,6 +29,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 from journal.ops import EditOp, PermissionStatus
+from tests.checkpointer.replay_twins import check_twins
 
 ROOT = 16385
 BASE_TXID = 100
@@ -207,12 +213,21 @@ def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
 
 
 def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
-    """The image that `ops`, which get their txids here, make of the one at `path`."""
-    out = bytearray()
-    with ImageFile.open(path) as image:
-        loaded = load_image(image, rules)
-        replay(loaded.namespace, numbered(ops, loaded.namespace.last_txid))
-        loaded.write(out.extend, codec=codec)
+    """The image that `ops`, which get their txids here, make of the one at `path`; kernels have to make the same."""
+    now = time.time_ns() // 1_000_000
+    with patch("checkpointer.replay.snapshots._now", lambda: now):
+        out = bytearray()
+        with ImageFile.open(path) as image:
+            with patch.dict(os.environ, {PLAIN: "1"}):
+                loaded = load_image(image, rules)
+            given = numbered(ops, loaded.namespace.last_txid)
+            try:
+                replay(loaded.namespace, given)
+                loaded.write(out.extend, codec=codec)
+            except HdfsError as error:
+                check_twins(path, given, rules, error)
+                raise
+        check_twins(path, given, rules, bytes(out))
     return bytes(out)
 
 

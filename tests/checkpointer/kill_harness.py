@@ -35,6 +35,7 @@ _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
     (http.client.HTTPConnection, "endheaders"),
     (http.client.HTTPConnection, "getresponse"),
     (http.client.HTTPResponse, "read"),
+    (http.client.HTTPResponse, "readinto"),
     (BodySender, "send"),
 )
 

@@ -47,9 +47,13 @@ def test_sub_sections(tmp_path: Path) -> None:
     assert run_cli("image", "convert", CODED.image("before"), target, "--sub-sections", "4").code == 0
     with ImageFile.open(target) as image:
         assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
-    code, _, err = run_cli("image", "convert", target, tmp_path / "x", "--sub-sections", "4", "--codec", "gzip")
+    packed = ("image", "convert", target, tmp_path / "x", "--sub-sections", "4", "--codec", "gzip")
+    code, _, err = run_cli(*packed)
     assert code == 5
-    assert "sub-sections are for images without compression" in err
+    assert "give --parallel-compressed for newer NameNodes" in err
+    assert run_cli(*packed, "--parallel-compressed").code == 0
+    with ImageFile.open(tmp_path / "x") as image:
+        assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
 
 
 def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import pytest
 from checkpointer.merge import merge
 from checkpointer.offline import merge_directory, plan_directory
 from hadoop_common.storage_info import parse_version
+from image_format.codecs import CODECS
 from image_format.convert import convert_image
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
+from image_format.summary import is_sub_section
 from journal.binary_codec import encode_op
 from journal.ops import EditOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header
@@ -199,6 +201,9 @@ def count_of(path: Path, name: str) -> int:
         (SubSectionRule(1, 1), "", 1),
         (SubSectionRule(100, 1), "", 42),
         (SubSectionRule(4, 1), "org.apache.hadoop.io.compress.GzipCodec", 0),
+        (SubSectionRule(4, 1, compressed=True), "org.apache.hadoop.io.compress.GzipCodec", 4),
+        (SubSectionRule(4, 1, compressed=True), "org.apache.hadoop.io.compress.SnappyCodec", 4),
+        (SubSectionRule(4, 43, compressed=True), "org.apache.hadoop.io.compress.GzipCodec", 0),
         (None, "", 0),
     ],
 )
@@ -208,6 +213,46 @@ def test_large_images_get_sub_sections_where_hadoop_loads_in_parallel(
     image = merged(tmp_path, files(40), rule, codec)
     assert count_of(image, "INODE") == expected
     imgcmp.Image(str(image))
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name])
+def test_a_compressed_image_in_slices_holds_the_same(codec: str, tmp_path: Path) -> None:
+    rule = SubSectionRule(4, 1, compressed=True)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "packed").mkdir()
+    with (
+        ImageFile.open(merged(tmp_path / "plain", files(40), rule)) as plain,
+        ImageFile.open(merged(tmp_path / "packed", files(40), rule, codec)) as packed,
+    ):
+        assert [entry.name for entry in packed.sections] == [entry.name for entry in plain.sections]
+        for entry in plain.sections:
+            if not is_sub_section(entry.name):
+                assert packed.section_bytes(entry.name) == plain.section_bytes(entry.name)
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [("true", 3), ("false", 0)])
+def test_compressed_images_follow_the_configuration(wanted: str, expected: int, tmp_path: Path) -> None:
+    values = {
+        "dfs.image.compress": "true",
+        "dfs.image.parallel.load": "true",
+        "dfs.image.parallel.target.sections": "3",
+        "dfs.image.parallel.inode.threshold": "10",
+        "checkpointer.image.parallel-compressed": wanted,
+    }
+    properties = "".join(
+        f"<property><name>{key}</name><value>{text}</value></property>" for key, text in values.items()
+    )
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    (conf / "core-site.xml").write_text("<configuration/>")
+    directory(tmp_path, files(40), [mkdir("/d", 20000)])
+    code, out, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
+    assert code == 0, err
+    image = Path(json.loads(out)["image"])
+    assert count_of(image, "INODE") == expected
+    with ImageFile.open(image) as opened:
+        assert opened.codec == "org.apache.hadoop.io.compress.DefaultCodec"
 
 
 def test_sub_sections_follow_the_configuration(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         assert role.merges == 0
         role.journal, role.urgent = 5, "a rollback image is due"
         role.asks.set()
-        wait_until("the checkpoint", lambda: role.merges == 1)
+        # one after the other, for the reason of the role stays
+        wait_until("the checkpoint", lambda: role.merges >= 1)
         role.asks.clear()
 
 

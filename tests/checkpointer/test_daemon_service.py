@@ -162,6 +162,21 @@ def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
     assert (status["phase"], status["lastError"]) == ("idle", "")
 
 
+def test_the_time_from_the_trigger_to_the_image_is_told(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
+    def during(observer: Observer) -> None:
+        clock.now += 5
+        observer.saved()
+        # the next base is opened
+        clock.now += 100
+
+    assert service.status()["latencySeconds"] is None
+    role.journal, role.during = TRANSACTIONS, during
+    assert service.poll().state is TriggerState.DONE
+    assert service.status()["latencySeconds"] == 5
+
+
 def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
     clock.now = PERIOD
     assert service.poll().state is TriggerState.SKIPPED

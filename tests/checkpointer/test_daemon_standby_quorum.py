@@ -222,7 +222,9 @@ def test_a_node_that_is_killed_and_comes_back(
         last = write_edits(stub, "b")
         daemon.role.tail()
         status = daemon.service.status()
-        assert (status["alarms"], status["appliedTxid"]) == ([], last)
+        # in progress, the operation that begins the next segment may be there too
+        assert last <= status["appliedTxid"] <= last + in_progress
+        assert status["alarms"] == []
         assert nodes_of(daemon) == [False, True, True]
         assert status["journalNodes"][0]["fault"] != ""
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
@@ -232,7 +234,9 @@ def test_a_node_that_is_killed_and_comes_back(
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
-        assert (status["alarms"], status["appliedTxid"]) == ([], last)
+        # in progress, the operation that begins the next segment may be there too
+        assert last <= status["appliedTxid"] <= last + in_progress
+        assert status["alarms"] == []
         assert nodes_of(daemon) == [True, False, True]
         assert daemon.service.poll().state is TriggerState.DONE
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -14,16 +15,21 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from checkpointer.config import replay_rules
 from checkpointer.errors import UnsupportedOperationError
 from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.replay.replayer import PLAIN
+from checkpointer.warm import WarmNamespace
 from hadoop_common.configuration import Configuration
 from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from journal import ops
+from journal.segment_file import read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.image_builder import Saved, merge_bytes, merged, store
 from tests.checkpointer.op_makers import delete, mkdir, set_permissions, times
 from tests.checkpointer.recorded_cases import ALL_CASES, PLAIN_CASES, RECORDED, Case, imgcmp
+from tests.checkpointer.replay_twins import check_update
 
 pytestmark = pytest.mark.recorded
 
@@ -50,6 +56,34 @@ def test_the_image_is_the_one_hadoop_made(case: Case, tmp_path: Path) -> None:
     image = merge_case(case, tmp_path)
     assert case.differences(image) == []
     assert md5_of_file(image) == read_md5_file(image)
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
+def test_kernels_and_plain_functions_make_the_same_bytes(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Hadoop 2.7 gives snapshots the time of their replay
+    monkeypatch.setattr("checkpointer.replay.snapshots._now", lambda: 1_400_000_000_000)
+    made = []
+    for plain in ("", "1"):
+        monkeypatch.setenv(PLAIN, plain)
+        made.append(md5_of_file(merge_case(case, tmp_path / f"plain{plain}")))
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
+def test_the_index_is_carried_over(case: Case, tmp_path: Path) -> None:
+    case.copy_to(tmp_path)
+    rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
+    plan = plan_directory(tmp_path)
+    with WarmNamespace(layout_version=case.new_layout, rules=rules) as warm:
+        warm.load(plan.image)
+        warm.apply(read_transactions(plan.segments, plan.image_txid + 1))
+        with patch.object(IndexArrays, "scan", side_effect=AssertionError):
+            saved = warm.save([plan.folder]).saved.paths[0]
+        assert isinstance(warm.namespace.base, ImageIndex)
+        with ImageFile.open(saved) as image:
+            check_update(warm.namespace.base.arrays, IndexArrays.scan(image))
 
 
 @plain_cases

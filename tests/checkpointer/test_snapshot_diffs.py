@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.namespace.rules import ReplayRules
+from checkpointer.replay_rules import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr

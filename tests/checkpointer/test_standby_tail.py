@@ -304,7 +304,9 @@ def test_edits_that_break_off_behind_a_start_do_not_hide_it(
             left = None if left is None else left - 1
 
     with monkeypatch.context() as patched:
-        patched.setattr(view_module, "read_ops", broken)
+        patched.setattr(
+            view_module.FinalizedFile, "transactions", lambda each, first: broken(each.segment, from_txid=first)
+        )
         assert not daemon.role.tail()
         assert daemon.service.status()["alarms"] != []
     # the checkpoint that an operator asks for is the rollback image too

@@ -11,6 +11,7 @@ from checkpointer.errors import CheckpointCancelledError, ReplayError, StorageEr
 from checkpointer.merge import SilentObserver, merge
 from checkpointer.warm import WarmNamespace
 from image_format.errors import DigestMismatchError
+from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_path
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
@@ -77,6 +78,23 @@ def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) 
     assert not mapped(base)
     warm.load(base)
     assert not mapped(saved)
+
+
+def test_the_index_is_updated_and_not_made_anew(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans = []
+    scan = IndexArrays.scan
+    monkeypatch.setattr(IndexArrays, "scan", lambda image, room=None: scans.append(image.path) or scan(image, room))
+    for step in STEPS[:2]:
+        play(warm, step)
+        warm.save([out])
+    assert scans == []
+    # a large index is not in memory twice
+    monkeypatch.setattr("checkpointer.warm._LARGEST_UPDATE", 1)
+    play(warm, STEPS[2])
+    assert scans == [] != warm.save([out]).saved.paths
+    assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
 
 
 def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:

@@ -191,7 +191,7 @@ SERVER = HadoopRelease(
     _home("2.7.3") / "jars",
     (_ROOT / "requirements" / "hadoop.txt", 220),
     _jars("2.7.3"),
-    ("HadoopTools.java", *_CLIENT_SOURCES),
+    ("HadoopTools.java", "HadoopMerge.java", *_CLIENT_SOURCES),
 )
 """Servers, tools and client of the release that the product writes images for."""
 CLIENT = HadoopRelease("3.5.0", _home("3.5.0"), _pyspark_jars(), None, _jars("3.5.0"), _CLIENT_SOURCES)

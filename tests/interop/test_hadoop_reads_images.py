@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import gzip
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from checkpointer.offline import merge_directory, plan_directory
+from image_format.codecs import find_codec
+from image_format.compare.images import ImageComparison
+from image_format.publish import publish_image
+from image_format.reader import ImageFile
+from image_format.writer import ImageWriter, Sink
+from tests.bench.made import make
 from tests.checkpointer.recorded_cases import Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.oiv import items
@@ -112,7 +119,7 @@ def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -
     assert shown(hadoop, case, merged(case, tmp_path)) == []
 
 
-@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])
+@pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec", "BZip2Codec"])
 @pytest.mark.parametrize("name", ["compress-gzip", "medium-20k", "open-files-leases", "strings"])
 def test_compressed_images_are_read_too(hadoop: Hadoop, name: str, codec: str, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.path.name == name)
@@ -120,6 +127,43 @@ def test_compressed_images_are_read_too(hadoop: Hadoop, name: str, codec: str, t
     assert CODEC.encode() + codec.encode() in image.read_bytes()
     assert lost(hadoop, case, image) == []
     assert shown(hadoop, case, image) == []
+
+
+def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
+    """The image with another codec, INODE and INODE_DIR in so many streams that no sub-section tells of."""
+    folder.mkdir()
+    target = folder / source.name
+    with ImageFile.open(source, verify_md5=False) as image:
+
+        def write(sink: Sink) -> None:
+            writer = ImageWriter(sink, image.layout_version, CODEC + codec, template=image.summary, threads=2)
+            for entry in image.sections:
+                content = image.section_bytes(entry.name)
+                parts = streams if entry.name.startswith("INODE") else 1
+                bounds = [len(content) * part // parts for part in range(parts + 1)]
+                stored = bytearray()
+                for start, end in pairwise(bounds):
+                    stream = find_codec(CODEC + codec).compressor(2)
+                    stored += bytes(stream.compress(content[start:end])) + stream.finish()
+                writer.copy_section(entry.name, bytes(stored))
+            writer.finish()
+
+        publish_image(target, write)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("codec", "streams"),
+    [("DefaultCodec", 1), ("GzipCodec", 1), ("BZip2Codec", 1), ("DefaultCodec", 3), ("GzipCodec", 3)],
+)
+def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str, streams: int, tmp_path: Path) -> None:
+    """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""
+    base = make(tmp_path / "base", snapshots=True, inodes=40_000)
+    image = packed(base.path, tmp_path / "packed", codec, streams)
+    saved = hadoop.load_and_save(image, base.path.parent / "VERSION")
+    with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
+        assert plain.section_bytes("INODE").nbytes > 4 << 20
+        assert list(ImageComparison(plain, theirs).differences()) == []
 
 
 def test_a_refusal_is_told_from_a_reading(hadoop: Hadoop, tmp_path: Path) -> None:

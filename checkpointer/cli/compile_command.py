@@ -1,0 +1,31 @@
+"""`checkpointer compile`: compile the kernels now."""
+
+from __future__ import annotations
+
+import click
+
+from checkpointer.cli.output import echo_json, json_option
+
+__all__ = ["command"]
+
+
+@click.command("compile")
+@json_option
+def command(as_json: bool) -> None:
+    """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
+
+    Without it the first checkpoint does so, which takes it up to a minute longer. Run it as the user that the daemon
+    runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start compiles
+    anew.
+
+    \b
+    Example: checkpointer compile
+    """
+    # Importing it loads the compiler.
+    from checkpointer.warm_up import warm_up
+
+    seconds = warm_up()
+    if as_json:
+        echo_json({"seconds": round(seconds, 3)})
+    else:
+        click.echo(f"compiled, or found compiled, in {seconds:.1f} s")

@@ -1,0 +1,145 @@
+"""Which row a directory has under a name, as far as anybody asked, in a table that kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.inode import DROPPED
+from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_link
+from image_format.room import Growing
+
+__all__ = ["ChangedNames", "Links"]
+
+Rows = npt.NDArray[np.int64]
+
+_FIRST_SIZE = 1 << 10
+_LONGEST_NAME = 0xFFFF
+_NO_LINKS = np.zeros(0, LINK_DTYPE)
+
+
+class ChangedNames(NamedTuple):
+    """Names that are not as in the base image, by directory.
+
+    Attributes:
+        directories: rows of the directories with such names, ascending.
+        bounds: where each directory's names start in the following, one more.
+        spans: rows of (offset in `InodeTable.names`, size) of the names.
+        holders: row that has each name now, `NO_ROW` where none has.
+    """
+
+    directories: Rows
+    bounds: Rows
+    spans: Rows
+    holders: Rows
+
+
+class Links:
+    """Children of touched directories by name; see `Tree`.
+
+    A directory's links are chained from the column `first_link` of its row. Names lie in the arena of the inode
+    table. A link is never taken out: a name that is gone has `NO_ROW`.
+
+    Attributes:
+        links: `LINK_DTYPE`, the first `count` of which are in use.
+        slots: see `kernels.tables.find_link`.
+    """
+
+    def __init__(self, table: InodeTable) -> None:
+        self._table = table
+        self._links = Growing(table.room, LINK_DTYPE, _FIRST_SIZE)
+        self.links = self._links.array
+        self.slots: npt.NDArray[np.int64] = table.room.zeros(2 * _FIRST_SIZE, np.int64)
+        self.count = 0
+
+    def get(self, directory: int, name: bytes) -> int | None:
+        """Row of the child, `NO_ROW` where the directory has none; None where nobody has asked yet."""
+        number = self._find(directory, name)
+        return None if number < 0 else int(self.links["row"][number])
+
+    def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
+        """A directory has `row` under a name, or `NO_ROW`; once `changed`, a name stays so.
+
+        Raises:
+            ValueError: the name is longer than any operation can say.
+        """
+        if len(name) > _LONGEST_NAME:
+            if row == NO_ROW:
+                return
+            raise ValueError(f"a name of {len(name)} bytes is too long")
+        number = self._find(directory, name)
+        if number < 0:
+            number = self._add(directory, name, row)
+        link = self.links[number]
+        link["row"] = row
+        link["changed"] |= changed
+
+    def items(self, directory: int) -> Iterator[tuple[bytes, int]]:
+        """(name, row or `NO_ROW`) of every link of a directory, in the order in which they were made."""
+        found = []
+        number = int(self._table.rows["first_link"][directory]) - 1
+        while number >= 0:
+            name_offset, _, row, following, size, _ = self.links[number].item()
+            found.append((self._table.names[name_offset : name_offset + size].tobytes(), row))
+            number = following - 1
+        yield from reversed(found)
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more links."""
+        needed = self.count + more
+        if needed > self.links.size:
+            self.links = _NO_LINKS
+            try:
+                self._links.grow(self.count, needed)
+            finally:
+                self.links = self._links.array
+        self.reserve_slots(more)
+
+    def reserve_slots(self, more: int) -> None:
+        """Make room for so many more links in the hash table alone."""
+        needed = self.count + more
+        size = self.slots.size
+        while needed * 4 > size * 3:
+            size *= 2
+        if size != self.slots.size:
+            slots = self._table.room.zeros(size, np.int64)
+            # Pages come faster in their order than as hashes want them.
+            slots.fill(0)
+            move_links(self.slots, slots)
+            self.slots = slots
+
+    def changes(self) -> ChangedNames:
+        """All changed names of directories that are still there."""
+        table, links = self._table, self.links[: self.count]
+        wanted = np.flatnonzero((links["changed"] != 0) & (table.flags[links["directory"]] & DROPPED == 0))
+        wanted = wanted[np.argsort(links["directory"][wanted], kind="stable")]
+        chosen = links[wanted]
+        directories, starts = np.unique(chosen["directory"], return_index=True)
+        return ChangedNames(
+            directories.astype(np.int64),
+            np.append(starts, wanted.size).astype(np.int64),
+            np.stack([chosen["name_offset"], chosen["name_length"].astype(np.int64)], axis=1),
+            chosen["row"].astype(np.int64),
+        )
+
+    def _find(self, directory: int, name: bytes) -> int:
+        wanted = np.frombuffer(name, np.uint8)
+        hashed = hash_name(directory, wanted, 0, wanted.size)
+        found = find_link(self.slots, self.links, self._table.names, hashed, directory, wanted, 0, wanted.size)
+        return int(found)
+
+    def _add(self, directory: int, name: bytes, row: int) -> int:
+        self.reserve(1)
+        number, table = self.count, self._table
+        self.count += 1
+        offset = table.name_offset(row) if row != NO_ROW and table.name(row) == name else table.keep_name(name)
+        first_links = table.rows["first_link"]
+        self.links[number] = (offset, directory, row, first_links[directory], len(name), 0)
+        first_links[directory] = number + 1
+        wanted = np.frombuffer(name, np.uint8)
+        put_link(self.slots, hash_name(directory, wanted, 0, wanted.size), number)
+        return number

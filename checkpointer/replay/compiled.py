@@ -1,0 +1,383 @@
+"""Replay of the frequent operations by kernels; what they leave is for the plain functions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.tree import ROOT_ID
+from checkpointer.replay.acls import inherit_default_acl, set_acl
+from checkpointer.replay.kernels import state
+from checkpointer.replay.kernels.lookup import find_files
+from checkpointer.replay.kernels.run import BODY, FIRST_LAYOUT, run
+from checkpointer.replay.registry import errors_of
+from hadoop_common.errors import HdfsError
+from image_format.bytes_table import BytesTable
+from image_format.errors import RecordError
+from image_format.index import ImageIndex
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import ACL_DUE, HOLDS
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind
+from journal.attribute_kinds import ACL_ENTRIES
+from journal.binary_codec import decode_op
+from journal.ops import (
+    AddBlockOp,
+    AddOp,
+    AllowSnapshotOp,
+    CloseOp,
+    EditOp,
+    MkdirOp,
+    PermissionStatus,
+    RemoveXAttrOp,
+    RenameOldOp,
+    RenameOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetXAttrOp,
+)
+from journal.primitives import Reader, encode_cesu8, write_text, write_unsigned_short
+from journal.segment import SegmentCursor
+
+__all__ = ["CompiledReplay"]
+
+_OWNER, _USER, _GROUP = 0, 1, 2
+_ROWS = 1 << 12
+_NAME_BYTES = 1 << 16
+_BLOCKS = 1 << 12
+_STRINGS = 1 << 8
+_CREATED = 1 << 12
+_ACLS = 1 << 12
+_PATHS = 1 << 12
+_BYTES_A_ROW = 700
+"""Of edits to each inode that they touch, about."""
+_MOST_EXPECTED = 1 << 20
+_NO_END: Final = (1 << 63) - 1
+_MOVES_NOTHING = (AddOp, AddBlockOp, CloseOp, MkdirOp, SetAclOp, SetXAttrOp, RemoveXAttrOp)
+"""Operations after which each directory is where it was, where there are no snapshots."""
+
+
+class CompiledReplay:
+    """Applies runs of plain operations to one namespace without a Python object for any of them.
+
+    There is one for a namespace (`of`), since rows of directories point into what it keeps.
+
+    Args:
+        namespace: what they are applied to.
+        index: its base image.
+    """
+
+    @classmethod
+    def of(cls, namespace: Namespace) -> CompiledReplay | None:
+        """The one of a namespace; None where its base image is none that kernels can look into."""
+        if namespace.compiled is None and isinstance(namespace.base, ImageIndex):
+            namespace.compiled = cls(namespace, namespace.base)
+        found = namespace.compiled
+        return found if isinstance(found, CompiledReplay) else None
+
+    def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
+        self._namespace = namespace
+        self._index = index
+        self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
+        room = namespace.table.room
+        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, 3), np.int64)
+        self._opened_used = 0
+        self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
+        self._special_ids = _special_ids(index)
+        namespace.tree.mark_special(self._special_ids)
+        self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
+        self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
+        self._paths: npt.NDArray[np.void] = np.zeros(_PATHS, state.PATH_DTYPE)
+        self._era = self._moved = 0
+        # weak, for an array that somebody holds cannot grow where it lies
+        self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
+        self._holders_known = False
+        self._known = BytesTable(room)
+        self._values: npt.NDArray[np.uint64] = np.zeros(1 << 6, np.uint64)
+
+    def begin(self, cursor: SegmentCursor) -> bool:
+        """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
+        self._forget_paths()
+        # Hash tables that grow step by step are filled anew at each.
+        expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
+        self._namespace.table.row_of.reserve(expected)
+        self._namespace.tree.links.reserve_slots(expected)
+        return cursor.layout_version <= FIRST_LAYOUT and cursor.expected is not None and self._counters_fit()
+
+    def _counters_fit(self) -> bool:
+        namespace, info = self._namespace, self._namespace.info
+        counters = (info.genstampV2, info.lastAllocatedBlockId, info.transactionId, namespace.last_inode_id)
+        return max(counters) <= _NO_END
+
+    def run(self, cursor: SegmentCursor, limit: int) -> int:
+        """Apply at most `limit` operations from the cursor on, and move it; returns how many were applied.
+
+        Fewer than `limit` mean that the plain function has to look at the next one.
+
+        Raises:
+            RecordError: the base image is damaged; the namespace is of no use any more.
+            ImageStorageError: there is no room for a table to grow.
+        """
+        if not self._holders_known:
+            self._mark_holders()
+        applied, status = self._run(cursor, limit)
+        if status == state.DAMAGED:
+            what = "an entry of a directory that is deleted is damaged"
+            raise self._index.place("INODE_DIR").error(RecordError, what, 0)
+        return applied
+
+    def _run(self, cursor: SegmentCursor, limit: int) -> tuple[int, int]:
+        """(how many operations were applied, why it stopped)."""
+        buffer = np.frombuffer(cursor.buffer, np.uint8)
+        last_txid = _NO_END if cursor.last_txid is None else cursor.last_txid
+        applied, status, grown_at = 0, state.DONE, -1
+        try:
+            while applied < limit:
+                self._enter()
+                self._point()
+                position, count, status = run(
+                    self._state, buffer, cursor.position, limit - applied, cursor.layout_version, last_txid
+                )
+                self._leave()
+                self._give_acls(cursor)
+                applied += count
+                cursor.advance(position, self._namespace.last_txid + 1)
+                if self._state[state.WANTS_MARKS] and not self._way_marks.size:
+                    self._way_marks = self._namespace.tree.way_marks()
+                elif status != state.AGAIN or position == grown_at:
+                    break
+                else:
+                    grown_at = position
+                    self._grow()
+        finally:
+            # An error that keeps this frame must not keep the segment mapped.
+            del buffer
+        return applied, int(status)
+
+    def _mark_holders(self) -> None:
+        """Mark the snapshottable directories and all above them."""
+        table, tree = self._namespace.table, self._namespace.tree
+        for row in tree.locate(list(self._namespace.snapshots.snapshottable_ids)):
+            at = row
+            while at != NO_ROW:
+                table.marks[at] |= HOLDS
+                at = int(table.parent[at])
+        self._holders_known = True
+
+    def find_files(self, paths: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+        """(row of the directory, inode id there, 0 for none) of paths whose last names nobody has asked for yet.
+
+        The row is `NO_ROW` where only `Tree.find` can tell.
+        """
+        plain = np.array([self._counters_fit() and _is_plain(path) for path in paths], np.bool_)
+        wanted = [path for path, fits in zip(paths, plain, strict=True) if fits]
+        bounds = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
+        buffer = np.frombuffer(b"".join(wanted), np.uint8)
+        found = np.full((len(wanted), 2), NO_ROW, np.int64)
+        self._forget_paths()
+        number, grown_at = 0, -1
+        while number < len(wanted):
+            self._enter()
+            self._point()
+            number = find_files(self._state, buffer, bounds, number, found)
+            self._leave()
+            if number == grown_at:
+                # a record larger than what a table grows by
+                number += 1
+            elif number < len(wanted):
+                grown_at = number
+                self._grow()
+        every = np.full((len(paths), 2), NO_ROW, np.int64)
+        every[plain] = np.where(found[:, :1] < 0, NO_ROW, found)
+        yield from map(tuple, every.tolist())
+
+    def look_again(self) -> None:
+        """Operations may have been applied without `learn`."""
+        self._holders_known = False
+        self._forget_paths()
+
+    def _forget_paths(self) -> None:
+        """Look all paths up anew: they lie in another buffer now, or something else than a kernel changed them."""
+        self._era += 1
+
+    def learn(self, op: EditOp) -> None:
+        """Remember the names in an operation that was applied plainly, and what it may have moved."""
+        if isinstance(op, AllowSnapshotOp | RenameOp | RenameOldOp):
+            self._holders_known = False
+        if not isinstance(op, _MOVES_NOTHING) or self._namespace.history.active:
+            self._forget_paths()
+        if isinstance(op, AddOp | MkdirOp):
+            self._remember(_OWNER, _owner_key(op.permissions), self._namespace.permission(op.permissions))
+        elif isinstance(op, SetOwnerOp):
+            strings = self._namespace.strings
+            for group, name, kind in ((_USER, op.username, StringKind.USER), (_GROUP, op.groupname, StringKind.GROUP)):
+                serial = strings.find(name, kind) if name else 0
+                if name and serial:
+                    self._remember(group, encode_cesu8(name), serial)
+
+    def _remember(self, group: int, key: bytes, value: int) -> None:
+        if self._known.find(key, group) >= 0:
+            return
+        number = self._known.add(key, group)
+        if number == self._values.size:
+            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+        self._values[number] = value
+
+    # ---- to and fro ----------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        namespace = self._namespace
+        table, tree, rules, info = namespace.table, namespace.tree, namespace.rules, namespace.info
+        self._state[: state.NUMBERS] = (
+            table.count,
+            table.names_used,
+            table.blocks_used,
+            tree.links.count,
+            self._opened_used,
+            table.pool.count,
+            table.pool.used,
+            tree.inode_count,
+            info.transactionId,
+            namespace.last_inode_id,
+            info.lastAllocatedBlockId,
+            info.genstampV2,
+            namespace.hadoop3,
+            rules.min_replication,
+            rules.max_replication,
+            namespace.leases.plain,
+            namespace.leases.changed,
+            False,
+            self._era,
+            0,
+            0,
+            0,
+            not namespace.history.may_be_inconsistent,
+            self._moved,
+            0,
+        )
+
+    def _leave(self) -> None:
+        namespace, numbers = self._namespace, self._state.tolist()
+        table, tree, info = namespace.table, namespace.tree, namespace.info
+        table.count = table.row_of.count = numbers[state.ROWS_USED]
+        table.names_used = numbers[state.NAMES_USED]
+        table.blocks_used = numbers[state.BLOCKS_USED]
+        tree.links.count = numbers[state.LINKS_USED]
+        self._opened_used = numbers[state.OPENED_USED]
+        table.pool.count = numbers[state.POOL_USED]
+        table.pool.used = numbers[state.POOL_BYTES_USED]
+        tree.inode_count = numbers[state.INODES]
+        info.transactionId = numbers[state.LAST_TXID]
+        namespace.last_inode_id = numbers[state.LAST_INODE_ID]
+        info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
+        info.genstampV2 = numbers[state.GENERATION_STAMP]
+        namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
+        if numbers[state.DIRECTORIES_MOVED] != self._moved:
+            self._moved = numbers[state.DIRECTORIES_MOVED]
+            tree.forget_paths()
+        names = table.names
+        for directory, offset, size in self._created[: numbers[state.CREATED_USED]].tolist():
+            namespace.history.diffs.create(directory, names[offset : offset + size].tobytes())
+
+    def _give_acls(self, cursor: SegmentCursor) -> None:
+        """Give new inodes their ACLs, in the order in which they were made: they inherit from each other.
+
+        Raises:
+            ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
+        """
+        namespace = self._namespace
+        for row, directory, body, place in self._acls[: self._state[state.ACLS_USED]].tolist():
+            namespace.table.marks[row] &= 0xFF ^ ACL_DUE
+            try:
+                inherit_default_acl(namespace, directory, row)
+                if place >= 0:
+                    set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
+            except HdfsError:
+                op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
+                with errors_of(op):
+                    raise
+
+    def _point(self) -> None:
+        """Tell the kernels where the arrays are; they stay there while a kernel runs."""
+        table, links, index, known = self._namespace.table, self._namespace.tree.links, self._index, self._known
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "rows": table.rows,
+            "names": table.names,
+            "blocks": table.blocks,
+            "ids": table.row_of.slots,
+            "links": links.links,
+            "link_slots": links.slots,
+            "opened": self._opened,
+            "pool": table.pool.items,
+            "pool_slots": table.pool.slots,
+            "pool_arena": table.pool.arena,
+            "known": known.items,
+            "known_slots": known.slots,
+            "known_arena": known.arena,
+            "known_values": self._values,
+            "base_ids": index.arrays.ids,
+            "base_slots": index.arrays.slots,
+            "base_offsets": index.arrays.offsets,
+            "inodes": index.inode_buffer,
+            "dropped": self._namespace.tree.dropped,
+            "directory_ids": index.arrays.directory_ids,
+            "directory_offsets": index.arrays.directory_offsets,
+            "directories": index.directory_buffer,
+            "waiting": self._waiting,
+            "special_ids": self._special_ids,
+            "way_marks": self._way_marks,
+            "created": self._created,
+            "acls": self._acls,
+            "paths": self._paths,
+        }
+        for number, array in enumerate(arrays[name] for name in state.ARRAYS):
+            if array is not self._pointed[number]():
+                place = state.NUMBERS + 2 * number
+                self._state[place : place + 2] = array.ctypes.data, array.shape[0]
+                self._pointed[number] = weakref.ref(array)
+
+    def _grow(self) -> None:
+        """Make room for the next operations; tables double where they are full."""
+        table, links = self._namespace.table, self._namespace.tree.links
+        table.reserve_rows(_ROWS)
+        table.reserve_names(_NAME_BYTES)
+        table.reserve_blocks(_BLOCKS)
+        table.pool.reserve(_STRINGS, _NAME_BYTES)
+        links.reserve(_ROWS)
+        if self._opened_used == self._opened.shape[0]:
+            wider = table.room.zeros((2 * self._opened_used, 3), np.int64)
+            wider[: self._opened_used] = self._opened
+            self._opened = wider
+
+
+def _is_plain(path: bytes) -> bool:
+    """Whether a path is absolute and has no empty component."""
+    return path[:1] == b"/" and b"//" not in path and path[-1:] != b"/"
+
+
+def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
+    """See `kernels.state.special_ids_of`."""
+    found = np.union1d(index.history.owners, index.history.referred)
+    if ROOT_ID in found:
+        start, _ = index.history.diff_span(ROOT_ID)
+        section = index.section("SNAPSHOT_DIFF")
+        entry = MessageReader(section, index.place("SNAPSHOT_DIFF"), start).read(pb.DiffEntry)
+        if not entry.numOfDiff:
+            found = found[found != ROOT_ID]
+    return found
+
+
+def _owner_key(status: PermissionStatus) -> bytes:
+    """A PermissionStatus as an operation has it."""
+    out = bytearray()
+    write_text(out, status.user)
+    write_text(out, status.group)
+    write_unsigned_short(out, status.mode)
+    return bytes(out)

@@ -1,0 +1,1 @@
+"""Kernels that replay the frequent operations; the functions beside this package are their plain twins."""

@@ -1,0 +1,162 @@
+"""Frames and fields of operations, for kernels (see journal.binary_codec and journal.primitives)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import step
+from image_format.kernels.wire import octet
+
+__all__ = ["CRC_TABLES", "crc32", "i16", "i32", "i64", "is_plain_text", "path_end", "skip_string", "u16", "vlong"]
+
+
+def _crc_tables() -> np.ndarray:
+    """Eight tables for CRC-32 (IEEE, reflected), eight bytes at a time."""
+    tables = np.zeros((8, 256), np.uint32)
+    for value in range(256):
+        crc = value
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
+        tables[0, value] = crc
+    for k in range(1, 8):
+        tables[k] = tables[k - 1] >> 8 ^ tables[0, tables[k - 1] & 0xFF]
+    return tables
+
+
+CRC_TABLES = _crc_tables()
+
+
+@step
+def crc32(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """CRC-32 of `buf[start:end]`."""
+    crc = np.uint32(0xFFFFFFFF)
+    pos = start
+    while pos + 8 <= end:
+        low = crc ^ (
+            np.uint32(octet(buf, pos))
+            | np.uint32(octet(buf, pos + 1)) << np.uint32(8)
+            | np.uint32(octet(buf, pos + 2)) << np.uint32(16)
+            | np.uint32(octet(buf, pos + 3)) << np.uint32(24)
+        )
+        crc = (
+            CRC_TABLES[7, low & np.uint32(0xFF)]
+            ^ CRC_TABLES[6, low >> np.uint32(8) & np.uint32(0xFF)]
+            ^ CRC_TABLES[5, low >> np.uint32(16) & np.uint32(0xFF)]
+            ^ CRC_TABLES[4, low >> np.uint32(24)]
+            ^ CRC_TABLES[3, octet(buf, pos + 4)]
+            ^ CRC_TABLES[2, octet(buf, pos + 5)]
+            ^ CRC_TABLES[1, octet(buf, pos + 6)]
+            ^ CRC_TABLES[0, octet(buf, pos + 7)]
+        )
+        pos += 8
+    while pos < end:
+        crc = crc >> np.uint32(8) ^ CRC_TABLES[0, (crc ^ np.uint32(octet(buf, pos))) & np.uint32(0xFF)]
+        pos += 1
+    return np.int64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@step
+def u16(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return np.int64(octet(buf, pos)) << 8 | np.int64(octet(buf, pos + 1))
+
+
+@step
+def i16(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return np.int64(np.int8(octet(buf, pos))) << 8 | np.int64(octet(buf, pos + 1))
+
+
+@step
+def i32(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return (
+        np.int64(np.int8(octet(buf, pos))) << 24
+        | np.int64(octet(buf, pos + 1)) << 16
+        | np.int64(octet(buf, pos + 2)) << 8
+        | np.int64(octet(buf, pos + 3))
+    )
+
+
+@step
+def i64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return (
+        np.int64(octet(buf, pos)) << 56
+        | np.int64(octet(buf, pos + 1)) << 48
+        | np.int64(octet(buf, pos + 2)) << 40
+        | np.int64(octet(buf, pos + 3)) << 32
+        | np.int64(octet(buf, pos + 4)) << 24
+        | np.int64(octet(buf, pos + 5)) << 16
+        | np.int64(octet(buf, pos + 6)) << 8
+        | np.int64(octet(buf, pos + 7))
+    )
+
+
+@step
+def vlong(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(VLONG, next position); the position is -1 where it does not end before `end`, or is beyond 63 bits."""
+    if pos >= end:
+        return np.int64(0), np.int64(-1)
+    first = np.int64(np.int8(octet(buf, pos)))
+    pos += 1
+    if first >= -112:
+        return first, pos
+    size = -112 - first if first >= -120 else -120 - first
+    if size > end - pos:
+        return np.int64(0), np.int64(-1)
+    value = np.int64(0)
+    for i in range(size):
+        value = value << 8 | np.int64(octet(buf, pos + i))
+    if value < 0:
+        return np.int64(0), np.int64(-1)
+    return (value if first >= -120 else ~value), pos + size
+
+
+@step
+def skip_string(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Position behind a string with a 16-bit length, -1 where it does not end before `end`."""
+    following = np.int64(-1)
+    if 0 <= pos <= end - 2:
+        following = pos + 2 + u16(buf, pos)
+        if following > end:
+            following = np.int64(-1)
+    return following
+
+
+@step
+def is_plain_text(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether bytes are the same in UTF-8 and in Hadoop's own encoding: well-formed, and no surrogates."""
+    pos = start
+    while pos < end:
+        lead = octet(buf, pos)
+        if lead < 0x80:
+            pos += 1
+        elif 0xC2 <= lead <= 0xDF:
+            if pos + 1 >= end or octet(buf, pos + 1) & 0xC0 != 0x80:
+                return False
+            pos += 2
+        elif 0xE0 <= lead <= 0xEF:
+            if pos + 2 >= end or octet(buf, pos + 1) & 0xC0 != 0x80 or octet(buf, pos + 2) & 0xC0 != 0x80:
+                return False
+            if (lead == 0xE0 and octet(buf, pos + 1) < 0xA0) or (lead == 0xED and octet(buf, pos + 1) >= 0xA0):
+                return False
+            pos += 3
+        else:
+            return False
+    return True
+
+
+@step
+def path_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Position behind the path that stands at `pos`, -1 where it is none, the root, or not written plainly."""
+    following = skip_string(buf, pos, end)
+    if following < 0:
+        return np.int64(-1)
+    start = pos + 2
+    if following - start < 2 or octet(buf, start) != 47 or octet(buf, following - 1) == 47:
+        return np.int64(-1)
+    beyond_ascii = False
+    for i in range(start + 1, following):
+        if octet(buf, i) == 47 and octet(buf, i - 1) == 47:
+            return np.int64(-1)
+        beyond_ascii = beyond_ascii or octet(buf, i) >= 0x80
+    if beyond_ascii and not is_plain_text(buf, start, following):
+        return np.int64(-1)
+    return following

@@ -1,0 +1,128 @@
+"""The kernel that replays a segment as far as it can."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkpointer.replay.kernels.attributes import set_owner, set_permissions, set_replication, times
+from checkpointer.replay.kernels.files import add, add_block, close, reassign_lease, update_blocks
+from checkpointer.replay.kernels.records import crc32, i32, i64
+from checkpointer.replay.kernels.state import (
+    DONE,
+    GENERATION_STAMP,
+    HADOOP3,
+    LAST_BLOCK_ID,
+    LAST_TXID,
+    UNUSUAL,
+)
+from checkpointer.replay.kernels.structure import delete, mkdir, rename, rename_old
+from image_format.kernels.jit import kernel, step
+
+__all__ = ["BODY", "FIRST_LAYOUT", "run"]
+
+FIRST_LAYOUT = -60
+"""Older edit logs have operations in other forms; the plain functions read those."""
+
+BODY = 13
+"""Bytes of an operation before its body."""
+_MIN_LENGTH = 12
+_CHECKSUM = 4
+
+
+@step
+def _allocate_block_id(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    if pos + 8 != end:
+        return UNUSUAL
+    block_id = i64(buf, pos)
+    if block_id < 0 or block_id < a[LAST_BLOCK_ID]:
+        return UNUSUAL
+    a[LAST_BLOCK_ID] = block_id
+    return DONE
+
+
+@step
+def _set_genstamp(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    if pos + 8 != end:
+        return UNUSUAL
+    stamp = i64(buf, pos)
+    if a[HADOOP3]:
+        return DONE
+    if stamp < 0:
+        return UNUSUAL
+    a[GENERATION_STAMP] = stamp
+    return DONE
+
+
+@step
+def _apply(a, buf, opcode, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Apply one operation, the most frequent ones first."""
+    if opcode == 33:
+        return add_block(a, buf, pos, end)
+    if opcode == 32:
+        return _allocate_block_id(a, buf, pos, end)
+    if opcode == 31:
+        return _set_genstamp(a, buf, pos, end)
+    if opcode == 0:
+        return add(a, buf, pos, end, layout)
+    if opcode == 9:
+        return close(a, buf, pos, end)
+    if opcode == 15:
+        return rename(a, buf, pos, end)
+    if opcode == 1:
+        return rename_old(a, buf, pos, end)
+    if opcode == 2:
+        return delete(a, buf, pos, end)
+    if opcode == 3:
+        return mkdir(a, buf, pos, end)
+    if opcode == 13:
+        return times(a, buf, pos, end)
+    if opcode == 7:
+        return set_permissions(a, buf, pos, end)
+    if opcode == 8:
+        return set_owner(a, buf, pos, end)
+    if opcode == 4:
+        return set_replication(a, buf, pos, end)
+    if opcode == 25:
+        return update_blocks(a, buf, pos, end)
+    if opcode == 22:
+        return reassign_lease(a, buf, pos, end)
+    if (opcode == 23 or opcode == 24) and pos == end:
+        return DONE
+    return UNUSUAL
+
+
+@kernel
+def run(a, buf, pos, limit, layout, last_txid):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Replay the operations of a segment that are plain, from the one at `pos` on.
+
+    Args:
+        a: the state, see `kernels.state`; buf: the segment.
+        limit: how many operations at most; last_txid: behind which it stops.
+
+    Returns:
+        (position of the first operation that was not applied, how many were, `DONE` or why it stopped). An operation
+        that is damaged, out of order or of an unknown kind is `UNUSUAL`, as is the end of the segment.
+    """
+    count = 0
+    status = np.int64(DONE)
+    while count < limit and a[LAST_TXID] < last_txid:
+        if buf.size - pos < BODY + _CHECKSUM:
+            status = np.int64(UNUSUAL)
+            break
+        length = i32(buf, pos + 1)
+        end = pos + 1 + length
+        txid = i64(buf, pos + 5)
+        expected = a[LAST_TXID] + 1
+        if length < _MIN_LENGTH or end + _CHECKSUM > buf.size or txid != expected:
+            status = np.int64(UNUSUAL)
+            break
+        if crc32(buf, pos, end) != i32(buf, end) & 0xFFFFFFFF:
+            status = np.int64(UNUSUAL)
+            break
+        status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end, layout))
+        if status != DONE:
+            break
+        a[LAST_TXID] = txid
+        count += 1
+        pos = end + _CHECKSUM
+    return pos, count, status

@@ -1,0 +1,263 @@
+"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
+from image_format.kernels.tables import LINK_DTYPE
+
+__all__ = [
+    "ABSENT",
+    "ACLS_USED",
+    "AGAIN",
+    "ARRAYS",
+    "BLOCKS_USED",
+    "CREATED_USED",
+    "DAMAGED",
+    "DIRECTORIES_MOVED",
+    "DONE",
+    "ERA",
+    "GENERATION_STAMP",
+    "HADOOP3",
+    "INODES",
+    "INSIDE",
+    "LAST_BLOCK_ID",
+    "LAST_INODE_ID",
+    "LAST_TXID",
+    "LATEST",
+    "LEASES_CHANGED",
+    "LEASES_PLAIN",
+    "LINKS_USED",
+    "MAX_REPLICATION",
+    "MIN_REPLICATION",
+    "NAMES_USED",
+    "NUMBERS",
+    "OPENED_USED",
+    "PATH_DTYPE",
+    "POOL_BYTES_USED",
+    "POOL_USED",
+    "ROWS_USED",
+    "SNAPSHOTS_PLAIN",
+    "UNUSUAL",
+    "WANTS_MARKS",
+    "acls_of",
+    "base_ids_of",
+    "base_offsets_of",
+    "base_slots_of",
+    "blocks_of",
+    "created_of",
+    "directories_of",
+    "directory_ids_of",
+    "directory_offsets_of",
+    "dropped_of",
+    "ids_of",
+    "inodes_of",
+    "known_arena_of",
+    "known_of",
+    "known_slots_of",
+    "known_values_of",
+    "link_slots_of",
+    "links_of",
+    "names_of",
+    "opened_of",
+    "paths_of",
+    "pool_arena_of",
+    "pool_of",
+    "pool_slots_of",
+    "rows_of",
+    "special_ids_of",
+    "waiting_of",
+    "way_marks_of",
+]
+
+# What a step says of itself.
+DONE = 0
+"""The operation was applied."""
+UNUSUAL = -2
+"""Nothing was changed; the plain function has to look at it."""
+AGAIN = -3
+"""Nothing was changed; an array lacks room."""
+
+DAMAGED = -4
+"""The base image is damaged; what was changed before that was found out is of no use."""
+
+ABSENT = -1
+"""A path leads nowhere; the same as NO_ROW."""
+
+# Places in the state.
+(
+    ROWS_USED,
+    NAMES_USED,
+    BLOCKS_USED,
+    LINKS_USED,
+    OPENED_USED,
+    POOL_USED,
+    POOL_BYTES_USED,
+    INODES,
+    LAST_TXID,
+    LAST_INODE_ID,
+    LAST_BLOCK_ID,
+    GENERATION_STAMP,
+    HADOOP3,
+    MIN_REPLICATION,
+    MAX_REPLICATION,
+    LEASES_PLAIN,  # `Leases.plain`
+    LEASES_CHANGED,
+    WANTS_MARKS,  # `way_marks_of` is asked for
+    ERA,  # number of the time from which on paths lead to the same directories, but for `DIRECTORIES_MOVED`
+    LATEST,  # of the directory that was found last: newest snapshot its path is in, plus one; 0 for none
+    INSIDE,  # whether that snapshot has the directory
+    CREATED_USED,
+    SNAPSHOTS_PLAIN,  # `History.may_be_inconsistent` is not so
+    DIRECTORIES_MOVED,  # how many directories have lost their places
+    ACLS_USED,
+    NUMBERS,
+) = range(26)
+
+PATH_DTYPE = np.dtype(
+    [
+        ("hashed", "u8"),
+        ("at", "i8"),  # where in the segment the path stands
+        ("era", "i8"),  # `ERA` of that
+        ("moved", "i8"),  # how many directories had lost their places
+        ("row", "i8"),  # of the directory
+        ("size", "i4"),
+        ("latest", "i4"),  # `LATEST` and `INSIDE` of it
+        ("inside", "i4"),
+    ],
+    align=True,
+)
+"""A directory's path that was looked up."""
+
+
+ARRAYS = (
+    "rows",
+    "names",
+    "blocks",
+    "ids",
+    "links",
+    "link_slots",
+    "opened",
+    "pool",
+    "pool_slots",
+    "pool_arena",
+    "known",
+    "known_slots",
+    "known_arena",
+    "known_values",
+    "base_ids",
+    "base_slots",
+    "base_offsets",
+    "inodes",
+    "dropped",
+    "directory_ids",
+    "directory_offsets",
+    "directories",
+    "waiting",
+    "special_ids",
+    "way_marks",
+    "created",
+    "acls",
+    "paths",
+)
+"""The arrays; behind the numbers stand the address and the length of each, in this order."""
+
+
+def _view(name: str, dtype: Any, columns: int = 1) -> Any:
+    """A function for kernels that makes an array of what the state says of it.
+
+    A state of a few words is handed on from kernel to kernel, where so many arrays would take longer than the work.
+    """
+    place = NUMBERS + 2 * ARRAYS.index(name)
+    array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
+
+    def view(typing_context, a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            state = context.make_array(signature.args[0])(context, builder, arguments[0])
+            address, length = (
+                builder.load(builder.gep(state.data, [context.get_constant(types.intp, place + k)])) for k in (0, 1)
+            )
+            made = context.make_array(array)(context, builder)
+            item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            shape = [length, context.get_constant(types.intp, columns)][: array.ndim]
+            strides = [context.get_constant(types.intp, size) for size in (item * columns, item)][: array.ndim]
+            populate_array(  # type: ignore[no-untyped-call]
+                made,
+                data=builder.inttoptr(address, made.data.type),
+                shape=shape,
+                strides=strides,
+                itemsize=context.get_constant(types.intp, item),
+                meminfo=None,
+            )
+            return made._getvalue()
+
+        return array(a), codegen
+
+    return intrinsic(view)
+
+
+rows_of = _view("rows", INODE_DTYPE)
+"""Rows of the `InodeTable`; `names_of` and `blocks_of` are its arenas, `ids_of` its rows by inode id."""
+names_of = _view("names", np.uint8)
+blocks_of = _view("blocks", BLOCK_DTYPE)
+ids_of = _view("ids", np.int64, 2)
+
+links_of = _view("links", LINK_DTYPE)
+"""Links of `Links`, and their slots."""
+link_slots_of = _view("link_slots", np.int64)
+
+opened_of = _view("opened", np.int64, 3)
+"""(start, end) in INODE_DIR of the children of a directory, by `entry` of its row less one; 1 if they are in order."""
+
+pool_of = _view("pool", LINK_DTYPE)
+"""Client names and machines."""
+pool_slots_of = _view("pool_slots", np.int64)
+pool_arena_of = _view("pool_arena", np.uint8)
+
+known_of = _view("known", LINK_DTYPE)
+"""What is known by its bytes in an operation: an owner and mode (group 0), a user (1), a group (2)."""
+known_slots_of = _view("known_slots", np.int64)
+known_arena_of = _view("known_arena", np.uint8)
+known_values_of = _view("known_values", np.uint64)
+"""By number of what is known: what the image has for it."""
+
+base_ids_of = _view("base_ids", np.int64)
+"""`IndexArrays` of the base image, and its INODE section."""
+base_slots_of = _view("base_slots", np.uint32)
+base_offsets_of = _view("base_offsets", np.int64)
+inodes_of = _view("inodes", np.uint8)
+
+directory_ids_of = _view("directory_ids", np.int64)
+"""The same of INODE_DIR."""
+directory_offsets_of = _view("directory_offsets", np.int64)
+directories_of = _view("directories", np.uint8)
+
+dropped_of = _view("dropped", np.bool_)
+"""`Tree.dropped`."""
+
+waiting_of = _view("waiting", np.int64)
+"""Room for a number for each of `directory_ids_of`, and one more."""
+
+special_ids_of = _view("special_ids", np.int64)
+"""Ascending ids of the inodes of the base with snapshot diffs or references, but for a root without."""
+
+way_marks_of = _view("way_marks", np.bool_)
+"""`Tree.way_marks`; empty until it is asked for."""
+
+created_of = _view("created", np.int64, 3)
+"""Created names for the newest diff of a directory: its row, and offset and size of the name."""
+
+acls_of = _view("acls", np.int64, 4)
+"""New inodes with an ACL: row, row of the directory, and where in the segment the operation's body and its ACL stand.
+
+An inode that inherits its ACL has -1 for the last.
+"""
+
+paths_of = _view("paths", PATH_DTYPE)
+"""Paths of directories, at places that their hashes tell; a power of two."""

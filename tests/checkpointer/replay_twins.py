@@ -1,0 +1,92 @@
+"""Replays operations twice, one by one and by kernels from an encoded segment, and compares what became of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from checkpointer.loaded_image import load_image
+from checkpointer.replay import replay
+from checkpointer.replay_rules import ReplayRules
+from hadoop_common.errors import HdfsError
+from image_format.compare.images import ImageComparison
+from image_format.index_arrays import IndexArrays
+from image_format.reader import ImageFile
+from image_format.room import Room
+from journal.binary_codec import decode_op, encode_op
+from journal.errors import JournalError
+from journal.ops import OPERATIONS, EditOp
+from journal.segment import SegmentCursor, encode_header
+from journal.segment_file import Transactions
+
+__all__ = ["EncodedOps", "check_twins", "check_update", "encoded"]
+
+
+class EncodedOps(Transactions):
+    """Operations in the bytes of one segment."""
+
+    def __init__(self, segment: bytes, first_txid: int) -> None:
+        super().__init__((), first_txid)
+        self._segment = segment
+        self._first = first_txid
+
+    def cursors(self) -> Iterator[SegmentCursor]:
+        yield SegmentCursor(self._segment, file="segment", first_txid=self._first)
+
+
+def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
+    """The operations as a segment; None where an edit log of this layout cannot hold them as they are."""
+    out = bytearray(encode_header(layout_version))
+    if any(op.opcode not in OPERATIONS for op in ops):
+        return None
+    for op in ops:
+        try:
+            record = encode_op(op, layout_version)
+            same = decode_op(record, 0, layout_version)[0] == op
+        except JournalError:
+            return None
+        if not same:
+            return None
+        out += record
+    return EncodedOps(bytes(out), ops[0].txid) if ops else None
+
+
+def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
+    """Replay numbered operations by kernels and compare with the image, or the error, that came of them plainly.
+
+    All arrays lie in files, as they do beyond a limit of memory.
+    """
+    with ImageFile.open(path) as image:
+        segment = encoded(ops, image.layout_version)
+        if segment is None:
+            return
+        loaded = load_image(image, rules, Room(0, smallest=0))
+        out = bytearray()
+        failure = None
+        try:
+            replay(loaded.namespace, segment)
+            update = loaded.write(out.extend, codec="")
+        except HdfsError as error:
+            failure = error
+    if failure is not None or isinstance(plainly, HdfsError):
+        assert (type(failure), str(failure)) == (type(plainly), str(plainly))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = Path(folder) / "compiled", Path(folder) / "plain"
+        ours.write_bytes(out)
+        theirs.write_bytes(plainly)
+        with ImageFile.open(ours, verify_md5=False) as a, ImageFile.open(theirs, verify_md5=False) as b:
+            found = [str(each) for each in ImageComparison(a, b).differences()]
+            check_update(update(), IndexArrays.scan(a))
+    assert found == []
+
+
+def check_update(ours: IndexArrays | None, scanned: IndexArrays) -> None:
+    """An index that was carried over is the one that a scan of the new image gives."""
+    if ours is None:
+        # only where an inode came that is not the newest
+        assert scanned.slots.size
+        return
+    for name in ("ids", "slots", "offsets", "type_quota_ids", "directory_ids", "directory_offsets"):
+        assert getattr(ours, name).tolist() == getattr(scanned, name).tolist(), name

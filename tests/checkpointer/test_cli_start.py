@@ -1,0 +1,42 @@
+"""Commands start fast: what they need for their work is loaded when they work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numba", "numpy", "pyspark", "pyarrow", "requests", "flask", "apscheduler", "cheroot")
+
+COMMANDS = (
+    "",
+    "check",
+    "checkpoint",
+    "merge",
+    "run",
+    "fetch-image",
+    "compile",
+    "image verify",
+    "journalnode run",
+)
+
+PROGRAM = f"""
+import sys
+sys.argv = ["checkpointer", *sys.argv[1:]]
+from checkpointer.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0, end.code
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_loads_nothing_heavy(command: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command.split(), "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Usage:" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
