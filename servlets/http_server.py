@@ -13,7 +13,9 @@ from cheroot import wsgi
 from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import ThreadPool
 
+from servlets.connection_reader import connection_file
 from servlets.errors import HttpServerError
+from servlets.file_body import FileBody
 from servlets.request_body import ChunkedBody, SizedBody
 
 if TYPE_CHECKING:
@@ -157,8 +159,29 @@ class _Request(HTTPRequest):
             _LOG.debug("client %s did not end its request: %s", self.conn.remote_addr, fault)
 
 
+class _Gateway(wsgi.Gateway_10):
+    """Sends files by `FileBody.send_to`, and all else as cheroot does."""
+
+    def respond(self) -> None:
+        body = self.req.server.wsgi_app(self.env, self.start_response)
+        try:
+            if isinstance(body, FileBody):
+                self.req.ensure_headers_sent()
+                body.send_to(self.req.conn.socket)
+                return
+            for chunk in filter(None, body):
+                self.write(chunk)
+        finally:
+            self.req.ensure_headers_sent()
+            if hasattr(body, "close"):
+                body.close()
+
+
 class _Connection(HTTPConnection):
     RequestHandlerClass = _Request
+
+    def __init__(self, server: _Server, connection: socket.socket, makefile: object) -> None:
+        super().__init__(server, connection, connection_file)
 
 
 class _ThreadPool(ThreadPool):
@@ -196,6 +219,7 @@ class _Server(wsgi.Server):
             server_name="hdfs-checkpointer",
             request_queue_size=128,
         )
+        self.gateway = _Gateway
         self.timeout = timeout
         self.shutdown_timeout = shutdown_timeout
         self.requests = _ThreadPool(self, min=threads)

@@ -14,13 +14,14 @@ from image_format.errors import ImageFormatError, ImageStorageError, Unsupported
 from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile
+from image_format.slice_pool import SlicePool
 from servlets.errors import ImageRejectedError
 
 __all__ = ["FileReceiver", "ImageReceiver", "ReceivedFile"]
 
 _LOG = logging.getLogger(__name__)
 
-# chunks of the wire are joined to this many bytes: each hand-over to the writing threads costs a switch
+# what comes is handed to the writing threads in slices of so many bytes: each hand-over costs a switch
 _SLICE = 1 << 20
 
 
@@ -52,11 +53,29 @@ class FileReceiver:
                 hint="Check the storage directories of this side.",
             )
         self._final = final
-        self._files = DigestingFileSet([directory / temporary for directory in directories])
         self._complete: list[Path] = []
-        self._pending: list[bytes] = []
-        self._pending_size = 0
+        self._pool = SlicePool(_SLICE)
+        self._slice = self._pool.take()
+        # it starts threads, so nothing here may fail after it
+        self._files = DigestingFileSet([directory / temporary for directory in directories])
+        self._filled = 0
         self.size = 0
+
+    def room(self, most: int = _SLICE) -> memoryview:
+        """Where to receive the next bytes, 1 to `most` of them; `took` appends them."""
+        return self._slice[self._filled : self._filled + most]
+
+    def took(self, count: int) -> None:
+        """Append the first `count` bytes of `room` everywhere.
+
+        Raises:
+            ImageStorageError: no directory takes them.
+        """
+        self._filled += count
+        self.size += count
+        if self._filled == len(self._slice):
+            self._flush()
+            self._slice = self._pool.take()
 
     def write(self, chunk: bytes) -> None:
         """Append `chunk` everywhere.
@@ -64,11 +83,12 @@ class FileReceiver:
         Raises:
             ImageStorageError: no directory takes it.
         """
-        self._pending.append(chunk)
-        self._pending_size += len(chunk)
-        self.size += len(chunk)
-        if self._pending_size >= _SLICE:
-            self._flush()
+        rest = memoryview(chunk)
+        while rest:
+            room = self.room(len(rest))
+            room[:] = rest[: len(room)]
+            self.took(len(room))
+            rest = rest[len(room) :]
 
     def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
         """Check length and digest, then put the file in place; `md5` None skips the digest check.
@@ -118,9 +138,9 @@ class FileReceiver:
         self.close()
 
     def _flush(self) -> None:
-        self._files.write(b"".join(self._pending))
-        self._pending.clear()
-        self._pending_size = 0
+        # the writing threads keep the slice for a while, and it must not change under them
+        self._files.write(self._slice[: self._filled].toreadonly())
+        self._filled = 0
 
     def _check(self, path: Path) -> None:
         """Look into a complete file before it gets its name; for kinds of files that can be checked."""

@@ -82,7 +82,7 @@ class ImageFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
-    """Limits of the servlet: bytes a second over all transfers of one direction (0 = off), bytes a read.
+    """Limits of the servlet: bytes a second over all transfers of one direction (0 = off), least bytes at a time.
 
     `bandwidth` is dfs.image.transfer.bandwidthPerSec, `bootstrap_bandwidth`, for a standby that bootstraps,
     dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.

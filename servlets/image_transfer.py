@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import time
 from pathlib import Path
+from typing import cast
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException
@@ -36,6 +38,9 @@ from servlets.transfer_counter import TransferCounter
 __all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "ServingLimits", "TransferOptions", "image_transfer_blueprint"]
 
 _LOG = logging.getLogger(__name__)
+
+# the most that is read of an upload before the throttle and the writing threads are told
+_PIECE = 1 << 20
 
 
 def image_transfer_blueprint(
@@ -165,15 +170,18 @@ class _ImageServlet:
         return sentence_response(200, said)
 
     def _read_body(self, offered: PutImageRequest, receiver: ImageReceiver) -> None:
-        while chunk := self._read_chunk(offered, receiver.size):
-            if receiver.size + len(chunk) > offered.size:
-                raise ImageRejectedError(f"the body goes on after byte {offered.size}, the File-Length")
-            self._limits.receiving.acquire(len(chunk))
-            receiver.write(chunk)
+        throttle = self._limits.receiving
+        body = cast(io.RawIOBase, request.stream)
+        with throttle.transfer():
+            while count := self._read_piece(body, offered, receiver.room(throttle.piece(_PIECE)), receiver.size):
+                if receiver.size + count > offered.size:
+                    raise ImageRejectedError(f"the body goes on after byte {offered.size}, the File-Length")
+                throttle.acquire(count)
+                receiver.took(count)
 
-    def _read_chunk(self, offered: PutImageRequest, received: int) -> bytes:
+    def _read_piece(self, body: io.RawIOBase, offered: PutImageRequest, room: memoryview, received: int) -> int:
         try:
-            return request.stream.read(self._options.chunk_size)
+            return body.readinto(room) or 0
         except (ClientDisconnected, OSError, ValueError) as fault:
             raise ImageRejectedError(
                 f"the body broke off after {received} bytes, File-Length says {offered.size}: {fault}",

@@ -95,6 +95,11 @@ def _checkpoint(now: MetricsSnapshot) -> Iterator[Metric]:
         ("phase",),
         _by_name(now.phase_seconds),
     )
+    yield _gauge(
+        "last_checkpoint_latency_seconds",
+        "From the trigger of the last checkpoint until its image had its name.",
+        now.latency_seconds,
+    )
     yield _gauge("image_size_bytes", "Size of the newest image.", now.image_bytes)
     yield _counter("checkpoints", "Checkpoints made since the start.", [((), now.checkpoints)])
     yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), now.failures)])

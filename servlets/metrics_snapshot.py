@@ -52,6 +52,7 @@ class MetricsSnapshot:
         phase: idle, load, replay, save, upload, or what else the role does.
         checkpoint_age_seconds: since the last checkpoint, or since the start when there was none.
         phase_seconds: duration of each phase of the last checkpoint.
+        latency_seconds: from the trigger of the last checkpoint until its image had its name.
         image_bytes: size of the newest image.
         uploads: images that NameNodes took since the start.
         alarms: conditions that need an operator now.
@@ -75,6 +76,7 @@ class MetricsSnapshot:
     journal_txid: int | None = None
     transactions_since_checkpoint: int | None = None
     phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    latency_seconds: float | None = None
     image_bytes: int | None = None
     bytes_sent: int = 0
     bytes_received: int = 0
@@ -110,14 +112,11 @@ def snapshot_of_status(
     """The snapshot of a daemon's status mapping at `now` (seconds since the epoch).
 
     Reads the keys of GET /status: role, phase, alarms, imageTxid, journalTxid, transactionsBehind, savedAt,
-    savedBytes, secondsSinceCheckpoint, lastSeconds, uploadSeconds, checkpoints, failures, uploads, uploadFailures,
+    imageBytes, secondsSinceCheckpoint, lastSeconds, latencySeconds, checkpoints, failures, uploads, uploadFailures,
     lastErrorAt, storage, targets, lake; where a role has them sourceTxid, appliedTxid, activeTxid and journalNodes,
     and, there or in its `details`, tailingLagSeconds and tailingLagTransactions. Missing keys are not known; without
     a `counter`, uploadedBytes were sent.
     """
-    seconds = dict(status.get("lastSeconds") or {})
-    if status.get("uploadSeconds") is not None:
-        seconds["upload"] = status["uploadSeconds"]
     details = status.get("details", {})
     if counter is not None:
         sent, received = counter.sent, counter.received
@@ -134,8 +133,9 @@ def snapshot_of_status(
         checkpoint_txid=_txid(status.get("imageTxid")),
         journal_txid=status.get("journalTxid"),
         transactions_since_checkpoint=status.get("transactionsBehind"),
-        phase_seconds=seconds,
-        image_bytes=status.get("savedBytes"),
+        phase_seconds=dict(status.get("lastSeconds") or {}),
+        latency_seconds=status.get("latencySeconds"),
+        image_bytes=status.get("imageBytes"),
         bytes_sent=sent,
         bytes_received=received,
         checkpoints=int(status.get("checkpoints", 0)),

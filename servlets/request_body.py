@@ -19,7 +19,7 @@ _CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(;.*)?\r\n", re.DOTALL)
 class ConnectionReader(Protocol):
     """The receiving side of a connection; reads block until all is there or the peer has closed."""
 
-    def read(self, size: int, /) -> bytes: ...
+    def readinto(self, buffer: WriteableBuffer, /) -> int: ...
 
     def readline(self, size: int, /) -> bytes: ...
 
@@ -38,14 +38,13 @@ class _Body(io.RawIOBase):
         return True
 
     def _read_remaining(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        data = self._connection.read(min(len(view), self._remaining))
-        if not data:
+        view = memoryview(buffer).cast("B")
+        count = self._connection.readinto(view[: self._remaining])
+        if not count:
             raise self._closed()
-        view[: len(data)] = data
-        self._remaining -= len(data)
-        self.received += len(data)
-        return len(data)
+        self._remaining -= count
+        self.received += count
+        return count
 
     def _closed(self) -> ConnectionAbortedError:
         return ConnectionAbortedError(f"the client closed the connection after byte {self.received} of the body")

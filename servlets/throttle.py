@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 __all__ = ["UNLIMITED", "Throttle"]
 
 UNLIMITED = 0
 
-# unused credit older than this is lost, so that a pause is not followed by a flood
-_CREDIT_SECONDS = 0.25
+# unused credit older than this is lost, so that a stall is not followed by a flood
+_CREDIT_SECONDS = 1.0
+# the same for callers that do not say when their transfer begins: to them it may have been idle
+_IDLE_CREDIT_SECONDS = 0.25
 # a waiting transfer looks this often whether it was cancelled
 _SLICE_SECONDS = 0.25
+# a limited transfer moves at most this much at a time, so that bytes flow evenly
+_PIECE_SECONDS = 0.05
+_LEAST_PIECE = 4096
 
 
 class Throttle:
     """Token bucket over a clock: delays callers so that all together stay at `bytes_per_second` (0 = off).
 
-    `count` is told the size of each chunk, limited or not (`TransferCounter.add_sent`).
+    `count` is told the size of each piece, limited or not (`TransferCounter.add_sent`).
 
     Each caller books its bytes at the end of the schedule and sleeps until its turn, so the long-run rate is
-    exact whatever the sizes are and however long a sleep overshoots.
+    exact whatever the sizes are and however long a sleep overshoots. Time in which nobody is inside `transfer`
+    earns no credit; within one, a stall is made up for as far as 1 s goes.
     """
 
     def __init__(
@@ -41,7 +48,9 @@ class Throttle:
         self._count = count
         self._lock = threading.Lock()
         self._booked_until = clock()
+        self._last_seconds = 0.0
         self._changes = 0
+        self._running = 0
 
     def change(self, bytes_per_second: int) -> None:
         """Go by another limit at once; who waits for its turn under the old one goes on now."""
@@ -49,6 +58,26 @@ class Throttle:
             self.bytes_per_second = bytes_per_second
             self._booked_until = self._clock()
             self._changes += 1
+
+    @contextmanager
+    def transfer(self) -> Iterator[None]:
+        """Bytes flow while this is entered, by any number of callers."""
+        with self._lock:
+            self._running += 1
+            if self._running == 1:
+                self._booked_until = max(self._booked_until, self._clock())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def piece(self, most: int, least: int = _LEAST_PIECE) -> int:
+        """How many bytes to move between two calls of `acquire`: `most`, or less under a low limit."""
+        rate = self.bytes_per_second
+        if rate == UNLIMITED:
+            return most
+        return min(most, max(least, int(rate * _PIECE_SECONDS)))
 
     def acquire(self, count: int, cancelled: Callable[[], bool] | None = None) -> None:
         """Wait until `count` more bytes fit the limit; returns early once `cancelled()` is true."""
@@ -61,8 +90,12 @@ class Throttle:
             if self.bytes_per_second == UNLIMITED:
                 return
             changes = self._changes
-            start = max(self._booked_until, self._clock() - _CREDIT_SECONDS)
-            self._booked_until = due = start + count / self.bytes_per_second
+            self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
+            # moving the piece before may take all the time that it was booked for: that is no stall
+            credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
+            if (now := self._clock()) - self._booked_until > last + credit:
+                self._booked_until = now - credit
+            self._booked_until = due = self._booked_until + self._last_seconds
         while (wait := due - self._clock()) > 0:
             if changes != self._changes or (cancelled is not None and cancelled()):
                 return

@@ -1,0 +1,171 @@
+"""Whatever rate, pieces and their costs are: a transfer takes bytes / rate seconds, and there is never a flood."""
+
+from __future__ import annotations
+
+import io
+import math
+import socket
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from servlets.file_body import FileBody
+from servlets.throttle import Throttle
+
+CREDIT_SECONDS = 1.0
+PIECE_SECONDS = 0.05
+LEAST_PIECE = 4096
+
+
+class FakeTime:
+    """A clock that moves when someone sleeps or works."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.overshoot = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds + self.overshoot
+
+
+class Transfer:
+    """Moves pieces through a throttle and notes when each was on its way."""
+
+    def __init__(self, rate: int, idle: float = 0.0) -> None:
+        self.time = FakeTime()
+        self.throttle = Throttle(rate, clock=self.time.clock, sleep=self.time.sleep)
+        self.time.now += idle
+        self.began = self.time.now
+        self.moved: list[tuple[float, int]] = []
+
+    def run(self, pieces: list[int], costs: list[float]) -> float:
+        """Seconds that it took; `costs` are parts of the time that a piece has at the rate."""
+        self.began = self.time.now
+        with self.throttle.transfer():
+            for number, size in enumerate(pieces):
+                self.throttle.acquire(size)
+                self.moved.append((self.time.now, size))
+                self.time.now += costs[number % len(costs)] * size / self.throttle.bytes_per_second
+        return self.time.now - self.began
+
+    def assert_no_flood(self, rate: int, largest: int) -> None:
+        """In no span of time goes more than its share, the credit, and two pieces."""
+        worst = low = total = 0.0
+        for at, size in self.moved:
+            before = total - rate * (at - self.began)
+            low = min(low, before)
+            total += size
+            worst = max(worst, total - rate * (at - self.began) - low)
+        assert worst <= rate * CREDIT_SECONDS + 2 * largest + rate * 1e-6
+
+
+rates = st.one_of(st.integers(1, 10_000), st.integers(10_000, 10**7), st.integers(10**7, 10**10))
+costs = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
+
+
+@given(rate=rates, seconds=st.floats(1.0, 5.0), parts=st.lists(st.floats(0.01, 0.04), min_size=1, max_size=20),
+       costs=costs, idle=st.floats(0.0, 1e6), overshoot=st.floats(0.0, 0.002))  # fmt: skip
+def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot):
+    """Pieces of up to 0.04 s each, whose sending takes up to all the time there is."""
+    pieces: list[int] = []
+    while sum(pieces) < rate * seconds:
+        pieces.append(max(1, int(rate * parts[len(pieces) % len(parts)])))
+    transfer = Transfer(rate, idle)
+    transfer.time.overshoot = overshoot
+    took = transfer.run(pieces, costs)
+    # the sending of the last piece, a byte at least, comes on top
+    assert took == pytest.approx(sum(pieces) / rate, rel=0.05, abs=1.001 * pieces[-1] / rate)
+    transfer.assert_no_flood(rate, max(pieces))
+
+
+@example(rate=1, seconds=10.0, most=1, costs=[1.0], idle=0.0)
+@example(rate=2250357117, seconds=1.0, most=1, costs=[1.0], idle=261144.0)
+@given(rate=rates, seconds=st.floats(1.0, 20.0), most=st.integers(1, 1 << 20), costs=costs, idle=st.floats(0.0, 1e6))
+def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
+    transfer = Transfer(rate, idle)
+    piece = transfer.throttle.piece(most)
+    # of tiny pieces at a high rate, a part of the transfer shows the same
+    count = min(int(rate * seconds / piece) + 1, 500)
+    took = transfer.run([piece] * count, costs)
+    # what a float that tells the time cannot tell apart, at each piece
+    blur = count * math.ulp(transfer.time.now)
+    # the sending of the last piece comes on top
+    assert took == pytest.approx(count * piece / rate, rel=0.05, abs=1.001 * piece / rate + blur)
+    assert took >= count * piece / rate * 0.95 - blur
+    assert piece <= max(LEAST_PIECE, rate * PIECE_SECONDS)
+    transfer.assert_no_flood(rate, piece)
+
+
+@given(rate=st.integers(1000, 10**9), stall=st.floats(0.0, 100.0))
+def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
+    transfer = Transfer(rate)
+    piece = max(1, rate // 50)
+    with transfer.throttle.transfer():
+        for number in range(500):
+            transfer.throttle.acquire(piece)
+            transfer.moved.append((transfer.time.now, piece))
+            if number == 250:
+                transfer.time.now += stall
+    lost = max(0.0, stall - CREDIT_SECONDS)
+    assert transfer.time.now - transfer.began == pytest.approx(500 * piece / rate + lost, rel=0.01)
+    transfer.assert_no_flood(rate, piece)
+
+
+def test_each_of_many_short_transfers_takes_its_time():
+    """A pause of 0.2 s between two of them is no credit for the next."""
+    transfer = Transfer(1_000_000)
+    for _ in range(5):
+        assert transfer.run([10_000] * 100, [0.5]) == pytest.approx(1.0, rel=0.05)
+        transfer.time.now += 0.2
+
+
+def test_a_second_transfer_joins_without_credit_of_its_own():
+    time = FakeTime()
+    throttle = Throttle(1000, clock=time.clock, sleep=time.sleep)
+    with throttle.transfer():
+        throttle.acquire(1000)
+        with throttle.transfer():
+            throttle.acquire(1000)
+        throttle.acquire(1000)
+    assert time.now - 1000.0 == pytest.approx(3.0)
+
+
+def test_unlimited_pieces_are_whole():
+    assert Throttle(0).piece(1 << 20) == 1 << 20
+
+
+@pytest.mark.parametrize("rate", [200_000, 5_000_000, 400_000_000])
+@pytest.mark.parametrize("through_kernel", [False, True])
+def test_a_file_goes_out_at_the_rate(tmp_path, rate, through_kernel):
+    time = FakeTime()
+    throttle = Throttle(rate, clock=time.clock, sleep=time.sleep)
+    size = rate * 2 if rate < 10**7 else 8 << 20
+    path = tmp_path / "file"
+    path.write_bytes(bytes(size))
+    body = FileBody(path.open("rb"), "file", size, throttle, 4096)
+    if through_kernel:
+        sent = _Counting()
+        body.send_to(sent)
+        assert (sent.total, sent.largest <= max(4096, rate // 20)) == (size, True)
+    else:
+        assert sum(map(len, body)) == size
+    body.close()
+    assert time.now - 1000.0 == pytest.approx(size / rate, rel=0.05)
+
+
+class _Counting(socket.socket):
+    """A socket that takes everything."""
+
+    total = largest = 0
+
+    def sendfile(self, file: io.BufferedReader, offset: int = 0, count: int | None = None) -> int:
+        assert offset == self.total
+        assert count is not None
+        self.total += count
+        self.largest = max(self.largest, count)
+        return count

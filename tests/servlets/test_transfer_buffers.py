@@ -1,0 +1,145 @@
+"""What a transfer holds in memory does not grow with the image: buffers are counted, and reads measured."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import os
+import socket
+import threading
+
+import pytest
+
+from checkpointer.transfer import UploadResult, download_image, upload_image
+from image_format.slice_pool import SlicePool
+from servlets import image_receiver
+from servlets.connection_reader import BufferedConnection
+from servlets.file_body import FileBody
+from servlets.image_receiver import FileReceiver
+from servlets.throttle import Throttle
+from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, padded_image, put, serve
+
+# the writing threads' queue, what each of them has in hand, and the one that is being filled
+MOST_SLICES = 16 + 4
+SIZE = 64 << 20
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """The pools of all receivers."""
+    made = []
+
+    class Watched(SlicePool):
+        def __init__(self, size: int) -> None:
+            super().__init__(size)
+            assert size == 1 << 20
+            made.append(self)
+
+    monkeypatch.setattr(image_receiver, "SlicePool", Watched)
+    return made
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The sizes of all reads of uploads' bodies."""
+    sizes = []
+    real = BufferedConnection.readinto
+
+    def readinto(self, buffer):
+        sizes.append(len(buffer))
+        return real(self, buffer)
+
+    monkeypatch.setattr(BufferedConnection, "readinto", readinto, raising=False)
+    return sizes
+
+
+def test_a_buffer_is_lent_again_when_its_last_view_is_gone():
+    pool = SlicePool(1000)
+    first = pool.take()
+    part = first[10:20].toreadonly()
+    second = pool.take()
+    del first
+    third = pool.take()
+    assert pool.made == 3
+    third[10:20] = second[10:20] = b"x" * 10
+    assert bytes(part) == bytes(10), "a view keeps its buffer"
+    del part
+    gc.collect()
+    fourth = pool.take()
+    assert (pool.made, len(fourth), fourth.readonly) == (3, 1000, False)
+
+
+def test_receiving_takes_few_buffers(tmp_path, pools):
+    chunk = os.urandom(100_000)
+    digest = hashlib.md5()
+    with FileReceiver([tmp_path], "part", "whole") as receiver:
+        while receiver.size < SIZE:
+            receiver.write(chunk)
+            digest.update(chunk)
+        received = receiver.commit(size=receiver.size, md5=digest.hexdigest())
+    assert received.size >= SIZE
+    assert 1 <= pools[0].made <= MOST_SLICES
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_upload_takes_few_buffers(tmp_path, pools, reads, chunked):
+    image = tmp_path / "image"
+    md5 = padded_image(image, SIZE)
+    with serve(make_store(tmp_path)) as served:
+        chunk_size = 65536 if chunked else SIZE
+        sent = upload_image(served.url, image, md5, NEW_TXID, INFO, chunk_size=chunk_size)
+        assert sent is UploadResult.SUCCESS
+    assert pools[0].made <= MOST_SLICES
+    assert max(reads) <= 1 << 20
+
+
+def test_one_giant_chunk_takes_few_buffers(tmp_path, pools, reads):
+    image = tmp_path / "image"
+    padded_image(image, SIZE)
+    with serve(make_store(tmp_path)) as served:
+        assert put(served.url, image.read_bytes(), chunk=SIZE).status == 200
+    assert pools[0].made <= MOST_SLICES
+    assert max(reads) <= 1 << 20
+
+
+def test_a_download_takes_few_buffers_and_the_server_none(tmp_path, pools, monkeypatch):
+    monkeypatch.setattr(FileBody, "__iter__", None)
+    with serve(make_store(tmp_path)) as served:
+        placed = served.store.directories[0] / NEW_IMAGE.name
+        md5 = padded_image(placed, SIZE)
+        placed.with_name(placed.name + ".md5").write_text(f"{md5} *{placed.name}\n")
+        (tmp_path / "target").mkdir()
+        assert download_image(served.url, NEW_TXID, INFO, [tmp_path / "target"]).md5 == md5
+    assert [pool.made <= MOST_SLICES for pool in pools] == [True]
+
+
+def test_what_is_sent_of_a_file_without_a_descriptor():
+    """The kernel cannot send it; `sendfile` reads and sends."""
+    content = os.urandom(3 << 20)
+    here, there = socket.socketpair()
+    body = FileBody(io.BytesIO(content + b"more"), "file", len(content), Throttle(0), 65536)
+
+    def send() -> None:
+        with here:
+            body.send_to(here)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    with there, there.makefile("rb") as stream:
+        assert stream.read() == content
+    sender.join()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\n"])
+def test_a_connection_knows_what_it_has_read_ahead(begun):
+    here, there = socket.socketpair()
+    with here, there:
+        connection = BufferedConnection(there)
+        assert not connection.has_data(), "and it does not wait for more"
+        here.sendall(b"line\n" + begun)
+        assert connection.readline() == b"line\n"
+        assert connection.has_data() == bool(begun)
+        here.shutdown(socket.SHUT_WR)
+        assert connection.read() == begun
+        connection.close()
