@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 __all__ = ["quiet_gateway"]
 
@@ -12,19 +10,14 @@ _MODULES = frozenset({"java_gateway", "clientserver"})
 """Modules of py4j that log some of their tracebacks as the root logger."""
 
 
-@contextmanager
-def quiet_gateway() -> Iterator[None]:
-    """No tracebacks of an interrupt, or of a Java that has ended, while this lasts."""
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.module not in _MODULES
 
-    def of_others(record: logging.LogRecord) -> bool:
-        return record.module not in _MODULES
 
-    root, py4j = logging.getLogger(), logging.getLogger("py4j")
-    level = py4j.level
-    root.addFilter(of_others)
-    py4j.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        py4j.setLevel(level)
-        root.removeFilter(of_others)
+def quiet_gateway() -> None:
+    """No tracebacks of an interrupt, or of a Java that has ended, from here on.
+
+    For good: Python frees objects of a Java that has gone whenever it likes, and py4j logs each that it cannot reach.
+    """
+    logging.getLogger().addFilter(_is_of_others)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)

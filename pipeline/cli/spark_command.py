@@ -28,21 +28,21 @@ def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
         PipelineError: Spark failed of something else, or its Java has ended.
         KeyboardInterrupt: on SIGINT; Spark has ended then.
     """
-    with quiet_gateway():
-        spark = _started(master, driver_memory)
-        try:
-            with _interrupt(signal.default_int_handler):
-                yield spark
-        except Exception as error:
-            from pipeline.task_errors import reason, unwrap
+    quiet_gateway()
+    spark = _started(master, driver_memory)
+    try:
+        with _interrupt(signal.default_int_handler):
+            yield spark
+    except Exception as error:
+        from pipeline.task_errors import reason, unwrap
 
-            typed = unwrap(error)
-            if typed is None:
-                hint = "Look for memory and disk; --driver-memory gives more heap."
-                raise PipelineError(f"Spark failed: {reason(error)}", hint=hint) from error
-            raise typed from None
-        finally:
-            _stop(spark)
+        typed = unwrap(error)
+        if typed is None:
+            hint = "Look for memory and disk; --driver-memory gives more heap."
+            raise PipelineError(f"Spark failed: {reason(error)}", hint=hint) from error
+        raise typed from None
+    finally:
+        _stop(spark)
 
 
 def _started(master: str | None, driver_memory: str) -> SparkSession:

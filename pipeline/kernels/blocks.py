@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -24,7 +24,7 @@ INODE_ID, INDEX, BLOCK_ID, GENSTAMP, BYTES, REPLICATION, STRIPED, POLICY, UNDER_
 COLUMNS = 9
 
 
-@inlined
+@lean_kernel
 def _block(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill a column of `out` from the BlockProto in `pos`..`end`; whether it is whole."""
     required = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import inlined, kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.scan import count_children
 from image_format.kernels.wire import read_varint, skip_field
 
@@ -33,7 +33,7 @@ QUOTA_ROWS = FIRST_TYPE_QUOTA + TYPES
 _NO_LIMIT = -1
 
 
-@inlined
+@lean_kernel
 def _body_marks(buf, pos, end, acl, xattrs, lease):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Marks of an INodeFile or INodeDirectory in which features have these tags."""
     found = 0
@@ -76,7 +76,7 @@ def mark_features(buf, offsets, first, behind):  # type: ignore[no-untyped-def] 
     return marks
 
 
-@inlined
+@lean_kernel
 def _type_quota(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the limit of a QuotaByStorageTypeEntryProto where its type has its row; whether it is whole."""
     kind = limit = 0

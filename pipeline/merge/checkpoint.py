@@ -91,6 +91,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
             write_image(namespace, image, merger, writer, sub_sections=task.sub_sections, progress=observer.advance)
 
         saved = save_image(task.folders, namespace.last_txid, write)
+        observer.saved()
         timer.lap()
     return MergeResult(
         base_txid=task.base_txid,

@@ -33,6 +33,8 @@ class PartsMerger:
         folder: where executors write parts; None has them send the bytes to the driver.
     """
 
+    concurrent = False
+
     def __init__(self, job: CheckpointJob, description: Description, inode_parts: int, folder: Path | None) -> None:
         self._job = job
         self._description = description

@@ -36,11 +36,11 @@ def engine_session(settings: SparkSettings) -> Iterator[SparkSession]:
     if before is not None:
         yield before
         return
-    with quiet_gateway():
-        try:
-            yield from _session(settings)
-        finally:
-            _end_java()
+    quiet_gateway()
+    try:
+        yield from _session(settings)
+    finally:
+        _end_java()
 
 
 def _session(settings: SparkSettings) -> Iterator[SparkSession]:

@@ -1,7 +1,8 @@
-"""One Spark session for all tests of a process."""
+"""One Spark session for all tests of a process, and the loggers that py4j uses."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,3 +31,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = build_session(master="local[2]", conf=conf)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def loggers() -> Iterator[None]:
+    """What `quiet_gateway` changes for good is as before after the test."""
+    root, py4j = logging.getLogger(), logging.getLogger("py4j")
+    filters, level = list(root.filters), py4j.level
+    yield
+    root.filters[:] = filters
+    py4j.setLevel(level)
