@@ -1,5 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
+BENCH ?=
 FIRST_SEED ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= codecs edits image merge rpc
@@ -12,7 +13,7 @@ FUZZ_STAMP := $(FUZZ)/.ready
 ROUNDS ?= 500
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup kills fuzz lint types layers check bench bench-journal bench-pipeline load screenshots format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup kills fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -25,6 +26,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m checkpointer compile
 	@touch $@
 
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
@@ -80,11 +82,20 @@ screenshots: setup ## make the pictures of the report page in docs/images anew
 load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 	$(BIN)/python -m bench.load
 
-bench: setup ## time scan, replay and write of a 1,000,000-file image beside md5sum
-	$(BIN)/python -m bench
+bench: interop-setup ## BENCH="--inodes 10000000 --mix jobs": our merge, Hadoop's and md5sum + cp of one image, to bench/results.md
+	$(BIN)/python -m bench $(BENCH)
+
+bench-scale: setup ## time an inode and a transaction from 1 to 50 million inodes, to bench/scale.md
+	$(BIN)/python -m bench.scale $(BENCH)
+
+bench-compress: setup ## seconds to write an image with each codec: on all cores, in one thread, as one zlib stream
+	$(BIN)/python -m bench.compress $(BENCH)
 
 bench-journal: setup ## transactions a second through the edit log for 1, 8 and 64 writers beside one fsync each
 	$(BIN)/python -m bench.edit_log
+
+bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback beside curl, and a transfer that is throttled
+	$(BIN)/python -m bench.transfer $(BENCH)
 
 bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark
 	$(BIN)/python -m bench.pipeline

@@ -1,95 +1,99 @@
-"""`python -m bench`: scan, replay and write of one merge, each beside md5sum of the same image in the same run."""
+"""`python -m bench`: a merge by us, by Hadoop 2.7.3 and the floor under both (md5sum and cp), paired in each round.
+
+Load, replay and write are those of a process that runs already: neither the start of Python nor that of the JVM counts.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.generate import generate_edits, generate_image
-from bench.memory import run_measured
+from bench.edits import MIXES
+from bench.hadoop_merge import heap_for, merge_by_hadoop
+from bench.image import BaseImage
+from bench.phases import Run, run_floor, run_phases
+from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
+from bench.table import MixResult, chart, markdown, numbers
 
-_ROUNDS = 3
-
-
-def _best(action: Callable[[], object]) -> float:
-    """Shortest of a few runs, in seconds: what the machine can do when nothing else runs."""
-    times = []
-    for _ in range(_ROUNDS):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return min(times)
+_HERE = Path(__file__).parent
+_RESULTS = _HERE / "results.md"
 
 
-def _floor(image: Path) -> dict[str, float]:
-    """The floor under any checkpoint: reading the image for its digest, and copying it."""
-    copy = image.with_name("copy")
-    seconds = {
-        "md5sum": _best(lambda: subprocess.run(["md5sum", image], check=True, stdout=subprocess.DEVNULL)),
-        "cp": _best(lambda: shutil.copyfile(image, copy)),
+def _by_us(current: Path) -> Run:
+    return run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
+
+
+def _by_hadoop(current: Path, work: Path, heap: str) -> Run:
+    run, _ = merge_by_hadoop(current, work, heap)
+    shutil.rmtree(work)
+    return run
+
+
+def _measure(base: BaseImage, folder: Path, mix: str, arguments: argparse.Namespace) -> MixResult:
+    """All rounds on one mix; who goes first changes from round to round."""
+    here = make_edits(base, folder, arguments.transactions, mix, seed=arguments.seed + 1)
+    current = here.path.parent
+    heap = arguments.heap or heap_for(arguments.inodes, arguments.transactions)
+    runs: dict[str, Callable[[], Run]] = {
+        "floor": lambda: run_floor(here.path, folder / "copy"),
+        "ours": lambda: _by_us(current),
     }
-    copy.unlink()
-    return seconds
+    if not arguments.without_hadoop:
+        runs["hadoop"] = lambda: _by_hadoop(current, folder / "hadoop", heap)
+    names, rounds = list(runs), []
+    for number in range(arguments.rounds):
+        shift = number % len(names)
+        found: dict[str, Run] = {}
+        for name in names[shift:] + names[:shift]:
+            with CONSOLE.status(f"{mix}: round {number + 1} of {arguments.rounds}, {name}"):
+                read_all(current)
+                found[name] = runs[name]()
+        rounds.append(found)
+    edits = sum(path.stat().st_size for path in current.glob("edits_*"))
+    size = here.path.stat().st_size
+    shutil.rmtree(folder)
+    return MixResult(mix, arguments.inodes, arguments.transactions, size, edits, heap, tuple(rounds))
 
 
-def _merge(directory: Path) -> dict[str, float]:
-    """One merge in a process of its own; the new image is removed again."""
-    command = [sys.executable, "-m", "bench.one_merge", str(directory)]
-    return run_measured(command)
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--inodes", type=int, default=1_000_000)
+    parser.add_argument("--transactions", type=int, default=1_000_000)
+    parser.add_argument("--mix", choices=tuple(MIXES), action="append", help="repeatable (default: all)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--snapshots", action="store_true", help="an image that has snapshots")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--heap", help="of Hadoop's JVM, such as 9g (default: by the size of the image)")
+    parser.add_argument("--without-hadoop", action="store_true", help="only us and the floor")
+    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--output", type=Path, default=_RESULTS, help=f"Markdown (default: bench/{_RESULTS.name})")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--files", type=int, default=1_000_000)
-    parser.add_argument("--transactions", type=int, default=100_000)
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
-        current = Path(scratch) / "current"
-        current.mkdir()
-        image = generate_image(current, arguments.files)
-        generate_edits(current, arguments.files, arguments.transactions)
-        # The first merge compiles the kernels, which happens once per installation.
-        _merge(current)
-        floor = _floor(image)
-        rounds = [_merge(current) for _ in range(_ROUNDS)]
-        best = {key: min(found[key] for found in rounds) for key in rounds[0]}
-        size = image.stat().st_size
-    report = {
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "files": arguments.files,
-        "transactions": arguments.transactions,
-        "imageBytes": size,
-        "seconds": {**floor, **{key: best[key] for key in ("scan", "replay", "write")}},
-        "peakAnonymousBytes": int(max(found["anonymous"] for found in rounds)),
-    }
+    arguments = _parse()
+    results = []
+    with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
+        folder = Path(scratch)
+        base = make_image(folder / "base", arguments.inodes, snapshots=arguments.snapshots, seed=arguments.seed)
+        with CONSOLE.status("compile the kernels, once per installation"):
+            _by_us(make_edits(base, folder / "first", 1000, "mixed", seed=1).path.parent)
+        shutil.rmtree(folder / "first")
+        for mix in arguments.mix or MIXES:
+            results.append(_measure(base, folder / mix, mix, arguments))
+    picture = arguments.output.with_suffix(".svg")
+    picture.write_text(chart(results))
+    arguments.output.write_text(markdown(results, machine(), picture.name))
     if arguments.json:
-        print(json.dumps(report))
-        return
-    _print(report, floor["md5sum"])
-
-
-def _print(report: dict, floor: float) -> None:  # type: ignore[type-arg]
-    print(
-        f"{report['files']:,} files ({report['imageBytes'] / 1e6:.0f} MB), {report['transactions']:,} transactions, "
-        f"{report['machine']}; best of {_ROUNDS} rounds"
-    )
-    seconds = report["seconds"]
-    seconds["scan + write"] = seconds["scan"] + seconds["write"]
-    for name in ("md5sum", "cp", "scan", "write", "scan + write", "replay"):
-        print(f"  {name:<14}{seconds[name]:>8.3f} s  {seconds[name] / floor:>6.2f} x md5sum")
-    rate = report["transactions"] / seconds["replay"]
-    print(f"  replay rate   {rate:>10,.0f} transactions/s")
-    print(f"  peak anonymous memory {report['peakAnonymousBytes'] / 1e6:.0f} MB")
+        print(json.dumps({"machine": machine(), "mixes": [numbers(result) for result in results]}))
+    else:
+        print(arguments.output.read_text())
 
 
 if __name__ == "__main__":

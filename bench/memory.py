@@ -64,9 +64,9 @@ def _java_below(pid: int) -> int:
 
 
 def run_measured(command: list[str]) -> dict[str, float]:
-    """Run a command that prints a JSON object of numbers; adds `anonymous`, its peak in bytes.
+    """Run a command that prints the seconds of each of its parts, a JSON object a line: see `bench.phases`.
 
-    Anonymous memory is what it holds apart from mapped file pages.
+    Returns them by name, and `anonymous`: its peak in bytes of memory apart from mapped file pages.
 
     Raises:
         subprocess.CalledProcessError: it failed.
@@ -87,4 +87,5 @@ def run_measured(command: list[str]) -> dict[str, float]:
         output = child.stdout.read()
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
-    return {**json.loads(output), "anonymous": peak}
+    lines = [json.loads(line) for line in output.splitlines()]
+    return {**{line["phase"]: line["seconds"] for line in lines}, "anonymous": peak}

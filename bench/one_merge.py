@@ -1,31 +1,47 @@
-"""One merge of a storage directory, its phases timed; prints one JSON object and removes the image it made."""
+"""One merge of a storage directory, its parts timed: a JSON object a line; the image it made is removed."""
 
 from __future__ import annotations
 
 import json
 import sys
-import tempfile
+import time
 from pathlib import Path
 
-from bench.generate import generate_edits, generate_image
+from checkpointer.observer import SilentObserver
 from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.warm_up import warm_up
+
+
+class _Stopwatch(SilentObserver):
+    """Prints how long each part took, of the clock and of the processors."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._started = self._started_processors = 0.0
+
+    def phase(self, name: str, total: int | None) -> None:
+        self.end()
+        self._name = {"save": "write"}.get(name, name)
+        self._started, self._started_processors = time.monotonic(), time.process_time()
+
+    def end(self) -> None:
+        now = time.monotonic()
+        if self._name:
+            cpu = time.process_time() - self._started_processors
+            line = {"phase": self._name, "seconds": now - self._started, "cpu": cpu, "at": now}
+            print(json.dumps(line), flush=True)
 
 
 def main() -> None:
     # The first calls load the compiled kernels, which a daemon does once in its life.
-    with tempfile.TemporaryDirectory() as scratch:
-        current = Path(scratch) / "current"
-        current.mkdir()
-        generate_image(current, 100)
-        generate_edits(current, 100, 100)
-        merge_directory(plan_directory(Path(scratch)))
+    warm_up()
     plan = plan_directory(Path(sys.argv[1]).parent)
-    result = merge_directory(plan)
+    watch = _Stopwatch()
+    result = merge_directory(plan, observer=watch)
+    watch.end()
     for path in result.saved.paths:
         path.unlink()
         path.with_name(path.name + ".md5").unlink()
-    timings = result.timings
-    print(json.dumps({"scan": timings.load, "replay": timings.replay, "write": timings.save}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Compiled loops (Numba) that make names, inode records, directory entries and transactions."""

@@ -1,0 +1,246 @@
+"""Transactions as `journal.binary_codec` writes them at layout -63: framing, primitives, one function an opcode."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.kernels.hashing import below, mixed
+from bench.kernels.names import put_decimal, put_pool
+from image_format.kernels.jit import kernel, lean_kernel
+
+__all__ = [
+    "OP_ROOM",
+    "EditState",
+    "begin",
+    "chance",
+    "end",
+    "put_bytes",
+    "put_client",
+    "put_int",
+    "put_long",
+    "put_no_features",
+    "put_no_rpc",
+    "put_permission",
+    "put_rpc",
+    "put_short",
+    "put_text",
+    "put_vlong",
+    "text_end",
+    "tick",
+]
+
+OP_ROOM = 8192
+"""Bytes that no transaction reaches."""
+(
+    OUT, TEMPORARY, ATTEMPT_NUMBER, ATTEMPT, TASK, MAP, FIRST_TRY, PART, SUCCESS, CLIENT, NET, DOT, LOAD, NEW, MOVED,
+    DIRECTORY, SNAPSHOT,
+) = range(17)  # fmt: skip
+TXID, INODE, BLOCK, STAMP, NOW, CALLS, DRAWS, NAMES, STICKY, SEED, MADE, JOBS, RUN, RUN_LEFT, RUN_SIZE = range(15)
+"""Places in `EditState.numbers`."""
+_DRAW = 31
+
+
+def _crc_tables() -> npt.NDArray[np.uint32]:
+    """Tables of CRC-32 that take eight bytes at a time: row k is for the byte with k more behind it."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        rest = byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0xEDB88320 if rest & 1 else 0)
+        tables[0, byte] = rest
+    for row in range(1, 8):
+        tables[row] = tables[row - 1] >> 8 ^ tables[0][tables[row - 1] & 0xFF]
+    return tables
+
+
+_CRC = _crc_tables()
+
+
+class EditState(NamedTuple):
+    """What there is to know between two transactions.
+
+    Attributes:
+        numbers: counters, see above.
+        gone: a bit for each inode's place: a file that was deleted or renamed.
+        dead: by directory, whether it was deleted itself.
+        slots, writers, outputs: see `bench.kernels.jobs`; outputs ends with a directory whose files change.
+        made: (directory, number) of directories that were made and may be deleted.
+        roots: by snapshottable directory, see `bench.kernels.changes`.
+        levels: number of the first directory of each depth.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    gone: npt.NDArray[np.uint8]
+    dead: npt.NDArray[np.uint8]
+    slots: npt.NDArray[np.int64]
+    writers: npt.NDArray[np.int64]
+    outputs: npt.NDArray[np.uint8]
+    made: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.int64]
+    levels: npt.NDArray[np.int64]
+
+
+@kernel
+def chance(state, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The next random number below `limit`."""
+    state.numbers[DRAWS] += 1
+    return below(mixed(state.numbers[SEED], state.numbers[DRAWS], _DRAW), limit)
+
+
+@lean_kernel
+def tick(state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The time of the next transaction: some have the same."""
+    state.numbers[NOW] += state.numbers[TXID] & 1
+    return state.numbers[NOW]
+
+
+@kernel
+def _big(out, pos, value, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(size):
+        out[pos + i] = value >> (8 * (size - 1 - i)) & 0xFF
+    return pos + size
+
+
+@kernel
+def put_long(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return _big(out, pos, np.int64(value), 8)
+
+
+@kernel
+def put_short(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return _big(out, pos, np.int64(value), 2)
+
+
+@kernel
+def put_int(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return _big(out, pos, np.int64(value), 4)
+
+
+@kernel
+def put_vlong(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """VLONG of WritableUtils."""
+    if -112 <= value <= 127:
+        out[pos] = value & 0xFF
+        return pos + 1
+    first = np.int64(-112)
+    if value < 0:
+        value = ~value
+        first = np.int64(-120)
+    size = 0
+    rest = value
+    while rest:
+        rest >>= 8
+        size += 1
+    out[pos] = (first - size) & 0xFF
+    return _big(out, pos + 1, value, size)
+
+
+@kernel
+def begin(out, pos, state, opcode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Opcode, room for the length, txid; returns where the body starts."""
+    state.numbers[TXID] += 1
+    out[pos] = opcode
+    return _big(out, pos + 5, state.numbers[TXID], 8)
+
+
+@kernel
+def _crc32(out, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    crc = np.uint32(0xFFFFFFFF)
+    k, stop = np.uint64(start), np.uint64(stop)
+    eight, one = np.uint64(8), np.uint64(1)
+    while k + eight <= stop:
+        crc ^= np.uint32(out[k]) | np.uint32(out[k + one]) << np.uint32(8)
+        crc ^= np.uint32(out[k + np.uint64(2)]) << np.uint32(16) | np.uint32(out[k + np.uint64(3)]) << np.uint32(24)
+        low = _CRC[7, crc & np.uint32(0xFF)] ^ _CRC[6, crc >> np.uint32(8) & np.uint32(0xFF)]
+        low ^= _CRC[5, crc >> np.uint32(16) & np.uint32(0xFF)] ^ _CRC[4, crc >> np.uint32(24)]
+        low ^= _CRC[3, out[k + np.uint64(4)]] ^ _CRC[2, out[k + np.uint64(5)]]
+        crc = low ^ _CRC[1, out[k + np.uint64(6)]] ^ _CRC[0, out[k + np.uint64(7)]]
+        k += eight
+    while k < stop:
+        crc = _CRC[0, (crc ^ out[k]) & np.uint32(0xFF)] ^ crc >> np.uint32(8)
+        k += one
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@kernel
+def end(out, start, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill in the length of the transaction at `start` and append its CRC-32."""
+    _big(out, start + 1, np.int64(pos - start - 1), 4)
+    return _big(out, pos, np.int64(_crc32(out, start, pos)), 4)
+
+
+@kernel
+def put_text(out, pos, tree, text):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Append one of EDIT_TEXTS."""
+    return put_pool(out, pos, tree, tree.counts[7] + text)
+
+
+@kernel
+def put_bytes(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Append the first `size` bytes of `source`."""
+    for k in range(np.uint64(size)):
+        out[np.uint64(pos) + k] = source[k]
+    return pos + size
+
+
+@lean_kernel
+def text_end(out, start, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill in the length of the STR whose room for it is at `start`; returns `pos`."""
+    _big(out, start, np.int64(pos - start - 2), 2)
+    return pos
+
+
+@kernel
+def put_permission(out, pos, tree, owner, mode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A PermissionStatus: user and group as TEXT, mode."""
+    user = tree.counts[5] + owner
+    group = tree.counts[6] + owner % tree.counts[4]
+    out[pos] = tree.bounds[user + 1] - tree.bounds[user]
+    pos = put_pool(out, pos + 1, tree, user)
+    out[pos] = tree.bounds[group + 1] - tree.bounds[group]
+    pos = put_pool(out, pos + 1, tree, group)
+    return put_short(out, pos, mode)
+
+
+@kernel
+def put_no_features(out, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """No ACL entries and no xattrs."""
+    pos = put_int(out, pos, 0)
+    out[pos] = 0
+    return pos + 1
+
+
+@kernel
+def put_rpc(out, pos, state, client):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The client's id of 16 bytes and the number of its call."""
+    state.numbers[CALLS] += 1
+    pos = put_short(out, pos, 16)
+    pos = put_long(out, pos, np.int64(mixed(state.numbers[SEED], client, _DRAW + 1)))
+    pos = put_long(out, pos, np.int64(mixed(state.numbers[SEED], client, _DRAW + 2)))
+    return put_int(out, pos, state.numbers[CALLS] & 0x7FFFFFFF)
+
+
+@kernel
+def put_no_rpc(out, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    return put_int(out, put_short(out, pos, 0), -2)
+
+
+@kernel
+def put_client(out, pos, tree, job, task):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Name and machine of the client that a task has, each as STR."""
+    start = pos
+    pos = put_text(out, pos + 2, tree, CLIENT)
+    pos = put_decimal(out, pos, job, 6)
+    pos = put_text(out, pos, tree, MAP)
+    pos = put_decimal(out, pos, task, 6)
+    pos = put_text(out, pos, tree, FIRST_TRY)
+    pos = text_end(out, start, pos)
+    start = pos
+    pos = put_text(out, pos + 2, tree, NET)
+    pos = put_decimal(out, pos, task >> 8 & 255, 1)
+    pos = put_text(out, pos, tree, DOT)
+    pos = put_decimal(out, pos, (job + task) & 255, 1)
+    return text_end(out, start, pos)

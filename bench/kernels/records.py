@@ -1,0 +1,329 @@
+"""INODE and INODE_DIR of a generated namespace, written without an object for any inode."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.kernels.hashing import below, mixed, share
+from bench.kernels.names import NAME_ROOM, put_decimal, put_directory_name, put_file_name
+from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.wire import put_varint, varint_size
+
+__all__ = ["BLOCK_SIZE", "CLOCK", "FIRST_BLOCK", "RECORD_ROOM", "directory_entries", "inode_records", "is_open"]
+
+CLOCK = 1_700_000_000_000
+"""Newest modification time, ms since the epoch."""
+BLOCK_SIZE = 128 << 20
+FIRST_BLOCK = 1 << 30
+RECORD_ROOM = 1024
+"""Bytes that no record reaches."""
+_BODY_ROOM = 700
+_ROOT_ID, _GAP = 16385, 8  # as in bench.tree
+_DAY = 86_400_000
+_YEARS = 4 * 365 * _DAY
+_OPEN, _OPEN_CLIENT, _DIRECTORY, _FILE, _SIZE, _TIMES = 1, 2, 3, 4, 5, 6
+_OPEN_EVERY, _ACL_EVERY, _XATTR_EVERY, _QUOTA_EVERY = 9973, 512, 1024, 8
+_EMPTY_EVERY = 40
+_CLIENTS = 400
+
+
+@lean_kernel
+def _inode_id(rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return _ROOT_ID + rank + rank // _GAP
+
+
+@lean_kernel
+def is_open(seed, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether the file at that place is being written."""
+    return below(mixed(seed, rank, _OPEN), _OPEN_EVERY) == 0
+
+
+@lean_kernel
+def _fixed(out, pos, value, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(size):
+        out[pos + i] = value >> (8 * i) & 0xFF
+    return pos + size
+
+
+@lean_kernel
+def _varint_field(out, pos, tag, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    out[pos] = tag
+    return put_varint(out, pos + 1, value)
+
+
+@kernel
+def _permission(tree, directory, mode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    owner = np.int64(tree.owners[directory])
+    users, groups = tree.counts[3], tree.counts[4]
+    return (owner + 1) << 40 | (users + 1 + owner % groups) << 16 | mode
+
+
+@lean_kernel
+def _entry(out, pos, scope, kind, name, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return _fixed(out, pos, name << 6 | scope << 5 | kind << 3 | bits, 4)
+
+
+@kernel
+def _put_acl(out, pos, tree, tag, bits, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """An AclFeatureProto: a user and a group, and on directories default entries; the mask is in the mode."""
+    user = 1 + below(bits, tree.counts[3])
+    out[pos] = tag
+    out[pos + 2] = 18
+    body = pos + 4
+    end = _entry(out, body, 0, 0, user, 6)
+    end = _entry(out, end, 0, 1, 0, 4)
+    if directory:
+        end = _entry(out, end, 1, 0, 0, 7)
+        end = _entry(out, end, 1, 0, user, 6)
+        end = _entry(out, end, 1, 1, 0, 5)
+        end = _entry(out, end, 1, 2, 0, 7)
+        end = _entry(out, end, 1, 3, 0, 0)
+    out[pos + 3] = end - body
+    out[pos + 1] = end - body + 2
+    return end
+
+
+@kernel
+def _put_xattr(out, pos, tree, tag, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """An XAttrFeatureProto with one xattr: user.origin or trusted.checksum."""
+    space = below(bits, 2)
+    serial = tree.counts[3] + tree.counts[4] + 1 + space
+    size = 4 + below(bits >> np.uint64(8), 32)
+    out[pos] = tag
+    out[pos + 1] = 9 + size
+    out[pos + 2] = 10
+    out[pos + 3] = 7 + size
+    out[pos + 4] = 13
+    pos = _fixed(out, pos + 5, space << 30 | serial << 6, 4)
+    out[pos] = 18
+    out[pos + 1] = size
+    for i in range(size):
+        out[pos + 2 + i] = 97 + (i * 7 + size) % 26
+    return pos + 2 + size
+
+
+@kernel
+def _put_directory(out, pos, tree, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """An INodeDirectory."""
+    bits = mixed(tree.counts[0], directory, _DIRECTORY)
+    age = np.int64(_YEARS * share(mixed(tree.counts[0], directory, _TIMES)) ** 2)
+    pos = _varint_field(out, pos, 8, CLOCK - age)
+    namespace_quota, space_quota = np.int64(-1), np.int64(-1)
+    if directory == 0:
+        namespace_quota = np.int64(0x7FFFFFFFFFFFFFFF)
+    elif tree.depths[directory] in (2, 3) and below(bits >> np.uint64(8), _QUOTA_EVERY) == 0:
+        namespace_quota, space_quota = np.int64(1) << 40, np.int64(1) << 60
+    pos = _varint_field(out, pos, 16, namespace_quota)
+    pos = _varint_field(out, pos, 24, space_quota)
+    has_acl = directory > 0 and below(bits >> np.uint64(16), _ACL_EVERY) == 0
+    kind = below(bits, 10)
+    mode = np.int64(0o755)
+    if has_acl or kind == 0:
+        mode = np.int64(0o775)
+    elif kind == 1:
+        mode = np.int64(0o700)
+    elif kind == 2:
+        mode = np.int64(0o1777)
+    out[pos] = 33
+    pos = _fixed(out, pos + 1, _permission(tree, directory, mode), 8)
+    if has_acl:
+        pos = _put_acl(out, pos, tree, 42, bits, True)
+    if directory > 0 and below(bits >> np.uint64(28), _XATTR_EVERY) == 0:
+        pos = _put_xattr(out, pos, tree, 50, bits)
+    return pos
+
+
+@kernel
+def _put_blocks(out, pos, tree, rank, block_size, opened):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """One to three BlockProtos, few files have none; the last one of an open file has no bytes yet."""
+    bits = mixed(tree.counts[0], rank, _SIZE)
+    kind = below(bits, 20)
+    count = 1 if kind < 14 else 2 if kind < 17 else 3
+    if not opened and below(bits >> np.uint64(8), _EMPTY_EVERY) == 0:
+        count = 0
+    for k in range(count):
+        block = FIRST_BLOCK + 4 * rank + k
+        stamp = 1001 + 2 * rank + k
+        size = block_size
+        if k == count - 1:
+            # most files are small
+            size = (
+                np.int64(0) if opened else 1 + np.int64(block_size * share(mixed(tree.counts[0], rank, _SIZE + 8)) ** 4)
+            )
+        out[pos] = 50
+        out[pos + 1] = 3 + varint_size(block) + varint_size(stamp) + varint_size(size)
+        pos = _varint_field(out, pos + 2, 8, block)
+        pos = _varint_field(out, pos, 16, stamp)
+        pos = _varint_field(out, pos, 24, size)
+    return pos
+
+
+@kernel
+def _put_client(out, pos, tree, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """A FileUnderConstructionFeature."""
+    client = below(mixed(tree.counts[0], rank, _OPEN_CLIENT), _CLIENTS)
+    out[pos] = 58
+    out[pos + 2] = 10
+    start = pos + 4
+    end = start
+    for letter in (68, 70, 83, 67, 108, 105, 101, 110, 116, 95):  # DFSClient_
+        out[end] = letter
+        end += 1
+    end = put_decimal(out, end, client, 9)
+    out[pos + 3] = end - start
+    out[end] = 18
+    start = end + 2
+    end = put_decimal(out, start, 10, 2)
+    for part in (0, client >> 8, client & 255):
+        out[end] = 46
+        end = put_decimal(out, end + 1, part, 1)
+    out[start - 1] = end - start
+    out[pos + 1] = end - pos - 2
+    return end
+
+
+@kernel
+def _put_file(out, pos, tree, directory, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """An INodeFile."""
+    seed = tree.counts[0]
+    bits = mixed(seed, rank, _FILE)
+    times = mixed(seed, rank, _TIMES)
+    opened = is_open(seed, rank)
+    kind = below(bits, 100)
+    out[pos] = 8
+    out[pos + 1] = 3 if kind < 90 else 2 if kind < 95 else 1 if kind < 99 else 10
+    age = np.int64(_YEARS * share(mixed(seed, directory, _TIMES)) ** 2) + below(times, 180 * _DAY)
+    mtime = CLOCK - age
+    # half of what was written was never read again
+    atime = mtime if times >> np.uint64(63) else mtime + below(times >> np.uint64(4), 180 * _DAY)
+    block_size = np.int64(BLOCK_SIZE << 1 if kind == 50 else BLOCK_SIZE)
+    pos = _varint_field(out, pos + 2, 16, mtime)
+    pos = _varint_field(out, pos, 24, atime)
+    pos = _varint_field(out, pos, 32, block_size)
+    has_acl = below(bits >> np.uint64(16), _ACL_EVERY) == 0
+    kind = below(bits >> np.uint64(8), 20)
+    mode = np.int64(0o644)
+    if has_acl or kind < 2:
+        mode = np.int64(0o664)
+    elif kind < 5:
+        mode = np.int64(0o640)
+    elif kind == 5:
+        mode = np.int64(0o600)
+    out[pos] = 41
+    pos = _fixed(out, pos + 1, _permission(tree, directory, mode), 8)
+    pos = _put_blocks(out, pos, tree, rank, block_size, opened)
+    if opened:
+        pos = _put_client(out, pos, tree, rank)
+    if has_acl:
+        pos = _put_acl(out, pos, tree, 66, bits, False)
+    if below(bits >> np.uint64(28), _XATTR_EVERY) == 0:
+        pos = _put_xattr(out, pos, tree, 74, bits)
+    out[pos] = 80
+    out[pos + 1] = 7 if below(bits >> np.uint64(40), 200) == 0 else 0
+    return pos + 2
+
+
+@lean_kernel
+def _copy(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    # unsigned indices, so that no index is looked at for its sign
+    for i in range(np.uint64(size)):
+        out[np.uint64(pos) + i] = source[i]
+    return pos + size
+
+
+@kernel
+def inode_records(tree, first, end, directory, out, opened):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write the INode records of the places `first` to `end` - 1.
+
+    Args:
+        directory: the one that the place before `first` is in, or that is there.
+        out: RECORD_ROOM bytes for each; opened: result, the places of files that are being written.
+
+    Returns:
+        (bytes written, files being written, directory of the last place).
+    """
+    name, body = np.empty(NAME_ROOM, np.uint8), np.empty(_BODY_ROOM, np.uint8)
+    pos = found = 0
+    for rank in range(first, end):
+        while rank >= tree.ranks[directory + 1]:
+            directory += 1
+        number = rank - tree.ranks[directory] - 1
+        if number < 0:
+            name_size = put_directory_name(name, 0, tree, directory)
+            size = _put_directory(body, 0, tree, directory)
+        else:
+            name_size = put_file_name(name, 0, tree, directory, number)
+            size = _put_file(body, 0, tree, directory, rank)
+            if is_open(tree.counts[0], rank):
+                opened[found] = rank
+                found += 1
+        inode_id = _inode_id(rank)
+        whole = 5 + varint_size(inode_id) + varint_size(name_size) + name_size + varint_size(size) + size
+        pos = put_varint(out, pos, whole)
+        out[pos] = 8
+        out[pos + 1] = 2 if number < 0 else 1
+        pos = _varint_field(out, pos + 2, 16, inode_id)
+        pos = _varint_field(out, pos, 26, name_size)
+        pos = _copy(out, pos, name, name_size)
+        pos = _varint_field(out, pos, 42 if number < 0 else 34, size)
+        pos = _copy(out, pos, body, size)
+    return pos, found, directory
+
+
+@kernel
+def _is_before(a, a_size, b, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Hadoop's name order: bytes compared with their sign."""
+    for i in range(min(a_size, b_size)):
+        if a[i] != b[i]:
+            return np.int8(a[i]) < np.int8(b[i])
+    return a_size < b_size
+
+
+@kernel
+def _merged_children(tree, directory, children):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill `children` with the ids of a directory's children, by name; returns how many there are."""
+    child, last_child = np.int64(tree.first_child[directory]), np.int64(tree.first_child[directory + 1])
+    rank, last_rank = tree.ranks[directory] + 1, tree.ranks[directory + 1]
+    above, beside = np.empty(NAME_ROOM, np.uint8), np.empty(NAME_ROOM, np.uint8)
+    count = 0
+    while child < last_child or rank < last_rank:
+        is_directory = rank == last_rank
+        if child < last_child and rank < last_rank:
+            size = put_directory_name(above, 0, tree, child)
+            other = put_file_name(beside, 0, tree, directory, rank - tree.ranks[directory] - 1)
+            is_directory = _is_before(above, size, beside, other)
+        if is_directory:
+            children[count] = _inode_id(tree.ranks[child])
+            child += 1
+        else:
+            children[count] = _inode_id(rank)
+            rank += 1
+        count += 1
+    return count
+
+
+@kernel
+def directory_entries(tree, first, end, children, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Write the DirEntry records of the directories `first` to `end` - 1; empty ones have none.
+
+    Args:
+        children: room for the children of the largest; out: 10 bytes a child and 30 a directory.
+
+    Returns:
+        Bytes written.
+    """
+    pos = 0
+    for directory in range(first, end):
+        count = _merged_children(tree, directory, children)
+        if count == 0:
+            continue
+        packed = 0
+        for k in range(count):
+            packed += varint_size(children[k])
+        parent = _inode_id(tree.ranks[directory])
+        pos = put_varint(out, pos, 2 + varint_size(parent) + varint_size(packed) + packed)
+        pos = _varint_field(out, pos, 8, parent)
+        pos = _varint_field(out, pos, 18, packed)
+        for k in range(count):
+            pos = put_varint(out, pos, children[k])
+    return pos

@@ -1,0 +1,110 @@
+"""Runs one merge, ours or Hadoop's, or the floor: wall and processor seconds and peak memory of each part."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.memory import peak_resident
+
+__all__ = ["PARTS", "Part", "Run", "Sampler", "run_floor", "run_phases"]
+
+PARTS = ("load", "replay", "write")
+_POLL_SECONDS = 0.005
+_PAGE = resource.getpagesize()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Seconds of the clock and of the processors; peak of anonymous memory in bytes."""
+
+    seconds: float
+    cpu: float
+    anonymous: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """The parts of one run by name, `whole` among them, and the most that was resident, mapped files included."""
+
+    parts: dict[str, Part]
+    resident: int
+
+
+class Sampler(threading.Thread):
+    """Reads now and then how much anonymous memory a process has."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(name="memory-sampler", daemon=True)
+        self._pid = pid
+        self._end = threading.Event()
+        self._samples: list[tuple[float, int]] = []
+        self.resident = 0
+
+    def run(self) -> None:
+        path = Path(f"/proc/{self._pid}/statm")
+        while not self._end.wait(_POLL_SECONDS):
+            try:
+                pages = path.read_text().split()
+            except OSError:
+                return
+            self._samples.append((time.monotonic(), (int(pages[1]) - int(pages[2])) * _PAGE))
+            self.resident = max(self.resident, peak_resident(self._pid))
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join()
+
+    def peak(self, start: float, end: float) -> int:
+        """The most between two times of the monotonic clock."""
+        return max((size for at, size in self._samples if start <= at <= end), default=0)
+
+
+def run_phases(command: list[str]) -> Run:
+    """Run a command that prints a JSON object a line after each part: phase, seconds, cpu, at (monotonic clock).
+
+    Raises:
+        subprocess.CalledProcessError: it failed; `stderr` holds the end of what it said.
+    """
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        sampler = Sampler(child.pid)
+        sampler.start()
+        try:
+            output, said = child.communicate()
+        finally:
+            sampler.stop()
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command, output, said[-4000:])
+    return Run(dict(_parts(output, sampler)), sampler.resident)
+
+
+def _parts(output: str, sampler: Sampler) -> Iterator[tuple[str, Part]]:
+    lines = [json.loads(line) for line in output.splitlines()]
+    for line in lines:
+        peak = sampler.peak(line["at"] - line["seconds"], line["at"])
+        yield line["phase"], Part(line["seconds"], line["cpu"], peak)
+    seconds, cpu = (sum(line[name] for line in lines) for name in ("seconds", "cpu"))
+    peak = sampler.peak(lines[0]["at"] - lines[0]["seconds"], lines[-1]["at"])
+    yield "whole", Part(seconds, cpu, peak)
+
+
+def run_floor(image: Path, copy: Path) -> Run:
+    """What no checkpoint can do without: the digest of the image and a copy of it, one after the other."""
+    commands = {"md5sum": ["md5sum", str(image)], "cp": ["cp", str(image), str(copy)]}
+    parts = {name: _timed(command) for name, command in commands.items()}
+    copy.unlink()
+    seconds, cpu = (sum(getattr(part, name) for part in parts.values()) for name in ("seconds", "cpu"))
+    return Run({**parts, "whole": Part(seconds, cpu, 0)}, 0)
+
+
+def _timed(command: list[str]) -> Part:
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Part(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 0)

@@ -1,0 +1,73 @@
+"""A generated name directory to measure on: made with progress shown, linked for each mix of edits."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.edits import write_edits
+from bench.image import BaseImage, write_image
+from bench.tree import Tree
+from hadoop_common.names import SEEN_TXID
+
+__all__ = ["CONSOLE", "machine", "make_edits", "make_image", "read_all"]
+
+CONSOLE = Console(stderr=True)
+_CHUNK = 1 << 24
+
+
+def machine() -> str:
+    """What the numbers were measured on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB, Python {platform.python_version()}"
+
+
+def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> BaseImage:
+    """An image of `inodes` inodes in `folder`/current."""
+    current = folder / "current"
+    current.mkdir(parents=True)
+    with _progress() as progress:
+        task = progress.add_task("inodes", total=inodes)
+        return write_image(
+            current,
+            Tree(inodes, seed),
+            snapshots=snapshots,
+            progress=lambda done: progress.update(task, completed=done),
+        )
+
+
+def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, seed: int) -> BaseImage:
+    """Edits behind links to the image's files in `folder`/current, which is made anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    current = folder / "current"
+    current.mkdir(parents=True)
+    for path in base.path.parent.iterdir():
+        os.link(path, current / path.name)
+    here = dataclasses.replace(base, path=current / base.path.name)
+    with _progress() as progress:
+        task = progress.add_task(f"transactions, {mix}", total=transactions)
+        write_edits(here, transactions, mix, seed=seed, progress=lambda done: progress.update(task, completed=done))
+    # a link still
+    (current / SEEN_TXID).unlink()
+    (current / SEEN_TXID).write_text(f"{base.txid + transactions}\n")
+    return here
+
+
+def read_all(folder: Path) -> None:
+    """Have all files in the system's cache, as far as they fit, and nothing left to write back."""
+    os.sync()
+    for path in folder.iterdir():
+        with path.open("rb", buffering=0) as stream:
+            while stream.read(_CHUNK):
+                pass
+
+
+def _progress() -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=CONSOLE, transient=True)

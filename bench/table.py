@@ -1,0 +1,139 @@
+"""The table of `python -m bench`: rounds of the floor, our merge and Hadoop's, as text, Markdown and a chart."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bench.phases import PARTS, Part, Run
+from bench.plot import bars
+
+__all__ = ["MixResult", "chart", "markdown", "numbers"]
+
+_NAMES = {"ours": "hdfs-checkpointer", "hadoop": "Hadoop 2.7.3", "floor": "md5sum + cp"}
+
+
+@dataclass(frozen=True)
+class MixResult:
+    """What was measured on one mix.
+
+    Attributes:
+        rounds: runs by name: `floor`, `ours`, and `hadoop` where that was wanted.
+        heap: of Hadoop's JVM.
+    """
+
+    mix: str
+    inodes: int
+    transactions: int
+    image_bytes: int
+    edits_bytes: int
+    heap: str
+    rounds: tuple[dict[str, Run], ...]
+
+    def median(self, name: str, part: str) -> Part:
+        """Median seconds, and the largest memory, of a part over all rounds."""
+        found = [round_[name].parts[part] for round_ in self.rounds]
+        return Part(
+            statistics.median(each.seconds for each in found),
+            statistics.median(each.cpu for each in found),
+            max(each.anonymous for each in found),
+        )
+
+    def ratio(self, above: str, below: str, part: str) -> float:
+        """Median of the rounds' ratios of seconds: of the same round, whatever else the machine did meanwhile."""
+        return statistics.median(
+            round_[above].parts[part].seconds / round_[below].parts[part].seconds for round_ in self.rounds
+        )
+
+    @property
+    def has_hadoop(self) -> bool:
+        return "hadoop" in self.rounds[0]
+
+    def resident(self, name: str) -> int:
+        return max(round_[name].resident for round_ in self.rounds)
+
+
+def numbers(result: MixResult) -> dict[str, object]:
+    """Everything that was measured, for JSON."""
+    rounds = [
+        {name: {part: vars(each) for part, each in run.parts.items()} | {"resident": run.resident}
+         for name, run in round_.items()}
+        for round_ in result.rounds
+    ]  # fmt: skip
+    known = {key: value for key, value in vars(result).items() if key != "rounds"}
+    return {**known, "rounds": rounds, "ratios": _ratios(result)}
+
+
+def _ratios(result: MixResult) -> dict[str, float]:
+    ours = result.median("ours", "whole")
+    ratios = {"oursToFloor": result.ratio("ours", "floor", "whole")}
+    if result.has_hadoop:
+        hadoop = result.median("hadoop", "whole")
+        ratios |= {"hadoopToOurs": result.ratio("hadoop", "ours", "whole"), "memory": hadoop.anonymous / ours.anonymous}
+        ratios |= {f"hadoopToOurs_{part}": result.ratio("hadoop", "ours", part) for part in PARTS}
+    return ratios
+
+
+def markdown(results: Sequence[MixResult], machine: str, chart_file: str) -> str:
+    """The whole page."""
+    rounds = len(results[0].rounds)
+    lines = [
+        "# Results",
+        "",
+        f"`python -m bench` on {machine}; medians of {rounds} rounds, in each of which all took their turn.",
+        "Ratios are medians of the rounds' own ratios. Memory is the peak of anonymous memory.",
+        "",
+        f"![whole merge]({chart_file})",
+        "",
+    ]
+    for result in results:
+        lines += _section(result)
+    return "\n".join(lines)
+
+
+def _section(result: MixResult) -> Iterator[str]:
+    yield f"## {result.inodes:,} inodes, {result.transactions:,} transactions, mix `{result.mix}`"
+    yield ""
+    sizes = f"Image {result.image_bytes / 1e6:,.0f} MB, edits {result.edits_bytes / 1e6:,.0f} MB"
+    yield sizes + (f"; Hadoop's heap {result.heap}." if result.has_hadoop else ".")
+    yield ""
+    yield "| who | part | wall s | CPU s | memory MB | x floor | Hadoop / ours |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
+    floor = result.median("floor", "whole")
+    for part in ("md5sum", "cp", "whole"):
+        each = result.median("floor", part)
+        ratio = each.seconds / floor.seconds
+        yield f"| {_NAMES['floor']} | {part} | {each.seconds:.3f} | {each.cpu:.3f} | | {ratio:.2f} | |"
+    for name in ("ours", "hadoop"):
+        if name in result.rounds[0]:
+            yield from _rows(result, name)
+    yield ""
+    rate = result.transactions / result.median("ours", "replay").seconds
+    line = f"Replay: {rate:,.0f} transactions/s"
+    if result.has_hadoop:
+        line += f", Hadoop {result.transactions / result.median('hadoop', 'replay').seconds:,.0f}"
+        ratios = _ratios(result)
+        line += f". Hadoop took {ratios['hadoopToOurs']:.1f} times as long"
+        line += f" with {ratios['memory']:.1f} times the memory"
+    yield line + "."
+    yield ""
+
+
+def _rows(result: MixResult, name: str) -> Iterator[str]:
+    floor = result.median("floor", "whole").seconds
+    for part in (*PARTS, "whole"):
+        each = result.median(name, part)
+        ratio = f"{result.ratio('hadoop', 'ours', part):.1f}" if name == "hadoop" else ""
+        yield (
+            f"| {_NAMES[name]} | {part} | {each.seconds:.3f} | {each.cpu:.3f} | {each.anonymous / 1e6:,.0f} "
+            f"| {each.seconds / floor:.2f} | {ratio} |"
+        )
+
+
+def chart(results: Sequence[MixResult]) -> str:
+    """Seconds of the whole merge by mix."""
+    names = [name for name in ("floor", "ours", "hadoop") if name in results[0].rounds[0]]
+    series = {_NAMES[name]: [result.median(name, "whole").seconds for result in results] for name in names}
+    title = f"A whole merge: {results[0].inodes:,} inodes, {results[0].transactions:,} transactions"
+    return bars(title, "seconds", [result.mix for result in results], series)

@@ -1,0 +1,261 @@
+"""`python -m bench.transfer`: GET and PUT of an image on loopback, beside `curl` and the plainest server there can be.
+
+In each round every way takes its turn. A way that stores the image takes its MD5 and syncs the file, so its floor
+is `curl | tee FILE | md5sum` with a sync; where nothing is stored, it is `curl` with a loop over sendfile or recv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import psutil
+
+from bench.phases import Sampler
+from bench.scene import CONSOLE, machine, make_image
+from bench.transfer_sides import NAMESPACE
+from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
+
+__all__ = ["TransferRun", "make_large_image", "summary", "table"]
+
+_INODES = 1000
+_BLOCK = 1 << 20
+_SIDES = [sys.executable, "-m", "bench.transfer_sides"]
+# each way and what it is compared with
+_WAYS = {
+    "GET curl < plain server": None,
+    "GET curl < ours": "GET curl < plain server",
+    "GET curl | tee | md5sum < plain": None,
+    "GET ours < ours, stored": "GET curl | tee | md5sum < plain",
+    "PUT curl > plain server": None,
+    "PUT ours > plain server": "PUT curl > plain server",
+    "PUT curl > ours, stored": "GET curl | tee | md5sum < plain",
+    "PUT ours > ours, stored": "GET curl | tee | md5sum < plain",
+}
+
+
+@dataclass(frozen=True)
+class TransferRun:
+    """One transfer: seconds of the clock, of both sides' processors; peaks of anonymous memory in bytes."""
+
+    size: int
+    seconds: float
+    cpu: float
+    server_memory: int
+    client_memory: int
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.size / self.seconds
+
+
+@dataclass(frozen=True)
+class _Server:
+    process: psutil.Popen
+    url: str
+
+    def cpu(self) -> float:
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
+def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
+    """A valid image of `size` bytes, or a little more, and its .md5 file; returns its path and txid.
+
+    The bytes between the sections and the summary are random: a transfer looks at none of them.
+    """
+    base = make_image(folder, _INODES, snapshots=False, seed=1)
+    content = base.path.read_bytes()
+    tail = int.from_bytes(content[-4:], "big") + 4
+    block = os.urandom(_BLOCK)
+    with base.path.open("r+b") as out:
+        out.seek(len(content) - tail)
+        while out.tell() + tail < size:
+            out.write(block)
+        out.write(content[-tail:])
+    md5_path(base.path).write_bytes(format_md5(md5_of_file(base.path), base.path.name))
+    return base.path, base.txid
+
+
+@contextmanager
+def _server(*arguments: object) -> Iterator[_Server]:
+    command = [*_SIDES, *map(str, arguments)]
+    with psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield _Server(process, f"http://127.0.0.1:{int(process.stdout.readline())}")
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+def _measured(server: _Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
+    """Run a client; one of ours says itself how long it took, as its start is no transfer."""
+    before, server_before, began = resource.getrusage(resource.RUSAGE_CHILDREN), server.cpu(), time.monotonic()
+    given: list[str] = ["bash", "-o", "pipefail", "-ec", shell] if shell else command
+    with subprocess.Popen(given, stdout=subprocess.PIPE, text=True) as client:
+        samplers = [Sampler(server.process.pid), Sampler(client.pid)]
+        for sampler in samplers:
+            sampler.start()
+        try:
+            output, _ = client.communicate()
+        finally:
+            for sampler in samplers:
+                sampler.stop()
+    ended, after = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    if client.returncode:
+        raise subprocess.CalledProcessError(client.returncode, given, output)
+    took = {
+        "seconds": ended - began,
+        "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    }
+    if command[:1] == _SIDES[:1]:
+        took = json.loads(output)
+    cpu = took["cpu"] + server.cpu() - server_before
+    return TransferRun(size, took["seconds"], cpu, *(sampler.peak(began, ended) for sampler in samplers))
+
+
+class _Bench:
+    """The ways, over two servers that run all the time."""
+
+    def __init__(self, image: Path, txid: int, scratch: Path, ours: _Server, plain: _Server) -> None:
+        self._image = image
+        self._txid = txid
+        self._size = image.stat().st_size
+        self._stored = scratch / "stored"
+        self._fetched = scratch / "fetched"
+        self._ours = ours
+        self._plain = plain
+        get = {"getimage": "1", "txid": str(txid), "storageInfo": NAMESPACE.colon_string()}
+        put = {"txid": str(txid), "File-Length": str(self._size), "storageInfo": NAMESPACE.colon_string()}
+        self._get_url = f"{ours.url}/imagetransfer?{urlencode(get)}"
+        self._put_url = f"{ours.url}/imagetransfer?{urlencode(put)}"
+
+    def round(self) -> dict[str, TransferRun]:
+        """Every way once."""
+        ways: dict[str, Callable[[], TransferRun]] = {
+            "GET curl < plain server": lambda: self._curl_get(self._plain, self._plain.url),
+            "GET curl < ours": lambda: self._curl_get(self._ours, self._get_url),
+            "GET curl | tee | md5sum < plain": self._shell_get,
+            "GET ours < ours, stored": self._download,
+            "PUT curl > plain server": lambda: self._curl_put(self._plain, self._plain.url),
+            "PUT ours > plain server": lambda: self._upload(self._plain),
+            "PUT curl > ours, stored": lambda: self._curl_put(self._ours, self._put_url),
+            "PUT ours > ours, stored": lambda: self._upload(self._ours),
+        }
+        runs = {}
+        for name in _WAYS:
+            for folder in (self._stored, self._fetched):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+            os.sync()
+            runs[name] = ways[name]()
+        return runs
+
+    def throttled(self, server: _Server) -> TransferRun:
+        """curl reads from a server with a limit."""
+        return self._curl_get(server, self._get_url.replace(self._ours.url, server.url))
+
+    def _curl_get(self, server: _Server, url: str) -> TransferRun:
+        return _measured(server, self._size, ["curl", "-sSf", "-o", os.devnull, url])
+
+    def _curl_put(self, server: _Server, url: str) -> TransferRun:
+        digest = f"X-MD5-Digest: {read_md5_file(self._image).hex()}"
+        command = ["curl", "-sSf", "-o", os.devnull, "-H", digest, "-T", str(self._image), url]
+        return _measured(server, self._size, command)
+
+    def _shell_get(self) -> TransferRun:
+        target = self._fetched / "image"
+        script = f"curl -sSf '{self._plain.url}' | tee '{target}' | md5sum; sync '{target}'"
+        return _measured(self._plain, self._size, [], shell=script)
+
+    def _download(self) -> TransferRun:
+        command = [*_SIDES, "download", self._ours.url, str(self._txid), str(self._fetched)]
+        return _measured(self._ours, self._size, command)
+
+    def _upload(self, server: _Server) -> TransferRun:
+        return _measured(server, self._size, [*_SIDES, "upload", server.url, str(self._txid), str(self._image)])
+
+
+def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, dict[str, float | None]]:
+    """Medians of the rounds, a ratio being of rates of one round; memory is the largest, CPU a decimal GB."""
+    found: dict[str, dict[str, float | None]] = {}
+    for name, floor in _WAYS.items():
+        runs = [each[name] for each in rounds]
+        ratios = [each[name].rate / each[floor].rate for each in rounds] if floor else None
+        found[name] = {
+            "megabytesPerSecond": statistics.median(run.rate for run in runs) / 1e6,
+            "ratio": statistics.median(ratios) if ratios else None,
+            "cpuSecondsPerGigabyte": statistics.median(run.cpu / run.size for run in runs) * 1e9,
+            "serverMemory": max(run.server_memory for run in runs),
+            "clientMemory": max(run.client_memory for run in runs),
+        }
+    return found
+
+
+def table(found: dict[str, dict[str, float | None]]) -> list[str]:
+    """Lines of text."""
+    lines = [f"{'':<34}{'MB/s':>8}{'x floor':>9}{'CPU s/GB':>10}{'server MB':>11}{'client MB':>11}"]
+    for name, each in found.items():
+        ratio = "" if each["ratio"] is None else f"{each['ratio']:.2f}"
+        memory = "".join(f"{(each[side] or 0) / 1e6:>11.0f}" for side in ("serverMemory", "clientMemory"))
+        lines.append(
+            f"{name:<34}{each['megabytesPerSecond']:>8.0f}{ratio:>9}{each['cpuSecondsPerGigabyte']:>10.2f}{memory}"
+        )
+    return lines
+
+
+def _measure(scratch: Path, size: int, rounds: int, limit: int) -> tuple[list[dict[str, TransferRun]], TransferRun]:
+    image, txid = make_large_image(scratch, size)
+    stored = scratch / "stored"
+    with ExitStack() as stack:
+        ours = stack.enter_context(_server("serve", image.parent, stored, 0))
+        plain = stack.enter_context(_server("plain", image))
+        limited = stack.enter_context(_server("serve", image.parent, stored, limit))
+        bench = _Bench(image, txid, scratch, ours, plain)
+        bench.round()
+        done = []
+        for number in range(rounds):
+            CONSOLE.log(f"round {number + 1} of {rounds}")
+            done.append(bench.round())
+        return done, bench.throttled(limited)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.transfer", description=__doc__)
+    parser.add_argument("--size", type=float, default=1.0, help="of the image, GB")
+    parser.add_argument("--rounds", type=int, default=3, help="after one that warms up")
+    parser.add_argument("--limit", type=float, default=100.0, help="MB/s of the transfer that is throttled")
+    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    if shutil.which("curl") is None:
+        raise SystemExit("curl is not installed and is the floor of this comparison; on Debian: apt-get install curl")
+    limit = int(arguments.limit * 1e6)
+    with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
+        rounds, throttled = _measure(Path(scratch), int(arguments.size * 1e9), arguments.rounds, limit)
+    found = summary(rounds)
+    if arguments.json:
+        got = {"asked": arguments.limit, "got": throttled.rate / 1e6}
+        print(json.dumps({"machine": machine(), "rounds": arguments.rounds, "ways": found, "throttle": got}))
+        return
+    print(f"{machine()}; {throttled.size / 1e9:.2f} GB, median of {arguments.rounds} rounds")
+    print("\n".join(table(found)))
+    print(f"throttled: {arguments.limit:,.1f} MB/s asked, {throttled.rate / 1e6:,.1f} got")
+
+
+if __name__ == "__main__":
+    main()

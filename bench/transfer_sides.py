@@ -1,0 +1,172 @@
+"""The processes of `bench.transfer`: our server, the plainest server there can be, our clients.
+
+A server prints its port and ends when its input does; a client prints its seconds of the clock and of the processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import StorageInfo
+from image_format.md5_file import read_md5_file
+from servlets.application import create_application
+from servlets.http_server import HttpServer
+from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.parameters import ImageKind
+
+__all__ = ["NAMESPACE"]
+
+NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
+_LOOPBACK = "127.0.0.1"
+_BUFFER = 1 << 20
+_LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)", re.IGNORECASE)
+_END_OF_CHUNKS = b"\r\n0\r\n\r\n"
+
+
+class _Store:
+    """Serves the images of one folder and takes any other."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self._folder = folder
+        self._target = target
+
+    def storage_info(self) -> StorageInfo:
+        return NAMESPACE
+
+    def find_image(self, txid: int) -> Path | None:
+        path = self._folder / image_name(txid)
+        return path if path.exists() else None
+
+    def latest_image(self) -> Path | None:
+        return None
+
+    def find_segment(self, first: int, last: int) -> Path | None:
+        return None
+
+    def image_directories(self) -> list[Path]:
+        return [self._target]
+
+    def is_active(self) -> bool:
+        return True
+
+    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
+        return None
+
+    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None: ...
+
+
+def serve(folder: Path, target: Path, bandwidth: int) -> None:
+    """Our servlet over the images of `folder`; uploads go to `target`."""
+    blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
+    with HttpServer(create_application(blueprint), _LOOPBACK, 0, threads=4) as server:
+        print(server.address[1], flush=True)
+        sys.stdin.read()
+
+
+def plain(image: Path) -> None:
+    """Answers a GET with `image` by sendfile; takes a PUT into one buffer and forgets it."""
+    listening = socket.create_server((_LOOPBACK, 0))
+    print(listening.getsockname()[1], flush=True)
+    # ends with the process
+    threading.Thread(target=_accept, args=(listening, image), daemon=True).start()
+    sys.stdin.read()
+
+
+def _accept(listening: socket.socket, image: Path) -> None:
+    while True:
+        connection, _ = listening.accept()
+        with connection:
+            head, begun = _head(connection)
+            if head.startswith(b"GET"):
+                _give(connection, image)
+            else:
+                _take(connection, head, begun)
+
+
+def _head(connection: socket.socket) -> tuple[bytes, bytes]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        if not (more := connection.recv(4096)):
+            raise ConnectionAbortedError("the client closed the connection before its request was complete")
+        received += more
+    head, _, begun = received.partition(b"\r\n\r\n")
+    return head, begun
+
+
+def _give(connection: socket.socket, image: Path) -> None:
+    with image.open("rb") as file:
+        size = image.stat().st_size
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
+        connection.sendfile(file)
+
+
+def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
+    if b"100-continue" in head:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    length = _LENGTH.search(head)
+    left = int(length[1]) - len(begun) if length else None
+    buffer = memoryview(bytearray(_BUFFER))
+    end = begun
+    # a chunked body is not decoded: the last bytes of a read show its end
+    while left != 0 and (left is not None or not end.endswith(_END_OF_CHUNKS)):
+        count = connection.recv_into(buffer)
+        if not count:
+            raise ConnectionAbortedError("the client closed the connection before the end of its body")
+        end = (end + bytes(buffer[max(0, count - 16) : count]))[-16:]
+        left = None if left is None else left - count
+    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+
+
+def download(url: str, txid: int, target: Path) -> None:
+    """Our download: digest checked, on disk, named."""
+    download_image(url, txid, NAMESPACE, [target])
+
+
+def upload(url: str, txid: int, image: Path) -> None:
+    """Our upload; raises where it is not taken."""
+    result = upload_image(url, image, read_md5_file(image).hex(), txid, NAMESPACE)
+    if result is not UploadResult.SUCCESS:
+        raise SystemExit(f"the upload ended with {result.name}")
+
+
+def _report(began: float, before: resource.struct_rusage) -> None:
+    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps({"seconds": seconds, "cpu": cpu}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.transfer_sides", description=__doc__)
+    sides = parser.add_subparsers(dest="side", required=True)
+    for name, arguments in {
+        "serve": ("folder", "target", "bandwidth"),
+        "plain": ("image",),
+        "download": ("url", "txid", "target"),
+        "upload": ("url", "txid", "image"),
+    }.items():
+        parsed = sides.add_parser(name)
+        for argument in arguments:
+            kind = str if argument == "url" else int if argument in ("txid", "bandwidth") else Path
+            parsed.add_argument(argument, type=kind)
+    given = vars(parser.parse_args())
+    known: dict[str, Callable[..., None]] = {"serve": serve, "plain": plain, "download": download, "upload": upload}
+    side = known[given.pop("side")]
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    side(**given)
+    if side in (download, upload):
+        _report(began, before)
+
+
+if __name__ == "__main__":
+    main()

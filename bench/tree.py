@@ -1,0 +1,152 @@
+"""The shape of a generated namespace: directories of all sizes, up to twelve deep, and what they are called."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.kernels.names import MOST_DEPTH, NAME_ROOM, PATH_ROOM, TreeArrays, put_file_name, put_path
+from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
+
+__all__ = ["GAP", "LEAST_INODES", "ROOT_ID", "Tree"]
+
+ROOT_ID = 16385
+GAP = 8
+"""After so many inodes the id of one that was deleted is left out."""
+LEAST_INODES = 200
+_INODES_A_DIRECTORY = 14
+_MOST_ITEMS = 1_000_000  # dfs.namenode.fs-limits.max-directory-items, about
+_LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
+_DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller, the more of all is in a few
+_CHILDLESS = 0.3
+_OWN_OWNER = 0.05
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Tree:
+    """Directories, files in them and their names, all a function of size and seed.
+
+    The number of files follows a Pareto distribution: half of the directories have two or less, a few have most of
+    all. Memory: about 20 bytes a directory, nothing for a file.
+
+    Args:
+        inodes: files and directories together, the root among them; at least LEAST_INODES.
+
+    Raises:
+        ValueError: fewer inodes are asked for.
+    """
+
+    def __init__(self, inodes: int, seed: int = 1) -> None:
+        if inodes < LEAST_INODES:
+            raise ValueError(f"a generated namespace has at least {LEAST_INODES} inodes, {inodes} are asked for")
+        self.inodes = inodes
+        self.seed = seed
+        self.directories = inodes // _INODES_A_DIRECTORY
+        self.files = inodes - self.directories
+        pool = Pool()
+        styles, for_directories, for_files = build_styles(pool)
+        users, groups = pool.add(*USERS), pool.add(*GROUPS)
+        edit_texts = pool.add(*EDIT_TEXTS)
+        texts, bounds = pool.arrays()
+        numbers = [seed, for_directories, for_files, len(USERS), len(GROUPS), users, groups, edit_texts]
+        random = np.random.default_rng(seed)
+        levels = _level_bounds(self.directories)
+        parents = _parents(levels, random)
+        self.arrays = TreeArrays(
+            parents=parents,
+            first_child=_first_children(parents),
+            ranks=_ranks(levels, self.files, random),
+            depths=np.repeat(np.arange(levels.size - 1, dtype=np.uint8), np.diff(levels)),
+            owners=_owners(levels, parents, random),
+            pool=texts,
+            bounds=bounds,
+            styles=styles,
+            counts=np.array(numbers, np.int64),
+        )
+        self.levels = levels
+
+    @cached_property
+    def last_id(self) -> int:
+        """The largest inode id."""
+        return self.id_at(self.inodes - 1)
+
+    @staticmethod
+    def id_at(rank: int) -> int:
+        """Inode id of the inode at that place; the root is at 0."""
+        return ROOT_ID + rank + rank // GAP
+
+    def path(self, directory: int) -> str:
+        """Path of a directory; "" for the root."""
+        out = np.empty(PATH_ROOM, np.uint8)
+        return out[: put_path(out, 0, self.arrays, directory)].tobytes().decode()
+
+    def file_name(self, directory: int, number: int) -> bytes:
+        """Local name of a file of a directory."""
+        out = np.empty(NAME_ROOM, np.uint8)
+        return out[: put_file_name(out, 0, self.arrays, directory, number)].tobytes()
+
+    def directory_of(self, rank: int) -> int:
+        """The directory that is at that place, or that the file there is in."""
+        return int(np.searchsorted(self.arrays.ranks, rank, "right")) - 1
+
+
+def _level_bounds(directories: int) -> Numbers:
+    """Number of the first directory of each depth, the root's level first, and one entry more."""
+    sizes = np.maximum(1, (directories * np.array(_LEVELS)).astype(np.int64))
+    sizes[0], sizes[1] = 1, min(len(TOPS), max(3, directories // 50))
+    bounds = np.minimum(np.concatenate([[0], np.cumsum(sizes)]), directories)
+    # what rounding took or added is in the largest level
+    widest = int(np.argmax(_LEVELS)) + 1
+    bounds[widest:] += directories - bounds[-1]
+    assert bounds.size == MOST_DEPTH + 2
+    return np.asarray(bounds, np.int64)
+
+
+def _parents(levels: Numbers, random: np.random.Generator) -> npt.NDArray[np.int32]:
+    """Within a level the parents increase; some have many sub-directories, some have none."""
+    parents = np.zeros(levels[-1], np.int32)
+    for depth in range(1, levels.size - 1):
+        above, first, end = levels[depth - 1], levels[depth], levels[depth + 1]
+        if first == end:
+            break
+        weights = 0.3 + random.pareto(_DIRECTORY_TAIL, first - above)
+        weights[random.random(weights.size) < _CHILDLESS] = 0
+        weights[0] += 0.3
+        shares = np.cumsum(weights)
+        wanted = (np.arange(end - first) + 0.5) * (shares[-1] / (end - first))
+        parents[first:end] = above + np.minimum(np.searchsorted(shares, wanted), weights.size - 1)
+    return parents
+
+
+def _first_children(parents: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Where the sub-directories of each directory start; the root is nobody's."""
+    counts = np.bincount(parents[1:], minlength=parents.size)
+    return np.concatenate([[1], 1 + np.cumsum(counts)]).astype(np.int32)
+
+
+def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
+    """Place of each directory among the inodes, its files behind it."""
+    weights = 1 + random.pareto(_FILE_TAIL, int(levels[-1]))
+    weights[: levels[2]] = 0
+    np.minimum(weights, _MOST_ITEMS * weights.sum() / files, out=weights)
+    np.cumsum(weights, out=weights)
+    weights *= files / weights[-1]
+    ranks = np.zeros(weights.size + 1, np.int64)
+    np.rint(weights, out=weights)
+    ranks[1:] = weights
+    ranks += np.arange(ranks.size)
+    return ranks
+
+
+def _owners(levels: Numbers, parents: npt.NDArray[np.int32], random: np.random.Generator) -> npt.NDArray[np.uint16]:
+    """One owner has most of what is below a directory three levels deep; the first users have the most."""
+    fresh = (len(USERS) * random.random(parents.size) ** 2).astype(np.uint16)
+    owners = fresh.copy()
+    for depth in range(4, levels.size - 1):
+        level = slice(int(levels[depth]), int(levels[depth + 1]))
+        inherits = random.random(level.stop - level.start) >= _OWN_OWNER
+        owners[level] = np.where(inherits, owners[parents[level]], fresh[level])
+    return owners

@@ -1,0 +1,23 @@
+"""Generated name directories for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.edits import write_edits
+from bench.image import BaseImage, write_image
+from bench.tree import Tree
+from hadoop_common.names import SEEN_TXID
+
+INODES, TRANSACTIONS = 2_000, 3_000
+
+
+def make(folder: Path, mix: str = "", *, snapshots: bool = False, seed: int = 1, inodes: int = INODES) -> BaseImage:
+    """A storage directory in `folder`, with edits where a mix is named."""
+    current = folder / "current"
+    current.mkdir(parents=True)
+    base = write_image(current, Tree(inodes, seed), snapshots=snapshots)
+    if mix:
+        write_edits(base, TRANSACTIONS, mix, seed=seed + 1, segment=2_000)
+        (current / SEEN_TXID).write_text(f"{base.txid + TRANSACTIONS}\n")
+    return base

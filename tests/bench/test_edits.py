@@ -1,0 +1,81 @@
+"""Generated edits: written as the codec writes them, the same for the same seed, and replayed without a fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bench.edits import MIXES, write_edits
+from checkpointer.offline import merge_directory, plan_directory
+from image_format.verify.checker import verify_image
+from journal.binary_codec import encode_op
+from journal.segment import HEADER_SIZE
+from journal.segment_file import list_segments, read_ops
+from tests.bench.made import TRANSACTIONS, make
+
+every_mix = pytest.mark.parametrize("mix", MIXES)
+
+
+@every_mix
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, mix: str) -> None:
+    a, b = (make(tmp_path / name, mix).path.parent for name in "ab")
+    segments = [segment.path.name for segment in list_segments(a)]
+    assert len(segments) == 2
+    assert [(a / name).read_bytes() for name in segments] == [(b / name).read_bytes() for name in segments]
+
+
+@every_mix
+def test_each_transaction_is_what_the_codec_writes(tmp_path: Path, mix: str) -> None:
+    base = make(tmp_path, mix)
+    txid = base.txid
+    for segment in list_segments(base.path.parent):
+        raw, position = segment.path.read_bytes(), HEADER_SIZE
+        for op in read_ops(segment):
+            encoded = encode_op(op, -63)
+            assert raw[position : position + len(encoded)] == encoded, op
+            position += len(encoded)
+            txid += 1
+        assert position == len(raw)
+    assert txid == base.txid + TRANSACTIONS
+
+
+def test_what_a_mix_consists_of(tmp_path: Path) -> None:
+    counts: dict[str, Counter[str]] = {}
+    for mix in MIXES:
+        base = make(tmp_path / mix, mix)
+        counts[mix] = Counter(op.name for segment in list_segments(base.path.parent) for op in read_ops(segment))
+    jobs = counts["jobs"]
+    for name in ("MKDIR", "ADD", "ALLOCATE_BLOCK_ID", "SET_GENSTAMP_V2", "ADD_BLOCK", "CLOSE", "RENAME_OLD", "DELETE"):
+        assert jobs[f"OP_{name}"] > 10
+    assert jobs["OP_ADD_BLOCK"] > jobs["OP_CLOSE"]
+    assert set(counts["attributes"]) > {"OP_TIMES", "OP_SET_OWNER", "OP_SET_PERMISSIONS", "OP_SET_REPLICATION"}
+    assert counts["deletes"]["OP_DELETE"] > 300
+    snapshots = {"OP_ALLOW_SNAPSHOT", "OP_CREATE_SNAPSHOT", "OP_RENAME_SNAPSHOT", "OP_DELETE_SNAPSHOT"}
+    assert set(counts["snapshots"]) > snapshots
+    assert set(counts["mixed"]) > {*jobs, "OP_TIMES", "OP_ALLOW_SNAPSHOT"}
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+@every_mix
+def test_they_replay_onto_the_image(tmp_path: Path, mix: str, snapshots: bool) -> None:
+    make(tmp_path, mix, snapshots=snapshots)
+    result = merge_directory(plan_directory(tmp_path))
+    assert result.transactions == TRANSACTIONS
+    found = verify_image(result.saved.paths[0])
+    assert [str(finding) for finding in found.findings.listed] == []
+
+
+def test_nothing_and_unknown_mixes_are_refused(tmp_path: Path) -> None:
+    base = make(tmp_path)
+    with pytest.raises(ValueError, match="1 transactions"):
+        write_edits(base, 1, "jobs")
+    with pytest.raises(ValueError, match="'weather'"):
+        write_edits(base, 10, "weather")
+
+
+def test_a_segment_of_one_transaction_is_not_left_over(tmp_path: Path) -> None:
+    base = make(tmp_path)
+    paths = write_edits(base, 21, "mixed", segment=10)
+    assert [path.name[-19:].lstrip("0") for path in paths] == ["1010", "1021"]

@@ -1,0 +1,55 @@
+"""A real Hadoop 2.7.3 loads generated images and replays generated edits, to the same image as ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.edits import MIXES
+from bench.hadoop_merge import merge_by_hadoop
+from checkpointer.offline import merge_directory, plan_directory
+from image_format.compare.difference import Difference, Topic
+from image_format.compare.images import ImageComparison
+from image_format.reader import ImageFile
+from tests.bench.made import make
+from tests.interop.hadoop import Hadoop
+
+pytestmark = pytest.mark.interop
+
+
+def differences(a: Path, b: Path) -> list[Difference]:
+    with ImageFile.open(a, verify_md5=False) as first, ImageFile.open(b, verify_md5=False) as second:
+        comparison = ImageComparison(first, second)
+        return [comparison.named(each) for each in comparison.differences()]
+
+
+def from_the_clock(found: list[Difference]) -> list[Difference]:
+    """Times that Hadoop 2.7 takes from the clock: of snapshots, and of the directories that it makes them of."""
+    roots = {each.inode_id for each in found if each.topic is Topic.SNAPSHOT}
+    return [
+        each
+        for each in found
+        if each.attribute == "modificationTime"
+        and each.inode_id in roots
+        and each.topic in (Topic.SNAPSHOT, Topic.INODE)
+    ]
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_a_namenode_saves_what_it_loaded(hadoop: Hadoop, tmp_path: Path, snapshots: bool) -> None:
+    base = make(tmp_path, snapshots=snapshots, inodes=40_000)
+    saved = hadoop.load_and_save(base.path, base.path.parent / "VERSION")
+    assert differences(base.path, saved) == []
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+@pytest.mark.parametrize("mix", MIXES)
+def test_our_merge_is_hadoop_s(hadoop: Hadoop, tmp_path: Path, mix: str, snapshots: bool) -> None:
+    base = make(tmp_path / "ours", mix, snapshots=snapshots)
+    run, theirs = merge_by_hadoop(base.path.parent, tmp_path / "hadoop", "512m")
+    assert list(run.parts) == ["load", "replay", "write", "whole"]
+    assert run.resident > run.parts["whole"].anonymous > 0
+    ours = merge_directory(plan_directory(tmp_path / "ours")).saved.paths[0]
+    found = differences(theirs, ours)
+    assert [each for each in found if each not in from_the_clock(found)] == []

@@ -1,0 +1,110 @@
+"""The table and the charts say what was measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench import __main__ as bench_main
+from bench import scale
+from bench.phases import Part, Run, run_floor, run_phases
+from bench.plot import bars, lines
+from bench.table import MixResult, chart, markdown, numbers
+from tests.bench.made import make
+
+
+def run(load: float, memory: int) -> Run:
+    parts = {name: Part(load, load, memory) for name in ("load", "replay", "write")}
+    return Run({**parts, "whole": Part(3 * load, 3 * load, memory)}, memory + 1)
+
+
+def floor(seconds: float) -> Run:
+    return Run({name: Part(seconds, seconds, 0) for name in ("md5sum", "cp", "whole")}, 0)
+
+
+def result(*rounds: dict[str, Run]) -> MixResult:
+    return MixResult("jobs", 1000, 2000, 10_000_000, 1_000_000, "2g", rounds)
+
+
+WITH_HADOOP = result(
+    {"floor": floor(1), "ours": run(1, 10), "hadoop": run(20, 100)},
+    {"floor": floor(2), "ours": run(2, 20), "hadoop": run(60, 200)},
+    {"floor": floor(3), "ours": run(3, 30), "hadoop": run(30, 300)},
+)
+
+
+def test_ratios_are_those_of_one_round() -> None:
+    assert WITH_HADOOP.ratio("ours", "floor", "whole") == 3
+    assert WITH_HADOOP.ratio("hadoop", "ours", "load") == 20
+    ratios = numbers(WITH_HADOOP)["ratios"]
+    assert ratios == pytest.approx(
+        {"oursToFloor": 3, "hadoopToOurs": 20, "memory": 10}
+        | {f"hadoopToOurs_{part}": 20 for part in ("load", "replay", "write")}
+    )
+
+
+def test_the_page_has_a_row_for_each_part() -> None:
+    page = markdown([WITH_HADOOP], "a machine", "results.svg")
+    assert "medians of 3 rounds" in page
+    assert "| Hadoop 2.7.3 | whole | 90.000 | 90.000 | 0 | 45.00 | 20.0 |" in page
+    assert "Replay: 1,000 transactions/s, Hadoop 67. Hadoop took 20.0 times as long with 10.0 times the memory." in page
+
+
+def test_without_hadoop_nothing_of_it_is_shown() -> None:
+    alone = result({"floor": floor(1), "ours": run(1, 10)})
+    assert "Hadoop 2.7.3" not in markdown([alone], "a machine", "results.svg") + chart([alone])
+    json.dumps(numbers(alone))
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [chart([WITH_HADOOP]), bars("t", "s", ["<a>"], {"x & y": [1e-3]}), lines("t", "s", [1e6, 1e7], {"a": [3, 40]})],
+)
+def test_charts_are_xml(picture: str) -> None:
+    assert ET.fromstring(picture).tag.endswith("svg")
+
+
+def test_our_merge_is_measured(tmp_path: Path) -> None:
+    base = make(tmp_path, "jobs")
+    before = set(base.path.parent.iterdir())
+    found = run_phases([sys.executable, "-m", "bench.one_merge", str(base.path.parent)])
+    assert list(found.parts) == ["load", "replay", "write", "whole"]
+    assert found.parts["whole"].seconds == pytest.approx(
+        sum(found.parts[part].seconds for part in list(found.parts)[:3])
+    )
+    assert found.resident > 0
+    assert set(base.path.parent.iterdir()) == before
+
+
+def test_the_floor_leaves_nothing(tmp_path: Path) -> None:
+    base = make(tmp_path)
+    found = run_floor(base.path, tmp_path / "copy")
+    assert list(found.parts) == ["md5sum", "cp", "whole"]
+    assert not (tmp_path / "copy").exists()
+
+
+def test_one_command_writes_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "results.md"
+    command = "bench --inodes 500 --transactions 100 --mix jobs --mix deletes --rounds 2 --without-hadoop --json"
+    monkeypatch.setattr(sys, "argv", [*command.split(), "--work-dir", str(tmp_path), "--output", str(page)])
+    bench_main.main()
+    told = json.loads(capsys.readouterr().out)
+    assert [each["mix"] for each in told["mixes"]] == ["jobs", "deletes"]
+    assert [len(each["rounds"]) for each in told["mixes"]] == [2, 2]
+    assert "mix `deletes`" in page.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"results.md", "results.svg"}
+
+
+def test_growth_is_told() -> None:
+    points = [scale.Point(10, 100, 50, 1000, 24), scale.Point(100, 115, 75, 1000, 20)]
+    assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "replay": 0})
+    page = scale.page(points, Namespace(rounds=3, ratio=7, mix="jobs"), "scale.svg")
+    assert "load: the dearest size costs 15% more than the cheapest, within 20%" in page
+    assert "write: the dearest size costs 50% more than the cheapest, more than 20%" in page
