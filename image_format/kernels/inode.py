@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.wire import fixed64, put_varint, read_varint, skip_field, varint_size
+from image_format.kernels.wire import copy_bytes, fixed64, put_varint, read_varint, skip_field, varint_size
 
 __all__ = [
     "ACL_DUE",
@@ -424,8 +424,7 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
         pos = put_varint(out, pos + 3, row["id"])
         out[pos] = 26
         pos = put_varint(out, pos + 1, name_length)
-        start = row["name_offset"]
-        out[pos : pos + name_length] = names[start : start + name_length]
+        copy_bytes(out, pos, names, row["name_offset"], name_length)
         pos += name_length
         out[pos] = 34 if row["kind"] == FILE else 42
         pos = put_varint(out, pos + 1, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from image_format.kernels.jit import kernel
 from image_format.kernels.scan import compare_names, locate_name
-from image_format.kernels.wire import put_varint, varint_size
+from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 __all__ = ["merge_directories", "sort_names", "splice"]
 
@@ -28,7 +28,7 @@ def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def] 
         run_end = cuts[cut, 0] if cut < cuts.shape[0] else buf.size
         count = min(run_end - pos, out.size - used)
         if count > 0:
-            out[used : used + count] = buf[pos : pos + count]
+            copy_bytes(out, used, buf, pos, count)
             used += count
             pos += count
         if pos < run_end or cut == cuts.shape[0]:
@@ -36,7 +36,7 @@ def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def] 
         start = spans[cut, 0] + done
         count = min(spans[cut, 1] - start, out.size - used)
         if count > 0:
-            out[used : used + count] = data[start : start + count]
+            copy_bytes(out, used, data, start, count)
             used += count
             done += count
         if spans[cut, 0] + done < spans[cut, 1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import pkgutil
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import kernel_cases
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import image_format.kernels
 from image_format.errors import RecordError
@@ -32,7 +35,7 @@ from image_format.kernels import (
     wire,
 )
 from image_format.proto import fsimage_pb2 as pb
-from image_format.varint import encode_delimited, encode_varint
+from image_format.varint import encode_delimited, encode_varint, read_record
 
 MODULES = [
     importlib.import_module(f"image_format.kernels.{module.name}")
@@ -77,6 +80,17 @@ def a_directory(inode_id: int, name: bytes) -> pb.INode:
     return message
 
 
+PLAIN_FILES = [
+    encode_delimited(each)
+    for each in (
+        a_file(16_386, b"part-r-00000"),
+        a_file(1, b""),
+        a_file((1 << 35) - 1, b"n" * 127),
+        a_file(1 << 35, b"n"),
+        a_file(5, b"n" * 128),
+        a_directory(7, b"d"),
+    )
+]
 INODES = [a_directory(1, b""), a_file(2, "é".encode()), a_file(3, b"a"), a_file(4, b"ab"), a_directory(6, b"b" * 200)]
 ENCODED = [encode_delimited(message) for message in INODES]
 SECTION = octets(*ENCODED)
@@ -195,7 +209,12 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (octets(encode_varint(len(DIRECTORY_BODY)), DIRECTORY_BODY), 0),
         lambda: (octets(b"\x02\x08\x01"), 0),
     ],
+    "scan._plain_file": [
+        *(lambda r=r: (octets(r, bytes(16)), 0, len(r) + 16) for r in PLAIN_FILES),
+        *(lambda n=n: (octets(PLAIN_FILES[0]), 0, n) for n in range(len(PLAIN_FILES[0]) + 1)),
+    ],
     "scan.scan_inodes": [
+        lambda: (octets(*PLAIN_FILES), 0, zeros(9), zeros(9), 0, zeros(9), 0),
         lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(9), 0),
         lambda: (SECTION, 0, zeros(2), zeros(2), 0, zeros(9), 0),
         lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(1), 0),
@@ -339,6 +358,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         )
         for children in ((2, 3, 4, 6), (), (77,))
     ],
+    "wire.copy_bytes": [lambda n=n: (np.zeros(9, np.uint8), 2, octets(b"abcdefg"), 1, n) for n in (0, 1, 6)],
     "wire.octet": [lambda: (octets(b"\x01\xff"), 1)],
     "wire.fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
     "inode._clear": [lambda: (TABLE.rows[1:2].copy()[0],)],
@@ -499,6 +519,45 @@ def test_inode_ids_are_positive(value: int) -> None:
         InodeTable(-63).load(data, 0, 0)
     entry = octets(encode_delimited(pb.DirEntry(parent=value)))
     assert scan.scan_directories(entry, 0, zeros(4), zeros(4), 0)[3]
+
+
+@pytest.mark.parametrize("record", PLAIN_FILES[:3], ids=["usual", "smallest", "largest"])
+def test_a_plain_file_is_read_in_one_step_and_is_left_where_it_is_damaged(record: bytes) -> None:
+    inode = pb.INode.FromString(_body(record))
+    assert scan._plain_file(octets(record), 0, len(record)) == (inode.id, len(record))
+    for cut in range(len(record)):
+        assert scan._plain_file(octets(record), 0, cut) == (0, 0)
+    longer = encode_delimited(pb.INode.FromString(_body(record) + b"\xf8\x07\x01"))
+    assert scan._plain_file(octets(longer), 0, len(longer)) == (0, 0)
+
+
+@given(st.lists(st.integers(1, 1 << 40), min_size=1, max_size=40), st.data())
+def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: st.DataObject) -> None:
+    """A field that no file has sends the same record the long way."""
+    names = [data.draw(st.binary(max_size=140)) for _ in ids]
+    short = [encode_delimited(a_file(i, name)) for i, name in zip(ids, names, strict=True)]
+    long = [encode_delimited(pb.INode.FromString(_body(record) + b"\xf8\x07\x01")) for record in short]
+    found = []
+    for chosen in (short, long):
+        buffer, slots, offsets = octets(*chosen), zeros(50), zeros(50)
+        assert scan.scan_inodes(buffer, 0, slots, offsets, 0, zeros(9), 0) == (len(ids), 0, buffer.size, False)
+        assert offsets[: len(ids)].tolist() == [0, *itertools.accumulate(map(len, chosen[:-1]))]
+        found.append(slots[: len(ids)].tolist())
+    assert found == [ids, ids]
+
+
+def _body(record: bytes) -> bytes:
+    return bytes(read_record(memoryview(record)).body)
+
+
+@given(st.integers(0, 9000), st.data())
+def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
+    ids = np.arange(1, size + 1)
+    assert scan.strictly_increasing(ids)
+    if size > 1:
+        at = data.draw(st.integers(1, size - 1))
+        ids[at] = ids[at - 1]
+        assert not scan.strictly_increasing(ids)
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
