@@ -49,6 +49,7 @@ class DiffStore:
 
     Attributes:
         has_links: whether a deleted list has, or had, a symlink.
+        directories_changed: how often the diffs of any directory changed, or were read first.
         lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
     """
 
@@ -73,6 +74,7 @@ class DiffStore:
         self._place = base.place(_SECTION)
         self._rows_at: dict[int, set[int]] = {}
         self.has_links = False
+        self.directories_changed = 0
         self.lost: set[int] = set()
         self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
         if supports(LayoutVersion.ERASURE_CODING, base.layout_version):
@@ -114,9 +116,13 @@ class DiffStore:
         """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
         self._rows_at.setdefault(snapshot_id, set()).add(row)
         diffs = self._loaded.get(row)
+        self._count(row)
         if diffs is not None and self._references.hub(row) is None:
             last = diffs.last_id if diffs.items else NO_SNAPSHOT
             self._table.newest[row] = 0 if last > _LARGEST_ID else last + 1 or -1
+
+    def _count(self, row: int) -> None:
+        self.directories_changed += int(self._table.kind[row] != FILE)
 
     def rows_at(self, snapshot_id: int) -> list[int]:
         """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
@@ -151,6 +157,7 @@ class DiffStore:
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
+        self._count(row)
         self._table.marks[row] |= SPECIAL
         self._dirty.add(row)
         return diffs
@@ -199,6 +206,7 @@ class DiffStore:
         """The inode has no diffs any more, or is gone itself."""
         if self.get(row) is not None:
             self._loaded[row] = None
+            self._count(row)
             self._table.newest[row] = 0
             self._dirty.discard(row)
             if self._table.slot[row] >= 0:

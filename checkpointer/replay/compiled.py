@@ -40,7 +40,10 @@ from journal.ops import (
     RenameOp,
     SetAclOp,
     SetOwnerOp,
+    SetPermissionsOp,
+    SetReplicationOp,
     SetXAttrOp,
+    TimesOp,
 )
 from journal.primitives import Reader, encode_cesu8, write_text, write_unsigned_short
 from journal.segment import SegmentCursor
@@ -59,8 +62,13 @@ _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
 _NO_END: Final = (1 << 63) - 1
-_MOVES_NOTHING = (AddOp, AddBlockOp, CloseOp, MkdirOp, SetAclOp, SetXAttrOp, RemoveXAttrOp)
-"""Operations after which each directory is where it was, where there are no snapshots."""
+_OF_ONE_INODE = (
+    *(AddBlockOp, CloseOp, SetAclOp, SetXAttrOp, RemoveXAttrOp),
+    *(SetReplicationOp, SetPermissionsOp, SetOwnerOp, TimesOp),
+)
+"""Operations after which each directory is where it was, with the children that it had."""
+_MOVES_NOTHING = (*_OF_ONE_INODE, AddOp, MkdirOp)
+"""The same where there are no snapshots."""
 
 
 class CompiledReplay:
@@ -95,7 +103,7 @@ class CompiledReplay:
         self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         self._paths: npt.NDArray[np.void] = np.zeros(_PATHS, state.PATH_DTYPE)
-        self._era = self._moved = 0
+        self._era = self._moved = self._directories = 0
         # weak, for an array that somebody holds cannot grow where it lies
         self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
         self._holders_known = False
@@ -211,8 +219,11 @@ class CompiledReplay:
         """Remember the names in an operation that was applied plainly, and what it may have moved."""
         if isinstance(op, AllowSnapshotOp | RenameOp | RenameOldOp):
             self._holders_known = False
-        if not isinstance(op, _MOVES_NOTHING) or self._namespace.history.active:
+        history = self._namespace.history
+        directories = history.diffs.directories_changed
+        if not isinstance(op, _OF_ONE_INODE if history.active else _MOVES_NOTHING) or directories != self._directories:
             self._forget_paths()
+        self._directories = directories
         if isinstance(op, AddOp | MkdirOp):
             self._remember(_OWNER, _owner_key(op.permissions), self._namespace.permission(op.permissions))
         elif isinstance(op, SetOwnerOp):
