@@ -1,6 +1,8 @@
 """`python -m bench`: a merge by us, by Hadoop 2.7.3 and the floor under both (md5sum and cp), paired in each round.
 
-Load, replay and write are those of a process that runs already: neither the start of Python nor that of the JVM counts.
+Without --inodes it makes the whole table: the job mix on a large image, and all mixes on a smaller one with and without
+snapshots. Load, replay and write are those of a process that runs already: neither the start of Python nor that of the
+JVM counts.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.edits import MIXES
@@ -24,6 +27,23 @@ _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
 
 
+@dataclass(frozen=True)
+class Scene:
+    """An image and the mixes of edits that are merged into it."""
+
+    inodes: int
+    transactions: int
+    mixes: Sequence[str]
+    snapshots: bool = False
+
+
+_TABLE = (
+    Scene(10_000_000, 1_000_000, ("jobs",)),
+    Scene(1_000_000, 300_000, tuple(MIXES)),
+    Scene(1_000_000, 300_000, tuple(MIXES), snapshots=True),
+)
+
+
 def _by_us(current: Path) -> Run:
     return run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
 
@@ -34,11 +54,11 @@ def _by_hadoop(current: Path, work: Path, heap: str) -> Run:
     return run
 
 
-def _measure(base: BaseImage, folder: Path, mix: str, arguments: argparse.Namespace) -> MixResult:
+def _measure(base: BaseImage, folder: Path, scene: Scene, mix: str, arguments: argparse.Namespace) -> MixResult:
     """All rounds on one mix; who goes first changes from round to round."""
-    here = make_edits(base, folder, arguments.transactions, mix, seed=arguments.seed + 1)
+    here = make_edits(base, folder, scene.transactions, mix, seed=arguments.seed + 1)
     current = here.path.parent
-    heap = arguments.heap or heap_for(arguments.inodes, arguments.transactions)
+    heap = arguments.heap or heap_for(scene.inodes, scene.transactions)
     runs: dict[str, Callable[[], Run]] = {
         "floor": lambda: run_floor(here.path, folder / "copy"),
         "ours": lambda: _by_us(current),
@@ -57,16 +77,31 @@ def _measure(base: BaseImage, folder: Path, mix: str, arguments: argparse.Namesp
     edits = sum(path.stat().st_size for path in current.glob("edits_*"))
     size = here.path.stat().st_size
     shutil.rmtree(folder)
-    return MixResult(mix, arguments.inodes, arguments.transactions, size, edits, heap, tuple(rounds))
+    return MixResult(mix, scene.inodes, scene.transactions, size, edits, heap, tuple(rounds), scene.snapshots)
+
+
+def _measure_scene(scene: Scene, folder: Path, arguments: argparse.Namespace) -> Iterator[MixResult]:
+    base = make_image(folder / "base", scene.inodes, snapshots=scene.snapshots, seed=arguments.seed)
+    with CONSOLE.status("compile the kernels, once per installation"):
+        _by_us(make_edits(base, folder / "first", 1000, "mixed", seed=1).path.parent)
+    shutil.rmtree(folder / "first")
+    for mix in scene.mixes:
+        yield _measure(base, folder / mix, scene, mix, arguments)
+
+
+def _scenes(arguments: argparse.Namespace) -> Sequence[Scene]:
+    if arguments.inodes is None:
+        return _TABLE
+    return [Scene(arguments.inodes, arguments.transactions, arguments.mix or tuple(MIXES), arguments.snapshots)]
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--inodes", type=int, default=1_000_000)
-    parser.add_argument("--transactions", type=int, default=1_000_000)
-    parser.add_argument("--mix", choices=tuple(MIXES), action="append", help="repeatable (default: all)")
+    parser.add_argument("--inodes", type=int, help="of one image (default: the whole table, some 15 minutes)")
+    parser.add_argument("--transactions", type=int, default=1_000_000, help="with --inodes")
+    parser.add_argument("--mix", choices=tuple(MIXES), action="append", help="with --inodes; repeatable (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--snapshots", action="store_true", help="an image that has snapshots")
+    parser.add_argument("--snapshots", action="store_true", help="with --inodes: an image that has snapshots")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--heap", help="of Hadoop's JVM, such as 9g (default: by the size of the image)")
     parser.add_argument("--without-hadoop", action="store_true", help="only us and the floor")
@@ -78,15 +113,10 @@ def _parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = _parse()
-    results = []
-    with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
-        folder = Path(scratch)
-        base = make_image(folder / "base", arguments.inodes, snapshots=arguments.snapshots, seed=arguments.seed)
-        with CONSOLE.status("compile the kernels, once per installation"):
-            _by_us(make_edits(base, folder / "first", 1000, "mixed", seed=1).path.parent)
-        shutil.rmtree(folder / "first")
-        for mix in arguments.mix or MIXES:
-            results.append(_measure(base, folder / mix, mix, arguments))
+    results: list[MixResult] = []
+    for scene in _scenes(arguments):
+        with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
+            results += _measure_scene(scene, Path(scratch), arguments)
     picture = arguments.output.with_suffix(".svg")
     picture.write_text(chart(results))
     arguments.output.write_text(markdown(results, machine(), picture.name))

@@ -9,6 +9,7 @@ from html import escape
 __all__ = ["bars", "lines"]
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 360, 80, 56, 64
+_GROUP_WIDTH = 130
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")
 _STYLE = "text{font:12px sans-serif;fill:#333}.t{font-size:15px}.g{stroke:#ddd}"
 _FLOOR_HEIGHT = 2.0
@@ -22,8 +23,9 @@ def bars(title: str, unit: str, groups: Sequence[str], series: Mapping[str, Sequ
     """
     values = [value for row in series.values() for value in row]
     low, high = _decades(values)
-    parts = _frame(title, unit, low, high, series)
-    step = (_WIDTH - _LEFT - 20) / len(groups)
+    page = max(_WIDTH, _LEFT + 20 + _GROUP_WIDTH * len(groups))
+    parts = _frame(title, unit, low, high, series, page)
+    step = (page - _LEFT - 20) / len(groups)
     width = step * 0.8 / len(series)
     for number, group in enumerate(groups):
         start = _LEFT + number * step + step * 0.1
@@ -37,14 +39,14 @@ def bars(title: str, unit: str, groups: Sequence[str], series: Mapping[str, Sequ
                 f' fill="{_COLOURS[place % len(_COLOURS)]}"/>'
             )
             parts.append(_text(left + width / 2 - 1, top - 4, f"{row[number]:.3g}", "middle"))
-    return _document(parts)
+    return _document(parts, page)
 
 
 def lines(title: str, unit: str, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
     """A line for each series over logarithmic axes; `xs` are above 0 and increase."""
     values = [value for row in series.values() for value in row]
     low, high = _decades(values)
-    parts = _frame(title, unit, low, high, series)
+    parts = _frame(title, unit, low, high, series, _WIDTH)
     first, span = math.log10(xs[0]), max(math.log10(xs[-1] / xs[0]), 1e-9)
     places = [_LEFT + 30 + (math.log10(x) - first) / span * (_WIDTH - _LEFT - 80) for x in xs]
     for place, x in zip(places, xs, strict=True):
@@ -57,7 +59,7 @@ def lines(title: str, unit: str, xs: Sequence[float], series: Mapping[str, Seque
         for (x, y), value in zip(points, row, strict=True):
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
             parts.append(_text(x, y - 8, f"{value:.3g}", "middle"))
-    return _document(parts)
+    return _document(parts, _WIDTH)
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
@@ -70,7 +72,7 @@ def _y(value: float, low: int, high: int) -> float:
     return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _frame(title: str, unit: str, low: int, high: int, series: Mapping[str, Sequence[float]]) -> list[str]:
+def _frame(title: str, unit: str, low: int, high: int, series: Mapping[str, Sequence[float]], page: int) -> list[str]:
     """Title, legend, and a line for each power of ten."""
     parts = [f'<text class="t" x="{_LEFT}" y="20">{escape(title)}</text>', _text(8, 40, unit, "start")]
     for number, name in enumerate(series):
@@ -80,7 +82,7 @@ def _frame(title: str, unit: str, low: int, high: int, series: Mapping[str, Sequ
         parts.append(_text(left + 18, _HEIGHT - 16, name, "start"))
     for power in range(low, high + 1):
         y = _y(10.0**power, low, high)
-        parts.append(f'<line class="g" x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="g" x1="{_LEFT}" x2="{page - 20}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(_text(_LEFT - 6, y + 4, f"{10.0**power:g}", "end"))
     return parts
 
@@ -89,7 +91,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _document(parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}">'
+def _document(parts: Sequence[str], page: int) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {page} {_HEIGHT}" width="{page}">'
     ground = '<rect width="100%" height="100%" fill="#fff"/>'
     return "\n".join([head, f"<style>{_STYLE}</style>", ground, *parts, "</svg>"]) + "\n"

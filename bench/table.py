@@ -21,6 +21,7 @@ class MixResult:
     Attributes:
         rounds: runs by name: `floor`, `ours`, and `hadoop` where that was wanted.
         heap: of Hadoop's JVM.
+        snapshots: whether the image has some.
     """
 
     mix: str
@@ -30,6 +31,22 @@ class MixResult:
     edits_bytes: int
     heap: str
     rounds: tuple[dict[str, Run], ...]
+    snapshots: bool = False
+
+    @property
+    def title(self) -> str:
+        """Which image and edits these are."""
+        image = f"{self.inodes:,} inodes{', snapshots' if self.snapshots else ''}"
+        return f"{image}, {self.transactions:,} transactions, mix `{self.mix}`"
+
+    @property
+    def label(self) -> str:
+        """The same in two words."""
+        return f"{self.mix} {self.inodes / 1e6:g}M{'+s' if self.snapshots else ''}"
+
+    def rate(self, name: str) -> float:
+        """Transactions replayed in a second."""
+        return self.transactions / self.median(name, "replay").seconds
 
     def median(self, name: str, part: str) -> Part:
         """Median seconds, and the largest memory, of a part over all rounds."""
@@ -87,13 +104,27 @@ def markdown(results: Sequence[MixResult], machine: str, chart_file: str) -> str
         f"![whole merge]({chart_file})",
         "",
     ]
+    if len(results) > 1:
+        lines += _summary(results)
     for result in results:
         lines += _section(result)
     return "\n".join(lines)
 
 
+def _summary(results: Sequence[MixResult]) -> Iterator[str]:
+    yield "| image and edits | ours s | x floor | Hadoop / ours | its memory / ours | transactions/s | Hadoop's |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for result in results:
+        ratios = _ratios(result)
+        row = [f"{result.median('ours', 'whole').seconds:.2f}", f"{ratios['oursToFloor']:.2f}"]
+        row += [f"{ratios[name]:.1f}" if name in ratios else "" for name in ("hadoopToOurs", "memory")]
+        row += [f"{result.rate(name):,.0f}" if name in result.rounds[0] else "" for name in ("ours", "hadoop")]
+        yield f"| {result.title} | {' | '.join(row)} |"
+    yield ""
+
+
 def _section(result: MixResult) -> Iterator[str]:
-    yield f"## {result.inodes:,} inodes, {result.transactions:,} transactions, mix `{result.mix}`"
+    yield f"## {result.title}"
     yield ""
     sizes = f"Image {result.image_bytes / 1e6:,.0f} MB, edits {result.edits_bytes / 1e6:,.0f} MB"
     yield sizes + (f"; Hadoop's heap {result.heap}." if result.has_hadoop else ".")
@@ -109,10 +140,9 @@ def _section(result: MixResult) -> Iterator[str]:
         if name in result.rounds[0]:
             yield from _rows(result, name)
     yield ""
-    rate = result.transactions / result.median("ours", "replay").seconds
-    line = f"Replay: {rate:,.0f} transactions/s"
+    line = f"Replay: {result.rate('ours'):,.0f} transactions/s"
     if result.has_hadoop:
-        line += f", Hadoop {result.transactions / result.median('hadoop', 'replay').seconds:,.0f}"
+        line += f", Hadoop {result.rate('hadoop'):,.0f}"
         ratios = _ratios(result)
         line += f". Hadoop took {ratios['hadoopToOurs']:.1f} times as long"
         line += f" with {ratios['memory']:.1f} times the memory"
@@ -135,5 +165,5 @@ def chart(results: Sequence[MixResult]) -> str:
     """Seconds of the whole merge by mix."""
     names = [name for name in ("floor", "ours", "hadoop") if name in results[0].rounds[0]]
     series = {_NAMES[name]: [result.median(name, "whole").seconds for result in results] for name in names}
-    title = f"A whole merge: {results[0].inodes:,} inodes, {results[0].transactions:,} transactions"
-    return bars(title, "seconds", [result.mix for result in results], series)
+    title = "A whole merge by mix and millions of inodes; +s: with snapshots"
+    return bars(title, "seconds", [result.label for result in results], series)

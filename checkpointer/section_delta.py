@@ -35,7 +35,7 @@ __all__ = [
     "spliced",
 ]
 
-COPY_CHUNK = 4 << 20
+COPY_CHUNK = 2 << 20
 Chunk = memoryview | bytes
 
 

@@ -17,7 +17,7 @@ from image_format.errors import ImageStorageError
 __all__ = ["DigestingFileSet", "FileFailure", "Written"]
 
 _SLICE = 2 * 1024 * 1024
-_QUEUED_SLICES = 16
+_QUEUED_SLICES = 8
 _HINT = "Free space on, or replace, the failing directories and try again."
 
 
