@@ -1,60 +1,86 @@
-"""What must hold for a merge onto any bytes taken for an fsimage: a typed error, or an image as good as they were."""
+"""What must hold for a merge onto any bytes taken for an fsimage: a typed error, or an image as good as they were.
+
+Kernels and plain functions agree on every image that verification finds sound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
+from checkpointer.loaded_image import LoadedImage
 from checkpointer.merge import load_image
+from checkpointer.namespace.tree import ROOT_ROW
 from checkpointer.replay import replay
 from hadoop_common.errors import HdfsError
+from image_format.inode_table import DIRECTORY
 from image_format.reader import ImageFile
+from image_format.verify.checker import audit_image
+from image_format.verify.findings import Findings
 from journal import ops
 from journal.operation import EditOp
-from tests.checkpointer.op_makers import delete, mkdir, rename_old, set_permissions, times
+from tests.checkpointer.op_makers import add, close, delete, mkdir, rename_old, set_permissions, times
+from tests.checkpointer.replay_twins import encoded
 from tests.fuzz.image_target import check_image
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
 __all__ = ["check_merge"]
 
+_TOUCHED = 4
+
 
 def check_merge(data: bytes, scratch: Scratch) -> bool:
-    """Merge a few edits onto `data`, which touch its root and every section that is decoded whole.
+    """Merge a few edits onto `data`, which touch its root, some children and every section that is decoded whole.
 
     Raises:
-        AssertionError: a good image became a damaged one.
+        AssertionError: a good image became a damaged one, or kernels made something else than the plain functions.
     """
-    try:
-        merged = _merge(scratch.file("fsimage", data), _edits)
-    except HdfsError as error:
-        check_error(error)
+    path = scratch.file("fsimage", data)
+    merged, compiled = _outcome(path, by_kernels=False), _outcome(path, by_kernels=True)
+    if merged != compiled:
+        assert not audit_image(path, Findings(None), None, outer=False).findings.valid
+    if isinstance(merged, str):
         return False
     if check_image(data, scratch):
         assert check_image(merged, scratch)
-        assert _merge(scratch.file("fsimage", merged), lambda _: [])
+        assert _merge(scratch.file("fsimage", merged), edited=False, by_kernels=True)
     return True
 
 
-def _merge(path: Path, make_edits: Callable[[int], list[EditOp]]) -> bytes:
+def _outcome(path: Path, *, by_kernels: bool) -> bytes | str:
+    """The merged image, or the error."""
+    try:
+        return _merge(path, edited=True, by_kernels=by_kernels)
+    except HdfsError as error:
+        check_error(error)
+        return f"{type(error).__name__}: {error}"
+
+
+def _merge(path: Path, *, edited: bool, by_kernels: bool) -> bytes:
     out = bytearray()
     with ImageFile.open(path, verify_md5=False) as image:
+        edits = _edits(load_image(image)) if edited else []
+        segment = encoded(edits, image.layout_version) if by_kernels and edits else None
         loaded = load_image(image)
-        first = loaded.namespace.last_txid + 1
-        # No edit log holds txids beyond a Java long, so nothing is merged onto an image that is close to that.
-        edits = [] if first >> 62 else make_edits(loaded.namespace.last_inode_id + 1)
-        for number, op in enumerate(edits):
-            op.txid = first + number
-        replay(loaded.namespace, edits)
+        replay(loaded.namespace, edits if segment is None else segment)
         loaded.write(out.extend)
     return bytes(out)
 
 
-def _edits(inode_id: int) -> list[EditOp]:
-    return [
+def _edits(loaded: LoadedImage) -> list[EditOp]:
+    namespace = loaded.namespace
+    first, inode_id = namespace.last_txid + 1, namespace.last_inode_id + 1
+    if first >> 62 or inode_id >> 62:
+        # No edit log holds numbers beyond a Java long, so nothing is merged onto an image that is close to that.
+        return []
+    edits = [
+        *_below(loaded, inode_id + 3),
         mkdir("/fuzz", inode_id),
         mkdir("/fuzz/below", inode_id + 1),
         times("/fuzz", mtime=5),
+        add("/fuzz/file", inode_id + 2),
+        close("/fuzz/file"),
         rename_old("/fuzz/below", "/fuzzed"),
         set_permissions("/", 0o755),
         delete("/fuzz"),
@@ -63,3 +89,22 @@ def _edits(inode_id: int) -> list[EditOp]:
             pool=ops.CachePoolInfo(pool_name="fuzz", owner_name="u", group_name="g", mode=0o755, limit=1)
         ),
     ]
+    for number, op in enumerate(edits):
+        op.txid = first + number
+    return edits
+
+
+def _below(loaded: LoadedImage, inode_id: int) -> list[EditOp]:
+    """Operations on a few children of the root and on theirs: whatever the image says they are."""
+    tree = loaded.namespace.tree
+    edits: list[EditOp] = []
+    for name, row in islice(sorted(tree.children(ROOT_ROW)), _TOUCHED):
+        path = "/" + name.decode("utf-8", "replace")
+        edits += [times(path, mtime=6), set_permissions(path, 0o700)]
+        if tree.table.kind[row] == DIRECTORY:
+            below = [f"{path}/{each.decode('utf-8', 'replace')}" for each, _ in sorted(tree.children(row))]
+            edits += [times(each, mtime=7) for each in below[:_TOUCHED]]
+            edits += [add(f"{path}/{inode_id}", inode_id), mkdir(f"{path}/d{inode_id}", inode_id + 1)]
+            edits += [delete(each) for each in below[-1:]]
+            inode_id += 2
+    return edits
