@@ -24,6 +24,7 @@ from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, HOLDS
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Growing
 from image_format.string_table import StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
@@ -57,7 +58,10 @@ _BLOCKS = 1 << 12
 _STRINGS = 1 << 8
 _CREATED = 1 << 12
 _ACLS = 1 << 12
-_PATHS = 1 << 12
+_PATHS = 1 << 16
+_NAMED = 1 << 14
+_OPENED_COLUMNS = 6
+_NO_NAMES = np.zeros(0, np.uint32)
 _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
@@ -94,8 +98,11 @@ class CompiledReplay:
         self._index = index
         self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
         room = namespace.table.room
-        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, 3), np.int64)
+        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
         self._opened_used = 0
+        self._named_room = Growing(room, np.uint32, _NAMED)
+        self._named: npt.NDArray[np.uint32] = self._named_room.array
+        self._named_used = 0
         self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
         self._special_ids = _special_ids(index)
         namespace.tree.mark_special(self._special_ids)
@@ -109,6 +116,11 @@ class CompiledReplay:
         self._holders_known = False
         self._known = BytesTable(room)
         self._values: npt.NDArray[np.uint64] = np.zeros(1 << 6, np.uint64)
+
+    @property
+    def table_places(self) -> int:
+        """Places in the tables of names, see `kernels.base_children`."""
+        return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
@@ -272,6 +284,8 @@ class CompiledReplay:
             not namespace.history.may_be_inconsistent,
             self._moved,
             0,
+            self._named_used,
+            0,
         )
 
     def _leave(self) -> None:
@@ -282,13 +296,19 @@ class CompiledReplay:
         table.blocks_used = numbers[state.BLOCKS_USED]
         tree.links.count = numbers[state.LINKS_USED]
         self._opened_used = numbers[state.OPENED_USED]
+        self._named_used = numbers[state.NAMED_USED]
+        if numbers[state.NAMED_WANTED]:
+            self._grow_named(numbers[state.NAMED_WANTED])
         table.pool.count = numbers[state.POOL_USED]
         table.pool.used = numbers[state.POOL_BYTES_USED]
         tree.inode_count = numbers[state.INODES]
         info.transactionId = numbers[state.LAST_TXID]
         namespace.last_inode_id = numbers[state.LAST_INODE_ID]
-        info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
-        info.genstampV2 = numbers[state.GENERATION_STAMP]
+        # A field that the image does not have is not written with its default.
+        if info.lastAllocatedBlockId != numbers[state.LAST_BLOCK_ID]:
+            info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
+        if info.genstampV2 != numbers[state.GENERATION_STAMP]:
+            info.genstampV2 = numbers[state.GENERATION_STAMP]
         namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
         if numbers[state.DIRECTORIES_MOVED] != self._moved:
             self._moved = numbers[state.DIRECTORIES_MOVED]
@@ -326,6 +346,7 @@ class CompiledReplay:
             "links": links.links,
             "link_slots": links.slots,
             "opened": self._opened,
+            "named": self._named,
             "pool": table.pool.items,
             "pool_slots": table.pool.slots,
             "pool_arena": table.pool.arena,
@@ -363,9 +384,17 @@ class CompiledReplay:
         table.pool.reserve(_STRINGS, _NAME_BYTES)
         links.reserve(_ROWS)
         if self._opened_used == self._opened.shape[0]:
-            wider = table.room.zeros((2 * self._opened_used, 3), np.int64)
+            wider = table.room.zeros((2 * self._opened_used, _OPENED_COLUMNS), np.int64)
             wider[: self._opened_used] = self._opened
             self._opened = wider
+
+    def _grow_named(self, more: int) -> None:
+        """Make room for the table of a directory's names that found none."""
+        self._named = _NO_NAMES
+        try:
+            self._named_room.grow(self._named_used, self._named_used + more)
+        finally:
+            self._named = self._named_room.array
 
 
 def _is_plain(path: bytes) -> bool:

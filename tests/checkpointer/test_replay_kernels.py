@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from checkpointer.errors import ReplayError, UnsupportedOperationError
 from checkpointer.loaded_image import load_image
 from checkpointer.replay import replay
+from checkpointer.replay.compiled import CompiledReplay
 from checkpointer.replay.kernels import records
 from checkpointer.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
@@ -24,14 +25,14 @@ from image_format.errors import RecordError
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.varint import encode_varint
+from image_format.varint import encode_delimited, encode_varint
 from journal import ops
 from journal.errors import CorruptOpError
 from journal.ops import EditOp
 from journal.primitives import Reader, decode_cesu8, write_vlong
 from tests.checkpointer.image_builder import LAYOUTS, OWNER, ImageBuilder, delimited, merged, messages, numbered
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
-from tests.checkpointer.replay_twins import encoded
+from tests.checkpointer.replay_twins import EncodedOps, encoded
 
 HADOOP2 = -63
 
@@ -426,6 +427,89 @@ def test_damage_beside_a_path_is_found_where_it_matters(tmp_path: Path) -> None:
                 continue
             with pytest.raises(RecordError, match="child that is no inode"):
                 replay(loaded.namespace, segment)
+
+
+# ---- tables of names -----------------------------------------------------------------------------------------------
+
+
+def crowded(layout: int) -> ImageBuilder:
+    """A directory of 3,000 files whose ids do not ascend by name."""
+    builder = base(layout)
+    builder.directory("/old/big")
+    for number in range(3000):
+        builder.file(f"/old/big/f{number * 7 % 3000}")
+    return builder
+
+
+def questions() -> list[EditOp]:
+    """To one file after the other, to new ones, and to those again."""
+    return [
+        add("/old/big/warm", 20_000),
+        *(times(f"/old/big/f{number * 11 % 3000}", number) for number in range(1500)),
+        *(add(f"/old/big/g{number}", 20_001 + number) for number in range(500)),
+        *(rename(f"/old/big/f{number}", f"/old/big/h{number}") for number in range(0, 3000, 6)),
+        *(delete(f"/old/big/{name}{number}") for number in range(0, 480, 12) for name in "gh"),
+    ]
+
+
+@pytest.mark.parametrize("by_id", [True, False], ids=["sorted", "unsorted"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_questions_to_a_directory_make_a_table_of_its_names(tmp_path: Path, layout: int, by_id: bool) -> None:
+    builder = crowded(layout)
+    if not by_id:
+        builder.order = lambda inode: -inode.id
+    path = builder.save(tmp_path)
+    assert rare(path, questions(), layout) == ["OP_ADD"]
+    merged(path, *questions())
+    with ImageFile.open(path) as image:
+        loaded = load_image(image)
+        assert (loaded.index.arrays.slots.size == 0) == by_id
+        replay(loaded.namespace, _segment(loaded.namespace.last_txid, layout))
+        compiled = loaded.namespace.compiled
+        assert isinstance(compiled, CompiledReplay)
+        assert compiled.table_places >= 2 * 3000
+
+
+def _segment(last_txid: int, layout: int) -> EncodedOps:
+    segment = encoded(numbered(questions(), last_txid), layout)
+    assert segment is not None
+    return segment
+
+
+def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
+    builder = crowded(HADOOP2)
+    lost = builder.file("/old/big/zz").id
+    path = with_lost_child(builder.save(tmp_path), lost)
+    asked = [times(f"/old/big/f{number}", number) for number in range(1500)]
+    for steps, refused in ((asked, False), ([*asked, times("/old/big/nothing", 5)], True)):
+        with ImageFile.open(path, verify_md5=False) as image:
+            loaded = load_image(image)
+            segment = encoded(numbered(steps, loaded.namespace.last_txid), HADOOP2)
+            assert segment is not None
+            if refused:
+                with pytest.raises(RecordError, match="child that is no inode"):
+                    replay(loaded.namespace, segment)
+            else:
+                assert replay(loaded.namespace, segment) == len(steps)
+
+
+def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path) -> None:
+    """Whoever replays: the bytes of an image do not depend on it."""
+    builder = base(HADOOP2)
+    builder.sections["NS_INFO"] = encode_delimited(pb.NameSystemSection(namespaceId=1, transactionId=100))
+    path = builder.save(tmp_path)
+    found = []
+    for compiled in (True, False):
+        out = bytearray()
+        with ImageFile.open(path) as image:
+            loaded = load_image(image)
+            steps = numbered([times("/old", 5)], loaded.namespace.last_txid)
+            segment = encoded(steps, HADOOP2)
+            assert segment is not None
+            replay(loaded.namespace, segment if compiled else steps)
+            loaded.write(out.extend)
+        found.append(bytes(out))
+    assert found[0] == found[1]
 
 
 # ---- ACLs of new inodes ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from checkpointer.merge import load_image
 from checkpointer.namespace.tree import ROOT_ROW
 from checkpointer.replay import replay
 from hadoop_common.errors import HdfsError
-from image_format.inode_table import DIRECTORY
+from image_format.inode_table import DIRECTORY, FILE
 from image_format.reader import ImageFile
 from image_format.verify.checker import audit_image
 from image_format.verify.findings import Findings
@@ -49,12 +49,12 @@ def check_merge(data: bytes, scratch: Scratch) -> bool:
 
 
 def _outcome(path: Path, *, by_kernels: bool) -> bytes | str:
-    """The merged image, or the error."""
+    """The merged image, or the kind of the error: of several reasons either way may meet another one first."""
     try:
         return _merge(path, edited=True, by_kernels=by_kernels)
     except HdfsError as error:
         check_error(error)
-        return f"{type(error).__name__}: {error}"
+        return type(error).__name__
 
 
 def _merge(path: Path, *, edited: bool, by_kernels: bool) -> bytes:
@@ -102,9 +102,11 @@ def _below(loaded: LoadedImage, inode_id: int) -> list[EditOp]:
         path = "/" + name.decode("utf-8", "replace")
         edits += [times(path, mtime=6), set_permissions(path, 0o700)]
         if tree.table.kind[row] == DIRECTORY:
-            below = [f"{path}/{each.decode('utf-8', 'replace')}" for each, _ in sorted(tree.children(row))]
+            children = sorted(tree.children(row))
+            below = [f"{path}/{each.decode('utf-8', 'replace')}" for each, _ in children]
+            files = [each for each, (_, child) in zip(below, children, strict=True) if tree.table.kind[child] == FILE]
             edits += [times(each, mtime=7) for each in below[:_TOUCHED]]
             edits += [add(f"{path}/{inode_id}", inode_id), mkdir(f"{path}/d{inode_id}", inode_id + 1)]
-            edits += [delete(each) for each in below[-1:]]
+            edits += [delete(each) for each in files[-1:]]
             inode_id += 2
     return edits

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from checkpointer.replay.kernels.base_children import entry_may_change
 from checkpointer.replay.kernels.change import (
     acl_end,
     acl_room,
@@ -27,7 +28,7 @@ from checkpointer.replay.kernels.change import (
     see_stamp,
     set_link,
 )
-from checkpointer.replay.kernels.lookup import child, entry_may_change, has_room, is_new_id, last_slash, parent_of
+from checkpointer.replay.kernels.lookup import child, has_room, is_new_id, last_slash, parent_of
 from checkpointer.replay.kernels.records import i16, i32, i64, path_end, skip_string, vlong
 from checkpointer.replay.kernels.state import (
     ABSENT,

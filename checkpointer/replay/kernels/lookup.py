@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from checkpointer.replay.kernels.base_children import NO_ENTRY, base_child, open_directory, slot_of
 from checkpointer.replay.kernels.state import (
     ABSENT,
     AGAIN,
     BLOCKS_USED,
     DIRECTORIES_MOVED,
-    DONE,
     ERA,
     INSIDE,
     LATEST,
@@ -19,13 +19,8 @@ from checkpointer.replay.kernels.state import (
     ROWS_USED,
     SNAPSHOTS_PLAIN,
     UNUSUAL,
-    base_ids_of,
     base_offsets_of,
-    base_slots_of,
     blocks_of,
-    directories_of,
-    directory_ids_of,
-    directory_offsets_of,
     dropped_of,
     ids_of,
     inodes_of,
@@ -40,14 +35,12 @@ from checkpointer.replay.kernels.state import (
 from image_format.kernels.inode import (
     DIRECTORY,
     FEATURES,
-    OPENED,
     SPECIAL,
     UNDER_CONSTRUCTION,
-    UNKNOWN_FIELDS,
     decode_inode,
 )
 from image_format.kernels.jit import kernel, step
-from image_format.kernels.scan import compare_names, find_id, name_span
+from image_format.kernels.scan import find_id
 from image_format.kernels.tables import (
     UNKNOWN,
     find_link,
@@ -58,12 +51,11 @@ from image_format.kernels.tables import (
     put_number,
     same_bytes,
 )
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.wire import read_varint
 
 __all__ = [
     "add_link",
     "child",
-    "entry_may_change",
     "find_files",
     "has_room",
     "is_ancestor",
@@ -72,15 +64,11 @@ __all__ = [
     "link_of",
     "load",
     "parent_of",
-    "slot_of",
 ]
 
 _ROOT_ROW = 0
 _SLASH = 47
 _SMALLEST_BLOCK = 6
-_NO_ENTRY = -1
-_ODD_ENTRY = -2
-_UNKNOWN_ENTRY = -3
 
 
 @step
@@ -97,13 +85,6 @@ def has_room(a, rows, links, names, blocks):  # type: ignore[no-untyped-def]  # 
         and n[NAMES_USED] + names <= names_of(a).size
         and n[BLOCKS_USED] + blocks <= blocks_of(a).size
     )
-
-
-@step
-def slot_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Slot of an inode of the base image, negative where it has none of that id."""
-    found = find_id(base_ids_of(a), inode_id)
-    return base_slots_of(a)[found] if found >= 0 and base_slots_of(a).size else np.int64(found)
 
 
 @step
@@ -149,152 +130,6 @@ def is_ancestor(rows, ancestor, row):  # type: ignore[no-untyped-def]  # noqa: A
     while row != ancestor and row > _ROOT_ROW:
         row = rows[row]["parent"]
     return row == ancestor
-
-
-# ---- children in the base image ------------------------------------------------------------------------------
-
-
-@step
-def _children_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """(start, end) of the packed children of a DirEntry with nothing else in it; the start of others is negative.
-
-    It is -2 where there is a field that this version does not know, else -1.
-    """
-    length, pos = read_varint(buf, offset, buf.size)
-    if pos < 0 or length < 0 or length > buf.size - pos:
-        return np.int64(-1), np.int64(-1)
-    end = pos + length
-    first = np.int64(0)
-    behind = np.int64(0)
-    odd = False
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return np.int64(-1), np.int64(-1)
-        stop = skip_field(buf, pos, end, tag & 7)
-        if stop < 0:
-            return np.int64(-1), np.int64(-1)
-        if tag == 18 and behind == 0:
-            _, first = read_varint(buf, pos, end)
-            behind = stop
-        elif tag == 16 or tag == 18 or tag == 24 or tag == 26:
-            odd = True
-        elif tag != 8:
-            return np.int64(-2), np.int64(-2)
-        pos = stop
-    return (np.int64(-1), np.int64(-1)) if odd else (first, behind)
-
-
-@step
-def _name_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """(start, size) of the name of an inode in INODE, size -1 for an id that the image does not have."""
-    slot = slot_of(a, inode_id)
-    if slot < 0:
-        return np.int64(0), np.int64(-1)
-    start, size = name_span(inodes_of(a), base_offsets_of(a)[slot])
-    return np.int64(start), np.int64(size)
-
-
-@step
-def _in_order(a, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Whether children are sorted by name, as they need not be: a NameNode up to 3.2 puts them in order."""
-    buf = directories_of(a)
-    last_start = np.int64(0)
-    last_size = np.int64(-1)
-    pos = first
-    while pos < behind:
-        inode_id, pos = read_varint(buf, pos, behind)
-        if pos < 0:
-            return False
-        start, size = _name_of(a, inode_id)
-        if size < 0:
-            return False
-        if last_size >= 0 and compare_names(inodes_of(a), last_start, last_size, inodes_of(a), start, size) >= 0:
-            return False
-        last_start = start
-        last_size = size
-    return True
-
-
-@step
-def _open_directory(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Find the children that a directory has in the base image, once."""
-    entry = rows_of(a)[row]
-    number = find_id(directory_ids_of(a), entry["id"])
-    if number < 0:
-        entry["entry"] = _NO_ENTRY
-        entry["marks"] |= OPENED
-        return
-    first, behind = _children_span(directories_of(a), directory_offsets_of(a)[number])
-    if first < 0:
-        entry["entry"] = _UNKNOWN_ENTRY if first == -2 else _ODD_ENTRY
-        return
-    opened = a[OPENED_USED]
-    opened_of(a)[opened, 0] = first
-    opened_of(a)[opened, 1] = behind
-    opened_of(a)[opened, 2] = 0
-    a[OPENED_USED] = opened + 1
-    entry["entry"] = opened + 1
-    entry["marks"] |= OPENED
-
-
-@step
-def entry_may_change(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether all that the image says of a directory is known: `DONE`, `UNUSUAL` where it is not, or `AGAIN`."""
-    holder = rows_of(a)[directory]
-    if holder["flags"] & UNKNOWN_FIELDS:
-        return UNUSUAL
-    if holder["slot"] >= 0 and holder["entry"] == 0:
-        if a[OPENED_USED] == opened_of(a).shape[0]:
-            return AGAIN
-        _open_directory(a, directory)
-    return DONE if holder["entry"] != _UNKNOWN_ENTRY else UNUSUAL
-
-
-@step
-def _find_child(a, first, behind, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Id of the child called `buf[start:start + size]` among packed, sorted children; 0 where there is none.
-
-    It may be 0 where the children are not sorted, too, or one is not in the image.
-    """
-    packed = directories_of(a)
-    low = first
-    high = behind
-    while low < high:
-        # a number begins behind the last byte of the one before it
-        middle = low + (high - low) // 2
-        while middle > low and packed[middle - 1] >= 0x80:
-            middle -= 1
-        inode_id, following = read_varint(packed, middle, behind)
-        name_start, name_size = _name_of(a, inode_id)
-        if following < 0 or name_size < 0:
-            break
-        order = compare_names(inodes_of(a), name_start, name_size, buf, start, size)
-        if order == 0:
-            return inode_id
-        if order < 0:
-            low = following
-        else:
-            high = middle
-    return np.int64(0)
-
-
-@step
-def _base_child(a, directory, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Id of a child in the base image of a directory that is opened, 0 where there is none, or `UNUSUAL`.
-
-    That all children are in order, which takes a look at each of them, counts only where none of the name is found.
-    """
-    holder = rows_of(a)[directory]
-    number = holder["entry"] - 1
-    first, behind = opened_of(a)[number, 0], opened_of(a)[number, 1]
-    inode_id = _find_child(a, first, behind, buf, start, size)
-    if inode_id == 0 and opened_of(a)[number, 2] == 0:
-        if not _in_order(a, first, behind):
-            holder["entry"] = _ODD_ENTRY
-            return np.int64(UNUSUAL)
-        opened_of(a)[number, 2] = 1
-    return inode_id
 
 
 # ---- paths ---------------------------------------------------------------------------------------------------
@@ -352,11 +187,11 @@ def _any_child(a, directory, buf, start, size, hashed):  # type: ignore[no-untyp
     if holder["entry"] == 0:
         if a[OPENED_USED] == opened_of(a).shape[0]:
             return np.int64(AGAIN)
-        _open_directory(a, directory)
+        open_directory(a, directory)
     entry = holder["entry"]
     if entry < 0:
-        return np.int64(ABSENT if entry == _NO_ENTRY else UNUSUAL)
-    inode_id = _base_child(a, directory, buf, start, size)
+        return np.int64(ABSENT if entry == NO_ENTRY else UNUSUAL)
+    inode_id = base_child(a, directory, buf, start, size)
     if inode_id <= 0:
         return np.int64(ABSENT if inode_id == 0 else UNUSUAL)
     if not has_room(a, 0, 1, 0, 0):
@@ -482,10 +317,10 @@ def _file_at(a, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN00
     if holder["entry"] == 0:
         if a[OPENED_USED] == opened_of(a).shape[0]:
             return np.int64(AGAIN), np.int64(0)
-        _open_directory(a, directory)
+        open_directory(a, directory)
     if holder["entry"] < 0:
         return np.int64(UNUSUAL), np.int64(0)
-    inode_id = _base_child(a, directory, buf, slash + 1, end - slash - 1)
+    inode_id = base_child(a, directory, buf, slash + 1, end - slash - 1)
     return (directory, inode_id) if inode_id >= 0 else (np.int64(UNUSUAL), np.int64(0))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from checkpointer.replay.kernels.base_children import slot_of
 from checkpointer.replay.kernels.change import close_file
-from checkpointer.replay.kernels.lookup import link_of, slot_of
+from checkpointer.replay.kernels.lookup import link_of
 from checkpointer.replay.kernels.state import (
     INODES,
     LEASES_PLAIN,

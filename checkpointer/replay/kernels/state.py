@@ -36,6 +36,8 @@ __all__ = [
     "LINKS_USED",
     "MAX_REPLICATION",
     "MIN_REPLICATION",
+    "NAMED_USED",
+    "NAMED_WANTED",
     "NAMES_USED",
     "NUMBERS",
     "OPENED_USED",
@@ -64,6 +66,7 @@ __all__ = [
     "known_values_of",
     "link_slots_of",
     "links_of",
+    "named_of",
     "names_of",
     "opened_of",
     "paths_of",
@@ -117,8 +120,10 @@ ABSENT = -1
     SNAPSHOTS_PLAIN,  # `History.may_be_inconsistent` is not so
     DIRECTORIES_MOVED,  # how many directories have lost their places
     ACLS_USED,
+    NAMED_USED,
+    NAMED_WANTED,  # places that lacked for the table of a directory's names
     NUMBERS,
-) = range(26)
+) = range(28)
 
 PATH_DTYPE = np.dtype(
     [
@@ -144,6 +149,7 @@ ARRAYS = (
     "links",
     "link_slots",
     "opened",
+    "named",
     "pool",
     "pool_slots",
     "pool_arena",
@@ -212,8 +218,11 @@ links_of = _view("links", LINK_DTYPE)
 """Links of `Links`, and their slots."""
 link_slots_of = _view("link_slots", np.int64)
 
-opened_of = _view("opened", np.int64, 3)
-"""(start, end) in INODE_DIR of the children of a directory, by `entry` of its row less one; 1 if they are in order."""
+opened_of = _view("opened", np.int64, 6)
+"""By `entry` of a directory's row less one: start and end of its children in INODE_DIR; 1 if they are in order; how
+often one was asked for; where the table of their names starts in `named_of`; its size, 0 without one, -1 for never."""
+named_of = _view("named", np.uint32)
+"""Tables of names in the base image: slots plus one at places that the names' hashes tell, 0 where there is none."""
 
 pool_of = _view("pool", LINK_DTYPE)
 """Client names and machines."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from checkpointer.replay.kernels.base_children import entry_may_change
 from checkpointer.replay.kernels.change import (
     acl_end,
     acl_room,
@@ -24,7 +25,6 @@ from checkpointer.replay.kernels.change import (
 from checkpointer.replay.kernels.files import existing, new_row
 from checkpointer.replay.kernels.lookup import (
     child,
-    entry_may_change,
     has_room,
     is_ancestor,
     is_new_id,
