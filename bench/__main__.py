@@ -25,6 +25,7 @@ from bench.table import MixResult, chart, markdown, numbers
 
 _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
+_TRANSACTIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,14 @@ def _measure_scene(scene: Scene, folder: Path, arguments: argparse.Namespace) ->
 def _scenes(arguments: argparse.Namespace) -> Sequence[Scene]:
     if arguments.inodes is None:
         return _TABLE
-    return [Scene(arguments.inodes, arguments.transactions, arguments.mix or tuple(MIXES), arguments.snapshots)]
+    transactions = arguments.transactions or _TRANSACTIONS
+    return [Scene(arguments.inodes, transactions, arguments.mix or tuple(MIXES), arguments.snapshots)]
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--inodes", type=int, help="of one image (default: the whole table, some 15 minutes)")
-    parser.add_argument("--transactions", type=int, default=1_000_000, help="with --inodes")
+    parser.add_argument("--transactions", type=int, help="with --inodes (default: 1,000,000)")
     parser.add_argument("--mix", choices=tuple(MIXES), action="append", help="with --inodes; repeatable (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--snapshots", action="store_true", help="with --inodes: an image that has snapshots")
@@ -108,7 +110,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
     parser.add_argument("--output", type=Path, default=_RESULTS, help=f"Markdown (default: bench/{_RESULTS.name})")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.inodes is None and (arguments.transactions or arguments.mix or arguments.snapshots):
+        parser.error("--transactions, --mix and --snapshots are for one image; name its --inodes")
+    if arguments.rounds < 1:
+        parser.error("--rounds begins with 1")
+    return arguments
 
 
 def main() -> None:

@@ -151,13 +151,15 @@ def _section(result: MixResult) -> Iterator[str]:
 
 
 def _rows(result: MixResult, name: str) -> Iterator[str]:
-    floor = result.median("floor", "whole").seconds
     for part in (*PARTS, "whole"):
         each = result.median(name, part)
+        to_floor = statistics.median(
+            round_[name].parts[part].seconds / round_["floor"].parts["whole"].seconds for round_ in result.rounds
+        )
         ratio = f"{result.ratio('hadoop', 'ours', part):.1f}" if name == "hadoop" else ""
         yield (
             f"| {_NAMES[name]} | {part} | {each.seconds:.3f} | {each.cpu:.3f} | {each.anonymous / 1e6:,.0f} "
-            f"| {each.seconds / floor:.2f} | {ratio} |"
+            f"| {to_floor:.2f} | {ratio} |"
         )
 
 

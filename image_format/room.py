@@ -85,7 +85,11 @@ class Room:
     def longer(self, block: _Block, size: int) -> _Block | None:
         """`block` with room for more bytes behind what it has; None where it can only be copied. Raises as `zeros`."""
         if block.descriptor >= 0:
-            longer = self._map(os.dup(block.descriptor), size)
+            try:
+                descriptor = os.dup(block.descriptor)
+            except OSError as error:
+                raise self._failure(size, error) from error
+            longer = self._map(descriptor, size)
             self._blocks.add(longer)
             return longer
         if not self.fits(size - len(block)):

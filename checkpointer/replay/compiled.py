@@ -18,7 +18,7 @@ from checkpointer.replay.kernels.run import BODY, FIRST_LAYOUT, run
 from checkpointer.replay.registry import errors_of
 from hadoop_common.errors import HdfsError
 from image_format.bytes_table import BytesTable
-from image_format.errors import RecordError
+from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, HOLDS
@@ -62,6 +62,7 @@ _PATHS = 1 << 16
 _NAMED = 1 << 14
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
+_NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
@@ -102,7 +103,7 @@ class CompiledReplay:
         self._opened_used = 0
         self._named_room = Growing(room, np.uint32, _NAMED)
         self._named: npt.NDArray[np.uint32] = self._named_room.array
-        self._named_used = 0
+        self._named_used = self._named_wanted = 0
         self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
         self._special_ids = _special_ids(index)
         namespace.tree.mark_special(self._special_ids)
@@ -169,6 +170,7 @@ class CompiledReplay:
                 self._give_acls(cursor)
                 applied += count
                 cursor.advance(position, self._namespace.last_txid + 1)
+                self._grow_named()
                 if self._state[state.WANTS_MARKS] and not self._way_marks.size:
                     self._way_marks = self._namespace.tree.way_marks()
                 elif status != state.AGAIN or position == grown_at:
@@ -208,6 +210,7 @@ class CompiledReplay:
             self._point()
             number = find_files(self._state, buffer, bounds, number, found)
             self._leave()
+            self._grow_named()
             if number == grown_at:
                 # a record larger than what a table grows by
                 number += 1
@@ -285,7 +288,7 @@ class CompiledReplay:
             self._moved,
             0,
             self._named_used,
-            0,
+            self._named_wanted,
         )
 
     def _leave(self) -> None:
@@ -297,14 +300,14 @@ class CompiledReplay:
         tree.links.count = numbers[state.LINKS_USED]
         self._opened_used = numbers[state.OPENED_USED]
         self._named_used = numbers[state.NAMED_USED]
-        if numbers[state.NAMED_WANTED]:
-            self._grow_named(numbers[state.NAMED_WANTED])
+        self._named_wanted = numbers[state.NAMED_WANTED]
         table.pool.count = numbers[state.POOL_USED]
         table.pool.used = numbers[state.POOL_BYTES_USED]
         tree.inode_count = numbers[state.INODES]
-        info.transactionId = numbers[state.LAST_TXID]
-        namespace.last_inode_id = numbers[state.LAST_INODE_ID]
         # A field that the image does not have is not written with its default.
+        if info.transactionId != numbers[state.LAST_TXID]:
+            info.transactionId = numbers[state.LAST_TXID]
+        namespace.last_inode_id = numbers[state.LAST_INODE_ID]
         if info.lastAllocatedBlockId != numbers[state.LAST_BLOCK_ID]:
             info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
         if info.genstampV2 != numbers[state.GENERATION_STAMP]:
@@ -388,11 +391,17 @@ class CompiledReplay:
             wider[: self._opened_used] = self._opened
             self._opened = wider
 
-    def _grow_named(self, more: int) -> None:
-        """Make room for the table of a directory's names that found none."""
+    def _grow_named(self) -> None:
+        """Make room for a table of names that found none."""
+        if self._named_wanted <= 0:
+            return
         self._named = _NO_NAMES
         try:
-            self._named_room.grow(self._named_used, self._named_used + more)
+            self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
+            self._named_wanted = 0
+        except (ImageStorageError, MemoryError):
+            # Names are found without tables as well, so there are no new ones from here on.
+            self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
 

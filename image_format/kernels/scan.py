@@ -92,7 +92,7 @@ def _plain_file(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001
         at += 1
         if high >= 0x80:
             return np.int64(0), pos
-    if at + body != end:
+    if at + body != end or inode_id == 0:
         return np.int64(0), pos
     return inode_id, end
 

@@ -21,10 +21,11 @@ from checkpointer.replay.kernels import records
 from checkpointer.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
 from image_format.compare.images import ImageComparison
-from image_format.errors import RecordError
+from image_format.errors import ImageStorageError, RecordError
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.room import Growing
 from image_format.varint import encode_delimited, encode_varint
 from journal import ops
 from journal.errors import CorruptOpError
@@ -432,23 +433,26 @@ def test_damage_beside_a_path_is_found_where_it_matters(tmp_path: Path) -> None:
 # ---- tables of names -----------------------------------------------------------------------------------------------
 
 
+CROWD = 9000
+
+
 def crowded(layout: int) -> ImageBuilder:
-    """A directory of 3,000 files whose ids do not ascend by name."""
+    """A directory of many files, whose ids do not ascend by name; there is no room for a table of them at first."""
     builder = base(layout)
     builder.directory("/old/big")
-    for number in range(3000):
-        builder.file(f"/old/big/f{number * 7 % 3000}")
+    for number in range(CROWD):
+        builder.file(f"/old/big/f{number * 7 % CROWD}")
     return builder
 
 
 def questions() -> list[EditOp]:
     """To one file after the other, to new ones, and to those again."""
     return [
-        add("/old/big/warm", 20_000),
-        *(times(f"/old/big/f{number * 11 % 3000}", number) for number in range(1500)),
-        *(add(f"/old/big/g{number}", 20_001 + number) for number in range(500)),
-        *(rename(f"/old/big/f{number}", f"/old/big/h{number}") for number in range(0, 3000, 6)),
-        *(delete(f"/old/big/{name}{number}") for number in range(0, 480, 12) for name in "gh"),
+        add("/old/big/warm", 40_000),
+        *(times(f"/old/big/f{number * 7919 % CROWD}", number) for number in range(3000)),
+        *(add(f"/old/big/g{number}", 40_001 + number) for number in range(500)),
+        *(rename(f"/old/big/f{number}", f"/old/big/h{number}") for number in range(0, CROWD, 18)),
+        *(delete(f"/old/big/{name}{number}") for number in range(0, 486, 18) for name in "gh"),
     ]
 
 
@@ -467,7 +471,7 @@ def test_many_questions_to_a_directory_make_a_table_of_its_names(tmp_path: Path,
         replay(loaded.namespace, _segment(loaded.namespace.last_txid, layout))
         compiled = loaded.namespace.compiled
         assert isinstance(compiled, CompiledReplay)
-        assert compiled.table_places >= 2 * 3000
+        assert compiled.table_places >= 2 * CROWD
 
 
 def _segment(last_txid: int, layout: int) -> EncodedOps:
@@ -480,7 +484,7 @@ def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
     builder = crowded(HADOOP2)
     lost = builder.file("/old/big/zz").id
     path = with_lost_child(builder.save(tmp_path), lost)
-    asked = [times(f"/old/big/f{number}", number) for number in range(1500)]
+    asked = [times(f"/old/big/f{number}", number) for number in range(3000)]
     for steps, refused in ((asked, False), ([*asked, times("/old/big/nothing", 5)], True)):
         with ImageFile.open(path, verify_md5=False) as image:
             loaded = load_image(image)
@@ -493,17 +497,39 @@ def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
                 assert replay(loaded.namespace, segment) == len(steps)
 
 
-def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path) -> None:
+def test_names_are_found_where_there_is_no_room_for_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = crowded(HADOOP2).save(tmp_path)
+    grow = Growing.grow
+
+    def full(table: Growing, used: int, needed: int) -> None:
+        if table.array.dtype == np.uint32:
+            raise ImageStorageError("no room", hint="Free some.")
+        grow(table, used, needed)
+
+    monkeypatch.setattr(Growing, "grow", full)
+    with ImageFile.open(path) as image:
+        loaded = load_image(image)
+        assert replay(loaded.namespace, _segment(loaded.namespace.last_txid, HADOOP2)) == len(questions())
+        assert isinstance(loaded.namespace.compiled, CompiledReplay)
+        # there was room for small directories
+        assert loaded.namespace.compiled.table_places < 2 * CROWD
+    monkeypatch.undo()
+    merged(path, *questions())
+
+
+@pytest.mark.parametrize("at_zero", [True, False])
+def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path, at_zero: bool) -> None:
     """Whoever replays: the bytes of an image do not depend on it."""
     builder = base(HADOOP2)
     builder.sections["NS_INFO"] = encode_delimited(pb.NameSystemSection(namespaceId=1, transactionId=100))
     path = builder.save(tmp_path)
     found = []
+    counted = [ops.AllocateBlockIdOp(block_id=0), ops.SetGenstampV2Op(genstamp=0)] if at_zero else []
     for compiled in (True, False):
         out = bytearray()
         with ImageFile.open(path) as image:
             loaded = load_image(image)
-            steps = numbered([times("/old", 5)], loaded.namespace.last_txid)
+            steps = numbered([times("/old", 5), *counted], loaded.namespace.last_txid)
             segment = encoded(steps, HADOOP2)
             assert segment is not None
             replay(loaded.namespace, segment if compiled else steps)

@@ -511,12 +511,12 @@ def test_children_of_another_wire_type_are_unknown_fields(tag: int) -> None:
 
 @pytest.mark.parametrize("value", [0, (1 << 64) - 5])
 def test_inode_ids_are_positive(value: int) -> None:
-    message = a_directory(1, b"d")
-    message.id = value
-    data = octets(encode_delimited(message))
-    assert scan.scan_inodes(data, 0, zeros(4), zeros(4), 0, zeros(4), 0)[3]
-    with pytest.raises(RecordError):
-        InodeTable(-63).load(data, 0, 0)
+    for message in (a_directory(1, b"d"), a_file(1, b"f")):
+        message.id = value
+        data = octets(encode_delimited(message), PLAIN_FILES[0])
+        assert scan.scan_inodes(data, 0, zeros(4), zeros(4), 0, zeros(4), 0) == (0, 0, 0, True)
+        with pytest.raises(RecordError):
+            InodeTable(-63).load(data, 0, 0)
     entry = octets(encode_delimited(pb.DirEntry(parent=value)))
     assert scan.scan_directories(entry, 0, zeros(4), zeros(4), 0)[3]
 

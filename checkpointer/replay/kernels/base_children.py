@@ -195,7 +195,7 @@ def _has_table(a, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     while size < 2 * children:
         size *= 2
     if a[NAMED_USED] + size > named_of(a).size:
-        a[NAMED_WANTED] = max(a[NAMED_WANTED], size)
+        a[NAMED_WANTED] = size
         return False
     about[TABLE] = a[NAMED_USED]
     about[TABLE_SIZE] = size if _fill_table(a, about[FIRST], about[BEHIND], a[NAMED_USED], size) else _NO_TABLE

@@ -8,11 +8,13 @@ from checkpointer.replay.kernels.attributes import set_owner, set_permissions, s
 from checkpointer.replay.kernels.files import add, add_block, close, reassign_lease, update_blocks
 from checkpointer.replay.kernels.records import crc32, i32, i64
 from checkpointer.replay.kernels.state import (
+    AGAIN,
     DONE,
     GENERATION_STAMP,
     HADOOP3,
     LAST_BLOCK_ID,
     LAST_TXID,
+    NAMED_WANTED,
     UNUSUAL,
 )
 from checkpointer.replay.kernels.structure import delete, mkdir, rename, rename_old
@@ -34,7 +36,8 @@ def _allocate_block_id(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noq
     if pos + 8 != end:
         return UNUSUAL
     block_id = i64(buf, pos)
-    if block_id < 0 or block_id < a[LAST_BLOCK_ID]:
+    # 0 need not be what an image without the field says
+    if block_id <= 0 or block_id < a[LAST_BLOCK_ID]:
         return UNUSUAL
     a[LAST_BLOCK_ID] = block_id
     return DONE
@@ -47,7 +50,7 @@ def _set_genstamp(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: AN
     stamp = i64(buf, pos)
     if a[HADOOP3]:
         return DONE
-    if stamp < 0:
+    if stamp <= 0:
         return UNUSUAL
     a[GENERATION_STAMP] = stamp
     return DONE
@@ -101,7 +104,8 @@ def run(a, buf, pos, limit, layout, last_txid):  # type: ignore[no-untyped-def] 
 
     Returns:
         (position of the first operation that was not applied, how many were, `DONE` or why it stopped). An operation
-        that is damaged, out of order or of an unknown kind is `UNUSUAL`, as is the end of the segment.
+        that is damaged, out of order or of an unknown kind is `UNUSUAL`, as is the end of the segment; it is `AGAIN`
+        also where only a table of names lacks room.
     """
     count = 0
     status = np.int64(DONE)
@@ -125,4 +129,7 @@ def run(a, buf, pos, limit, layout, last_txid):  # type: ignore[no-untyped-def] 
         a[LAST_TXID] = txid
         count += 1
         pos = end + _CHECKSUM
+        if a[NAMED_WANTED] > 0:
+            status = np.int64(AGAIN)
+            break
     return pos, count, status

@@ -121,7 +121,7 @@ ABSENT = -1
     DIRECTORIES_MOVED,  # how many directories have lost their places
     ACLS_USED,
     NAMED_USED,
-    NAMED_WANTED,  # places that lacked for the table of a directory's names
+    NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
     NUMBERS,
 ) = range(28)
 
