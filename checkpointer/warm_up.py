@@ -16,6 +16,7 @@ from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 from journal import ops
 from journal.binary_codec import encode_op
+from journal.ops import PermissionStatus
 from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, read_transactions
 
@@ -24,6 +25,7 @@ __all__ = ["warm_up"]
 _LAYOUT = -63
 _ROOT_ID = 16385
 _FIRST = 2
+_MORE = 1 << 14
 
 
 def warm_up() -> float:
@@ -46,6 +48,9 @@ def warm_up() -> float:
         segment.path.write_bytes(encode_header(_LAYOUT) + b"".join(encode_op(op, _LAYOUT) for op in edits))
         with WarmNamespace() as namespace:
             namespace.load(image)
+            # tables that grow
+            namespace.namespace.tree.links.reserve_slots(_MORE)
+            namespace.namespace.table.row_of.reserve(_MORE)
             namespace.apply(read_transactions([segment], _FIRST))
             namespace.save([Path(folder)])
     return time.monotonic() - started
@@ -78,6 +83,8 @@ def _image() -> bytes:
         ),
         "FILES_UNDERCONSTRUCTION": encode_delimited(pb.FileUnderConstructionEntry(inodeId=opened.id, fullPath="/d/g")),
         "SNAPSHOT": encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0)),
+        "SNAPSHOT_DIFF": b"",
+        "INODE_REFERENCE": b"",
         "SECRET_MANAGER": encode_delimited(pb.SecretManagerSection()),
         "CACHE_MANAGER": encode_delimited(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)),
         "STRING_TABLE": strings.encode(),
@@ -94,6 +101,8 @@ def _edits() -> list[ops.EditOp]:
     return [
         ops.StartLogSegmentOp(),
         ops.TimesOp(path="/d/f", mtime=1, atime=1),
+        # for the plain functions, as nobody knows the owner
+        ops.MkdirOp(path="/d/e", inode_id=_ROOT_ID + 4, timestamp=1, permissions=PermissionStatus("new", "new", 0o755)),
         ops.DeleteOp(path="/d", timestamp=2),
         ops.EndLogSegmentOp(),
     ]
