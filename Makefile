@@ -82,7 +82,7 @@ screenshots: setup ## make the pictures of the report page in docs/images anew
 load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 	$(BIN)/python -m bench.load
 
-bench: interop-setup ## BENCH="--inodes 10000000 --mix jobs": our merge, Hadoop's and md5sum + cp of one image, to bench/results.md
+bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
 	$(BIN)/python -m bench $(BENCH)
 
 bench-scale: setup ## time an inode and a transaction from 1 to 50 million inodes, to bench/scale.md

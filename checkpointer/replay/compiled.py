@@ -333,7 +333,7 @@ class CompiledReplay:
                 inherit_default_acl(namespace, directory, row)
                 if place >= 0:
                     set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
-            except HdfsError:
+            except (HdfsError, ValueError, OverflowError):
                 op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
                 with errors_of(op):
                     raise

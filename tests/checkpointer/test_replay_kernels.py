@@ -607,6 +607,25 @@ def test_a_default_acl_that_is_not_whole_names_the_operation_that_inherits_it(tm
         merged(path, *steps, mkdir("/later", 20_003))
 
 
+def test_an_acl_that_does_not_fit_the_image_names_its_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base(HADOOP2).save(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OverflowError("no number is left for a name")
+
+    monkeypatch.setattr("checkpointer.replay.compiled.set_acl", full)
+    steps = [add("/old/known", 20_001), add("/old/n", 20_002, acl_entries=ACL), times("/old", 5)]
+    with ImageFile.open(path) as image:
+        loaded = load_image(image)
+        first = loaded.namespace.last_txid + 1
+        segment = encoded(numbered(steps, first - 1), HADOOP2)
+        assert segment is not None
+        with pytest.raises(ReplayError, match=f"OP_ADD at txid {first + 1}: a value does not fit the image: no number"):
+            replay(loaded.namespace, segment)
+
+
 def test_more_acls_than_are_kept_at_a_time(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     made = [add(f"/old/n{number}", 21_000 + number) for number in range(5000)]
