@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkpointer.compaction import IndexMerger, write_image
 from checkpointer.namespace import Namespace
-from checkpointer.namespace.leases import FindFiles
+from checkpointer.namespace.leases import FindRows
 from checkpointer.replay import compiled_replay
 from checkpointer.replay_rules import ReplayRules
 from image_format.index import ImageIndex
@@ -76,9 +76,9 @@ def load_image(
     return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, _finder))
 
 
-def _finder(namespace: Namespace) -> FindFiles | None:
+def _finder(namespace: Namespace) -> FindRows | None:
     compiled = compiled_replay(namespace)
-    return None if compiled is None else compiled.find_files
+    return None if compiled is None else compiled.find_rows
 
 
 def next_layout(path: Path, cluster: int) -> int:

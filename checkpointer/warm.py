@@ -196,6 +196,8 @@ class WarmNamespace:
             kept = arrays if base is image else None
             room = self._memory.room(taken=0 if kept is None else kept.nbytes)
             loaded = load_image(base, self._rules, room, kept)
+            # not before: the scan has work for all cores
+            digest.start()
             self._open = _Open(image, digest, loaded, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_link
+from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_items, put_link
 from image_format.room import Growing, Room
 
 __all__ = ["BytesTable"]
 
 _FIRST_SIZE = 1 << 6
 _FIRST_BYTES = 1 << 12
+_LONGEST = 0xFFFF
 _NO_LINKS = np.zeros(0, LINK_DTYPE)
 _NO_BYTES = np.zeros(0, np.uint8)
 
@@ -49,7 +52,7 @@ class BytesTable:
         Raises:
             ValueError: it has more than 65535 bytes.
         """
-        if len(key) > 0xFFFF:
+        if len(key) > _LONGEST:
             raise ValueError(f"a string of {len(key)} bytes is too long")
         self.reserve(1, len(key))
         wanted = np.frombuffer(key, np.uint8)
@@ -60,6 +63,20 @@ class BytesTable:
         self.used += wanted.size
         self.count += 1
         return number
+
+    def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
+        """The next numbers for keys, each in its group, that have none; as `add`, but quick for many."""
+        if max(map(len, keys), default=0) > _LONGEST:
+            raise ValueError("a string is too long")
+        data = b"".join(keys)
+        self.reserve(len(keys), len(data))
+        ends = np.cumsum([self.used, *map(len, keys)])
+        first, behind = self.count, self.count + len(keys)
+        added = self.items[first:behind]
+        added["directory"], added["name_offset"], added["name_length"] = groups, ends[:-1], np.diff(ends)
+        self.arena[self.used : ends[-1]] = np.frombuffer(data, np.uint8)
+        put_items(self.slots, self.items, self.arena, first, behind)
+        self.count, self.used = behind, int(ends[-1])
 
     def key(self, number: int) -> bytes:
         """The bytes of a number."""

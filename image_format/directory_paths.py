@@ -10,8 +10,9 @@ import numpy.typing as npt
 from image_format.dump.records import ImageRecords
 from image_format.dump.tree import ROOT_ID
 from image_format.errors import RecordError
-from image_format.index_arrays import IndexArrays, inode_section
+from image_format.index_arrays import IndexArrays
 from image_format.inode_columns import read_inode_columns
+from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import directory_lengths, fill_directory_paths, place_children
 from image_format.kernels.scan import find_id, find_ids
 from image_format.reader import ImageFile

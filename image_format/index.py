@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from image_format.errors import Place, RecordError
 from image_format.history_index import BaseHistory, HistoryIndex
-from image_format.index_arrays import IndexArrays, inode_section, read_inode_header
+from image_format.index_arrays import IndexArrays
+from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.history import open_files
 from image_format.kernels.merge import merge_directories
 from image_format.kernels.scan import (

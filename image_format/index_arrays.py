@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -9,23 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import ImageStorageError, MissingSectionError, RecordError
-from image_format.kernels.scan import find_ids, place_slots, scan_directories, scan_inodes, strictly_increasing
-from image_format.proto import fsimage_pb2 as pb
+from hadoop_common.cores import available_cores
+from image_format.errors import ImageStorageError, RecordError
+from image_format.inode_scan import inode_section, scan_inode_section
+from image_format.kernels.scan import find_ids, place_slots, scan_directories, strictly_increasing
 from image_format.reader import ImageFile
 from image_format.room import Growing, Room
-from image_format.varint import parse_message, read_record
 
-__all__ = ["SMALLEST_RECORD", "Ids", "IndexArrays", "Slots", "inode_section", "load_array", "read_inode_header"]
+__all__ = ["Ids", "IndexArrays", "Slots", "load_array"]
 
-Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.uint32]
 
-SMALLEST_RECORD = 6
-"""Bytes of the shortest delimited INode."""
 _FIRST_SIZE = 1 << 10
-_PIECE = 1 << 20
+_PIECE = 1 << 17
 _MOST_SLOTS = 1 << 32
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
 _NO_SLOTS: Slots = np.zeros(0, np.uint32)
@@ -62,10 +60,13 @@ class IndexArrays:
             ImageStorageError: there is no room.
         """
         wide = Room() if room is None else room
-        ids, offsets, type_quota_slots = _scan_inodes(image, wide)
-        type_quota_ids = ids[type_quota_slots]
-        slots = _sort_inodes(image, ids, offsets, wide)
-        directory_ids, directory_offsets = _scan_directories(image, ids, wide)
+        with ThreadPoolExecutor(available_cores(), "image-scan") as executor:
+            directories = executor.submit(_scan_directories, image, wide)
+            ids, offsets, limited = scan_inode_section(image, executor, wide)
+            type_quota_ids = ids[limited]
+            slots = _sort_inodes(image, ids, offsets, wide)
+            directory_ids, directory_offsets, children = directories.result()
+            _check_directories(image, directory_ids, children, ids, executor)
         return cls(ids, slots, offsets, type_quota_ids, directory_ids, directory_offsets)
 
     @property
@@ -116,50 +117,8 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
         raise ImageStorageError(f"cannot read {path}: {error}", hint=hint) from error
 
 
-def inode_section(image: ImageFile) -> Bytes:
-    """The INODE section; raises MissingSectionError where there is none."""
-    section = image.section("INODE")
-    if section is None:
-        raise MissingSectionError(
-            "section INODE is missing",
-            file=str(image.path),
-            section="INODE",
-            hint="Use another copy of the image.",
-        )
-    return section
-
-
-def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
-    """(the section's header, offset of what follows it); raises RecordError where it is damaged."""
-    place = image.place("INODE")
-    record = read_record(inode_section(image).data, 0, place)
-    return parse_message(pb.INodeSection, record, place), record.end
-
-
 def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordError:
     return image.place(section).error(RecordError, what, offset)
-
-
-def _scan_inodes(image: ImageFile, room: Room) -> tuple[Ids, Ids, Ids]:
-    """(id and offset of each record, slots of the directories with storage type quotas)."""
-    buffer = inode_section(image)
-    header, pos = read_inode_header(image)
-    # The header's count is only a hint: a damaged one must not decide how much memory is taken.
-    capacity = min(header.numInodes, buffer.size // SMALLEST_RECORD) + 1
-    ids, offsets = room.zeros(capacity, np.int64), room.zeros(capacity, np.int64)
-    quota_slots = np.empty(64, np.int64)
-    count = limited = 0
-    while True:
-        count, limited, pos, damaged = scan_inodes(buffer, pos, ids, offsets, count, quota_slots, limited)
-        if damaged:
-            raise _damaged(image, "INODE", pos, "damaged inode record")
-        if limited < quota_slots.size:
-            break
-        quota_slots = np.concatenate([quota_slots, np.empty_like(quota_slots)])
-    if count != header.numInodes or pos != buffer.size:
-        found = count if pos == buffer.size else "more"
-        raise _damaged(image, "INODE", 0, f"header counts {header.numInodes} inodes, found {found}")
-    return ids[:count], offsets[:count], quota_slots[:limited].copy()
 
 
 def _sort_inodes(image: ImageFile, ids: Ids, offsets: Ids, room: Room) -> Slots:
@@ -182,10 +141,11 @@ def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:
         raise _damaged(image, section, 0, f"inode {twice} has two records")
 
 
-def _scan_directories(image: ImageFile, inode_ids: Ids, room: Room) -> tuple[Ids, Ids]:
+def _scan_directories(image: ImageFile, room: Room) -> tuple[Ids, Ids, int]:
+    """(id of the directory of each entry, ascending; offset of each entry; how many children they have)."""
     buffer = image.section("INODE_DIR")
     if buffer is None or buffer.size == 0:
-        return _EMPTY_IDS, _EMPTY_IDS
+        return _EMPTY_IDS, _EMPTY_IDS, 0
     columns = Growing(room, np.int64, _FIRST_SIZE), Growing(room, np.int64, _FIRST_SIZE)
     count = pos = children = 0
     while True:
@@ -202,12 +162,16 @@ def _scan_directories(image: ImageFile, inode_ids: Ids, room: Room) -> tuple[Ids
         order = np.argsort(ids, kind="stable")
         ids[...], offsets[...] = ids[order], offsets[order]
         _check_distinct(image, ids, "INODE_DIR")
+    return ids, offsets, children
+
+
+def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Ids, executor: Executor) -> None:
+    """Raises RecordError where entries are of no inode, or tell of more children than there can be."""
     if children >= inode_ids.size > 0:
         what = f"{children} children of directories, but only {inode_ids.size} inodes: one is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)
-    for start in range(0, count, _PIECE):
-        piece = ids[start : start + _PIECE]
-        orphans = piece[find_ids(inode_ids, piece) < 0]
+    pieces = [ids[start : start + _PIECE] for start in range(0, ids.size, _PIECE)]
+    for piece, found in zip(pieces, executor.map(lambda piece: find_ids(inode_ids, piece), pieces), strict=True):
+        orphans = piece[found < 0]
         if orphans.size:
             raise _damaged(image, "INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")
-    return ids, offsets

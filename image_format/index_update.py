@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.index_arrays import SMALLEST_RECORD, Ids, IndexArrays, Slots
+from image_format.index_arrays import Ids, IndexArrays, Slots
+from image_format.inode_scan import SMALLEST_RECORD
 from image_format.kernels.index_update import keep_ids, shift_offsets
 from image_format.kernels.scan import scan_inodes, strictly_increasing
 
@@ -67,7 +68,7 @@ class _Records(NamedTuple):
     def of(cls, data: Bytes) -> _Records:
         size = data.size // SMALLEST_RECORD + 1
         ids, offsets, quotas = (np.empty(size, np.int64) for _ in range(3))
-        count, quota_count, _, damaged = scan_inodes(data, 0, ids, offsets, 0, quotas, 0)
+        count, quota_count, _, damaged = scan_inodes(data, 0, data.size, ids, offsets, 0, quotas, 0)
         assert not damaged
         limited = np.zeros(count, np.bool_)
         limited[quotas[:quota_count]] = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError
 from checkpointer.namespace.history import History
-from checkpointer.namespace.tree import Tree, encode_name
+from checkpointer.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import DROPPED, LEASED
@@ -17,9 +17,9 @@ from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["FindFiles", "Leases"]
+__all__ = ["FindRows", "Leases"]
 
-FindFiles = Callable[[Sequence[bytes]], Iterator[tuple[int, int]]]
+FindRows = Callable[[Sequence[bytes]], Iterator[int | None]]
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 
@@ -40,17 +40,18 @@ class Leases:
         self.changed = False
         self._detached: set[int] = set()
 
-    def read(self, base: BaseImage, find_files: FindFiles | None = None) -> None:
+    def read(self, base: BaseImage, find_rows: FindRows | None = None) -> None:
         """Start with the leases of an image that nothing was changed on yet.
 
         Args:
-            find_files: a quicker way than `Tree.find` for most of many paths, see `CompiledReplay.find_files`.
+            find_rows: a quicker way than `Tree.find` for most of many paths, see `CompiledReplay.find_rows`.
         """
         tree, entries = self._tree, list(_entries(base))
-        unknown = ((NO_ROW, 0) for _ in entries)
-        places = unknown if find_files is None else find_files([entry.fullPath.encode() for entry in entries])
-        for entry, (directory, inode_id) in zip(entries, places, strict=True):
-            row = self._row_at(entry) if directory == NO_ROW else self._row_in(entry, directory, inode_id)
+        rows: Iterable[int | None] = (None for _ in entries)
+        if find_rows is not None:
+            rows = find_rows([entry.fullPath.encode() for entry in entries])
+        for entry, found in zip(entries, rows, strict=True):
+            row = self._row_at(entry) if found is None else self._checked(found, entry)
             if row != NO_ROW:
                 tree.table.marks[row] |= LEASED
             else:
@@ -78,14 +79,11 @@ class Leases:
             row = self._tree.find(entry.fullPath)
         except NamespaceError:
             return NO_ROW
-        return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
+        return self._checked(row, entry)
 
-    def _row_in(self, entry: pb.FileUnderConstructionEntry, directory: int, inode_id: int) -> int:
-        """As `_row_at`, where it is known which inode the image has at the path."""
-        if inode_id != entry.inodeId:
-            return NO_ROW
-        name = encode_name(entry.fullPath.rpartition("/")[2])
-        return self._tree.adopt(directory, name, inode_id)
+    def _checked(self, row: int, entry: pb.FileUnderConstructionEntry) -> int:
+        """`row`, or `NO_ROW` where another inode has the path."""
+        return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
 
     def add(self, row: int) -> None:
         inode_id = int(self._tree.table.id[row])

@@ -9,7 +9,7 @@ from checkpointer.namespace.caches import CacheManager
 from checkpointer.namespace.diffs import CURRENT_STATE
 from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
 from checkpointer.namespace.history import History
-from checkpointer.namespace.leases import FindFiles, Leases
+from checkpointer.namespace.leases import FindRows, Leases
 from checkpointer.namespace.reclaim import Reclaim
 from checkpointer.namespace.secrets import SecretManager
 from checkpointer.namespace.snapshots import Snapshots
@@ -40,7 +40,7 @@ class Namespace:
         strings: its string table; names that edits bring are appended.
         rules: the cluster's own settings, as far as replay goes by them.
         room: for its large arrays; None for one without a limit.
-        finder: gives a quick way to find many files in the base image, where there is one.
+        finder: gives a quick way to find many files of the base image, where there is one.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
@@ -57,7 +57,7 @@ class Namespace:
         strings: StringTable,
         rules: ReplayRules | None = None,
         room: Room | None = None,
-        finder: Callable[[Namespace], FindFiles | None] | None = None,
+        finder: Callable[[Namespace], FindRows | None] | None = None,
     ) -> None:
         self.base = base
         self.rules = rules or ReplayRules()

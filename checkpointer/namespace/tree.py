@@ -153,11 +153,11 @@ class Tree:
             if self.table.slot[directory] >= 0:
                 inode_id = self.base.child(int(self.table.id[directory]), name)
                 if inode_id:
-                    return self.adopt(directory, name, inode_id)
+                    return self._adopt(directory, name, inode_id)
             self.links.set(directory, name, row)
         return row
 
-    def adopt(self, directory: int, name: bytes, inode_id: int) -> int:
+    def _adopt(self, directory: int, name: bytes, inode_id: int) -> int:
         """Note that a directory of the image has an inode under a name; returns the inode's row.
 
         Raises:

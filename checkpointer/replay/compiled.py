@@ -13,7 +13,7 @@ from checkpointer.namespace import Namespace
 from checkpointer.namespace.tree import ROOT_ID
 from checkpointer.replay.acls import inherit_default_acl, set_acl
 from checkpointer.replay.kernels import state
-from checkpointer.replay.kernels.lookup import find_files
+from checkpointer.replay.kernels.lookup import find_rows
 from checkpointer.replay.kernels.run import BODY, FIRST_LAYOUT, run
 from checkpointer.replay.registry import errors_of
 from hadoop_common.errors import HdfsError
@@ -24,8 +24,8 @@ from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, HOLDS
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Growing
-from image_format.string_table import StringKind
+from image_format.room import Growing, Room
+from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import (
@@ -35,7 +35,6 @@ from journal.ops import (
     CloseOp,
     EditOp,
     MkdirOp,
-    PermissionStatus,
     RemoveXAttrOp,
     RenameOldOp,
     RenameOp,
@@ -46,12 +45,11 @@ from journal.ops import (
     SetXAttrOp,
     TimesOp,
 )
-from journal.primitives import Reader, encode_cesu8, write_text, write_unsigned_short
+from journal.primitives import Reader, encode_cesu8
 from journal.segment import SegmentCursor
 
 __all__ = ["CompiledReplay"]
 
-_OWNER, _USER, _GROUP = 0, 1, 2
 _ROWS = 1 << 12
 _NAME_BYTES = 1 << 16
 _BLOCKS = 1 << 12
@@ -60,6 +58,7 @@ _CREATED = 1 << 12
 _ACLS = 1 << 12
 _PATHS = 1 << 16
 _NAMED = 1 << 14
+_NAMES = 1 << 6
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
@@ -67,6 +66,12 @@ _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
 _NO_END: Final = (1 << 63) - 1
+_GROUPS_OF: Final = {
+    StringKind.GLOBAL: (state.KNOWN_USER, state.KNOWN_GROUP),
+    StringKind.USER: (state.KNOWN_USER,),
+    StringKind.GROUP: (state.KNOWN_GROUP,),
+}
+"""Under what kernels know a string of the table."""
 _OF_ONE_INODE = (
     *(AddBlockOp, CloseOp, SetAclOp, SetXAttrOp, RemoveXAttrOp),
     *(SetReplicationOp, SetPermissionsOp, SetOwnerOp, TimesOp),
@@ -110,13 +115,15 @@ class CompiledReplay:
         self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
-        self._paths: npt.NDArray[np.void] = np.zeros(_PATHS, state.PATH_DTYPE)
+        # its entries begin where cache lines do
+        self._paths: npt.NDArray[np.void] = Room().zeros(_PATHS, state.PATH_DTYPE)
         self._era = self._moved = self._directories = 0
         # weak, for an array that somebody holds cannot grow where it lies
         self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
         self._holders_known = False
         self._known = BytesTable(room)
-        self._values: npt.NDArray[np.uint64] = np.zeros(1 << 6, np.uint64)
+        self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._know_names()
 
     @property
     def table_places(self) -> int:
@@ -193,22 +200,19 @@ class CompiledReplay:
                 at = int(table.parent[at])
         self._holders_known = True
 
-    def find_files(self, paths: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-        """(row of the directory, inode id there, 0 for none) of paths whose last names nobody has asked for yet.
-
-        The row is `NO_ROW` where only `Tree.find` can tell.
-        """
+    def find_rows(self, paths: Sequence[bytes]) -> Iterator[int | None]:
+        """Row that each path leads to, `NO_ROW` where there is nothing, None where only `Tree.find` can tell."""
         plain = np.array([self._counters_fit() and _is_plain(path) for path in paths], np.bool_)
         wanted = [path for path, fits in zip(paths, plain, strict=True) if fits]
         bounds = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
         buffer = np.frombuffer(b"".join(wanted), np.uint8)
-        found = np.full((len(wanted), 2), NO_ROW, np.int64)
+        found = np.full(len(wanted), state.UNUSUAL, np.int64)
         self._forget_paths()
         number, grown_at = 0, -1
         while number < len(wanted):
             self._enter()
             self._point()
-            number = find_files(self._state, buffer, bounds, number, found)
+            number = find_rows(self._state, buffer, bounds, number, found)
             self._leave()
             self._grow_named()
             if number == grown_at:
@@ -217,9 +221,9 @@ class CompiledReplay:
             elif number < len(wanted):
                 grown_at = number
                 self._grow()
-        every = np.full((len(paths), 2), NO_ROW, np.int64)
-        every[plain] = np.where(found[:, :1] < 0, NO_ROW, found)
-        yield from map(tuple, every.tolist())
+        every = np.full(len(paths), state.UNUSUAL, np.int64)
+        every[plain] = found
+        yield from (None if row == state.UNUSUAL else row for row in every.tolist())
 
     def look_again(self) -> None:
         """Operations may have been applied without `learn`."""
@@ -240,21 +244,34 @@ class CompiledReplay:
             self._forget_paths()
         self._directories = directories
         if isinstance(op, AddOp | MkdirOp):
-            self._remember(_OWNER, _owner_key(op.permissions), self._namespace.permission(op.permissions))
+            self._remember(op.permissions.user, op.permissions.group)
         elif isinstance(op, SetOwnerOp):
-            strings = self._namespace.strings
-            for group, name, kind in ((_USER, op.username, StringKind.USER), (_GROUP, op.groupname, StringKind.GROUP)):
-                serial = strings.find(name, kind) if name else 0
-                if name and serial:
-                    self._remember(group, encode_cesu8(name), serial)
+            self._remember(op.username, op.groupname)
 
-    def _remember(self, group: int, key: bytes, value: int) -> None:
-        if self._known.find(key, group) >= 0:
-            return
-        number = self._known.add(key, group)
-        if number == self._values.size:
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-        self._values[number] = value
+    def _know_names(self) -> None:
+        """Let kernels know the names that the image has."""
+        serials: dict[tuple[int, bytes], int] = {}
+        for kind, serial, text in self._namespace.strings.entries():
+            key = _name_key(text)
+            if key is not None and serial <= MAX_SERIAL:
+                for group in _GROUPS_OF.get(kind, ()):
+                    # of a string that is there twice the first one counts
+                    serials.setdefault((group, key), serial)
+        self._known.add_all([key for _, key in serials], [group for group, _ in serials])
+        values = [*serials.values(), *([0] * (_NAMES - len(serials)))]
+        self._values = np.array(values, np.uint64)
+
+    def _remember(self, user: str | None, group: str | None) -> None:
+        """Let kernels know names that the string table has."""
+        for of, text, kind in ((state.KNOWN_USER, user, StringKind.USER), (state.KNOWN_GROUP, group, StringKind.GROUP)):
+            key = _name_key(text or "")
+            serial = self._namespace.strings.find(text or "", kind)
+            if key is None or not 0 < serial <= MAX_SERIAL or self._known.find(key, of) >= 0:
+                continue
+            number = self._known.add(key, of)
+            if number == self._values.size:
+                self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+            self._values[number] = serial
 
     # ---- to and fro ----------------------------------------------------------------------------------------
 
@@ -411,6 +428,12 @@ def _is_plain(path: bytes) -> bool:
     return path[:1] == b"/" and b"//" not in path and path[-1:] != b"/"
 
 
+def _name_key(text: str) -> bytes | None:
+    """A name as operations have it; None where their two encodings do not agree, as beyond the basic plane."""
+    key = encode_cesu8(text)
+    return key if key == text.encode("utf-8", "replace") else None
+
+
 def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
     """See `kernels.state.special_ids_of`."""
     found = np.union1d(index.history.owners, index.history.referred)
@@ -421,12 +444,3 @@ def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
         if not entry.numOfDiff:
             found = found[found != ROOT_ID]
     return found
-
-
-def _owner_key(status: PermissionStatus) -> bytes:
-    """A PermissionStatus as an operation has it."""
-    out = bytearray()
-    write_text(out, status.user)
-    write_text(out, status.group)
-    write_unsigned_short(out, status.mode)
-    return bytes(out)

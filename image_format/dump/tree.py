@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.cores import available_cores
 from image_format.dump.records import ImageRecords
 from image_format.errors import RecordError
-from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories, scan_inodes
+from image_format.inode_scan import scan_inode_section
+from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.room import Room
 from image_format.varint import parse_message, read_record
 
 __all__ = ["ROOT_ID", "ImageTree"]
 
 ROOT_ID = 16385
-_SMALLEST_RECORD = 6
 _CACHED_PATHS = 1 << 16
 _Bytes = npt.NDArray[np.uint8]
 _Ids = npt.NDArray[np.int64]
@@ -40,7 +44,7 @@ class ImageTree:
         self._image = records.image
         self._inodes = _section(records.image, "INODE")
         self._paths: dict[int, bytes | None] = {ROOT_ID: b""}
-        self.ids, self.offsets = self._scan_inodes(int(records.inode_header().numInodes))
+        self.ids, self.offsets = self._scan_inodes()
         references = np.fromiter((r.referredId for r in records.references()), np.int64)
         directories, children = self._entries(references)
         self.parents, self.strays = self._place(directories, children)
@@ -109,23 +113,13 @@ class ImageTree:
             self._paths = {ROOT_ID: b""}
         self._paths[directory_id] = path
 
-    def _scan_inodes(self, expected: int) -> tuple[_Ids, _Ids]:
-        buffer, place = self._inodes, self._image.place("INODE")
-        start = read_record(buffer.data, 0, place).end
-        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
-        capacity = min(expected, buffer.size // _SMALLEST_RECORD) + 1
-        ids, offsets = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        ignored = np.empty(capacity, np.int64)
-        count, _, pos, damaged = scan_inodes(buffer, start, ids, offsets, 0, ignored, 0)
-        if damaged:
-            raise place.error(RecordError, "damaged inode record", pos)
-        if count != expected or pos != buffer.size:
-            found = count if pos == buffer.size else "more"
-            raise place.error(RecordError, f"header counts {expected} inodes, found {found}", 0)
-        order = np.argsort(ids[:count], kind="stable")
+    def _scan_inodes(self) -> tuple[_Ids, _Ids]:
+        with ThreadPoolExecutor(available_cores(), "image-scan") as executor:
+            ids, offsets, _ = scan_inode_section(self._image, executor, Room())
+        order = np.argsort(ids, kind="stable")
         ordered = ids[order]
         if twice := ordered[1:][np.diff(ordered) == 0].tolist():
-            raise place.error(RecordError, f"inode {twice[0]} has two records", 0)
+            raise self._image.place("INODE").error(RecordError, f"inode {twice[0]} has two records", 0)
         return ordered, offsets[order]
 
     def _entries(self, references: _Ids) -> tuple[_Ids, _Ids]:

@@ -16,6 +16,7 @@ __all__ = [
     "count_children",
     "find_id",
     "find_ids",
+    "find_record",
     "locate_name",
     "locate_names",
     "name_span",
@@ -33,6 +34,8 @@ DAMAGED = -2
 _LONGEST_HEAD = 16
 """Bytes that a record may have before its name, all lengths and tags included."""
 _PIECE = 4096
+_CHAIN = 8
+"""Records in a row that are no chance."""
 
 
 @lean_kernel
@@ -98,16 +101,50 @@ def _plain_file(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @lean_kernel
-def scan_inodes(buf, pos, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Walk the delimited INode records of `buf` from `pos`; fill `ids` and `offsets` from row `count` on.
+def find_record(buf, pos, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Where the first INode record from `pos` on seems to begin, `stop` where none does before.
 
-    `quota_slots` takes the rows of directories with storage type quotas, from `quota_count` on.
+    Some records that follow it up to the end of `buf` look like some as well; these are bytes that a name may have too.
+    """
+    while pos < stop:
+        at = pos
+        left = _CHAIN
+        while left > 0 and 0 <= at < buf.size:
+            at = _behind_inode(buf, at)
+            left -= 1
+        if at >= 0:
+            return pos
+        pos += 1
+    return stop
 
-    Returns (rows filled, quota slots filled, position, damaged): position is the section's end, where an array
+
+@lean_kernel
+def _behind_inode(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Position behind what begins as an INode record does: type, id and name; -1 for anything else."""
+    length, pos = read_varint(buf, pos, buf.size)
+    if pos < 0 or length < 6 or length > buf.size - pos:
+        return np.int64(-1)
+    end = pos + length
+    if octet(buf, pos) != 8 or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != 16:
+        return np.int64(-1)
+    inode_id, pos = read_varint(buf, pos + 3, end)
+    if pos < 0 or inode_id <= 0 or pos == end or octet(buf, pos) != 26:
+        return np.int64(-1)
+    return end if skip_field(buf, pos + 1, end, 2) >= 0 else np.int64(-1)
+
+
+@lean_kernel
+def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Walk the delimited INode records of `buf` that begin before `stop`, from the one at `pos` on.
+
+    Fills `ids` and `offsets` from row `count` on; `quota_slots` takes the rows of directories with storage type quotas,
+    from `quota_count` on.
+
+    Returns (rows filled, quota slots filled, position, damaged): position is behind the last record, where an array
     was full, or where the damaged record starts.
     """
     size = buf.size
-    while pos < size:
+    while pos < stop:
         if count == ids.size or quota_count == quota_slots.size:
             return count, quota_count, pos, False
         start = pos

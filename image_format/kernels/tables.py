@@ -50,6 +50,12 @@ def _spread(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
+def _place(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Where to look for a key first; keys that follow each other, as ids of new inodes do, mostly lie side by side."""
+    return (_spread(key >> 3) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
+
+
+@lean_kernel
 def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Value of a positive `key` among pairs of key and value, `UNKNOWN` where there is none.
 
@@ -57,7 +63,7 @@ def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
         slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
     """
     mask = np.uint64(slots.shape[0] - 1)
-    at = _spread(key) & mask
+    at = _place(slots, key)
     while slots[at, 0] != 0:
         if slots[at, 0] == key:
             return slots[at, 1]
@@ -69,7 +75,7 @@ def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 def put_number(slots, key, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Set the value of a positive `key`; the caller keeps places free."""
     mask = np.uint64(slots.shape[0] - 1)
-    at = _spread(key) & mask
+    at = _place(slots, key)
     while slots[at, 0] != 0 and slots[at, 0] != key:
         at = (at + np.uint64(1)) & mask
     slots[at, 0] = key
@@ -97,9 +103,16 @@ def hash_bytes(seed, buf, start, size):  # type: ignore[no-untyped-def]  # noqa:
         mixed = (mixed ^ fixed64(buf, at)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(32)
         at += 8
-    while at < behind:
-        mixed = (mixed ^ np.uint64(octet(buf, at))) * np.uint64(0x100000001B3)
-        at += 1
+    last = np.uint64(size)
+    if size >= 8:
+        # some of them once more: quicker than one by one
+        last = fixed64(buf, behind - 8)
+    else:
+        while at < behind:
+            last = last << np.uint64(8) | np.uint64(octet(buf, at))
+            at += 1
+    mixed = (mixed ^ last) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
     # The upper half alone knows of the last bytes yet.
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(32))
@@ -120,6 +133,8 @@ def same_bytes(a, a_start, b, b_start, size):  # type: ignore[no-untyped-def]  #
         if fixed64(a, a_start + i) != fixed64(b, b_start + i):
             return False
         i += 8
+    if size >= 8:
+        return fixed64(a, a_start + size - 8) == fixed64(b, b_start + size - 8)
     while i < size:
         if octet(a, a_start + i) != octet(b, b_start + i):
             return False
@@ -162,6 +177,15 @@ def put_link(slots, hashed, number):  # type: ignore[no-untyped-def]  # noqa: AN
     while slots[at] != 0:
         at = (at + 1) & mask
     slots[at] = hashed | (number + 1)
+
+
+@lean_kernel
+def put_items(slots, items, arena, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Note the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
+    for number in range(first, behind):
+        item = items[number]
+        hashed = hash_name(item["directory"], arena, item["name_offset"], np.int64(item["name_length"]))
+        put_link(slots, hashed, number)
 
 
 @lean_kernel

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from image_format.dump.records import ImageRecords
 from image_format.dump.values import Names, java_text
-from image_format.index_arrays import inode_section
 from image_format.inode_columns import read_inode_columns
+from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import fill_names, fill_paths
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.proto import fsimage_pb2 as pb

@@ -354,6 +354,12 @@ class Saved:
             (e >> 3 & 3, e >> 5 & 1, e & 7, self.string(e >> 6, 1 + (e >> 3 & 3)) if e >> 6 else "") for e in entries
         ]
 
+    def owner(self, path: str) -> tuple[str, str, int]:
+        """User, group and mode."""
+        inode = self.paths[path]
+        packed = (inode.file if inode.HasField("file") else inode.directory).permission
+        return self.string(packed >> 40, 1), self.string(packed >> 16 & 0xFFFFFF, 2), packed & 0xFFFF
+
     def xattrs(self, path: str) -> list[tuple[int, str, bytes]]:
         """(namespace, name, value) in the order of the record."""
         inode = self.paths[path]

@@ -117,7 +117,7 @@ def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode
     data = b"".join(map(encode_delimited, messages))
     ids, offsets = np.zeros(9, np.int64), np.zeros(9, np.int64)
     quotas = np.zeros(9, np.int64)
-    count, limited, end, damaged = scan.scan_inodes(readonly(data), 0, ids, offsets, 0, quotas, 0)
+    count, limited, end, damaged = scan.scan_inodes(readonly(data), 0, len(data), ids, offsets, 0, quotas, 0)
     assert quotas[:limited].tolist() == [i for i, m in enumerate(messages) if m.directory.HasField("typeQuotas")]
     assert (count, end, damaged) == (len(messages), len(data), False)
     rows = [table.load(readonly(data), int(offset), slot) for slot, offset in enumerate(offsets[:count])]
@@ -173,7 +173,7 @@ def test_numbers_that_a_row_cannot_hold_count_as_unknown(field: str, largest: in
 def test_no_bytes_crash_the_kernels(data: bytes) -> None:
     buffer = readonly(encode_varint(len(data)) + data)
     ids, offsets = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    count, _, pos, damaged = scan.scan_inodes(buffer, 0, ids, offsets, 0, np.zeros(64, np.int64), 0)
+    count, _, pos, damaged = scan.scan_inodes(buffer, 0, buffer.size, ids, offsets, 0, np.zeros(64, np.int64), 0)
     assert damaged or pos == buffer.size
     with contextlib.suppress(RecordError):
         InodeTable(-63).load(buffer, 0, 0)

@@ -214,14 +214,21 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         *(lambda n=n: (octets(PLAIN_FILES[0]), 0, n) for n in range(len(PLAIN_FILES[0]) + 1)),
     ],
     "scan.scan_inodes": [
-        lambda: (octets(*PLAIN_FILES), 0, zeros(9), zeros(9), 0, zeros(9), 0),
-        lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(9), 0),
-        lambda: (SECTION, 0, zeros(2), zeros(2), 0, zeros(9), 0),
-        lambda: (SECTION, 0, zeros(9), zeros(9), 0, zeros(1), 0),
-        lambda: (SECTION[:-1], 0, zeros(9), zeros(9), 0, zeros(9), 0),
-        lambda: (octets(b"\x04\x08\x01\x10\x00"), 0, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (octets(*PLAIN_FILES), 0, sum(map(len, PLAIN_FILES)), zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (SECTION, 0, SECTION.size, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (SECTION, 0, 1, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (SECTION, 0, SECTION.size, zeros(2), zeros(2), 0, zeros(9), 0),
+        lambda: (SECTION, 0, SECTION.size, zeros(9), zeros(9), 0, zeros(1), 0),
+        lambda: (SECTION[:-1], 0, SECTION.size - 1, zeros(9), zeros(9), 0, zeros(9), 0),
+        lambda: (octets(b"\x04\x08\x01\x10\x00"), 0, 5, zeros(9), zeros(9), 0, zeros(9), 0),
     ],
+    "scan.find_record": [
+        *(lambda n=n: (SECTION, n, SECTION.size) for n in range(SECTION.size + 1)),
+        *(lambda n=n: (SECTION[:-1], n, n + 2) for n in range(SECTION.size - 3)),
+    ],
+    "scan._behind_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
+    "tables._place": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
     "tables.find_number": [lambda n=n: (PAIRS, n) for n in range(8)],
     "tables.put_number": [lambda n=n: (PAIRS.copy(), n, 5) for n in (3, 4, 7)],
     "tables.move_numbers": [lambda: (PAIRS, np.zeros((16, 2), np.int64))],
@@ -236,6 +243,11 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for d in (0, 1)
     ],
     "tables.put_link": [lambda: (SLOTS.copy(), tables.hash_name(5, NAMES, 0, 1), 5)],
+    "tables.put_items": [
+        lambda: (zeros(16), LINKS, NAMES, 0, LINKS.size),
+        lambda: (zeros(16), LINKS, NAMES, 2, 3),
+        lambda: (zeros(16), LINKS, NAMES, 1, 1),
+    ],
     "tables.move_links": [lambda: (SLOTS, zeros(32))],
     "scan.scan_directories": [
         lambda: (DIRECTORIES, 0, zeros(4), zeros(4), 0),
@@ -514,7 +526,7 @@ def test_inode_ids_are_positive(value: int) -> None:
     for message in (a_directory(1, b"d"), a_file(1, b"f")):
         message.id = value
         data = octets(encode_delimited(message), PLAIN_FILES[0])
-        assert scan.scan_inodes(data, 0, zeros(4), zeros(4), 0, zeros(4), 0) == (0, 0, 0, True)
+        assert scan.scan_inodes(data, 0, data.size, zeros(4), zeros(4), 0, zeros(4), 0) == (0, 0, 0, True)
         with pytest.raises(RecordError):
             InodeTable(-63).load(data, 0, 0)
     entry = octets(encode_delimited(pb.DirEntry(parent=value)))
@@ -540,7 +552,8 @@ def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: s
     found = []
     for chosen in (short, long):
         buffer, slots, offsets = octets(*chosen), zeros(50), zeros(50)
-        assert scan.scan_inodes(buffer, 0, slots, offsets, 0, zeros(9), 0) == (len(ids), 0, buffer.size, False)
+        walked = scan.scan_inodes(buffer, 0, buffer.size, slots, offsets, 0, zeros(9), 0)
+        assert walked == (len(ids), 0, buffer.size, False)
         assert offsets[: len(ids)].tolist() == [0, *itertools.accumulate(map(len, chosen[:-1]))]
         found.append(slots[: len(ids)].tolist())
     assert found == [ids, ids]

@@ -148,12 +148,29 @@ def test_an_id_table_in_files_is_a_dictionary(pairs: list[tuple[int, int]]) -> N
     assert table.get(1 << 62 | 1) is None
 
 
-@given(st.lists(st.binary(max_size=300), max_size=150, unique=True), st.sampled_from([None, 0, 4096, 20000]))
-def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(keys: list[bytes], limit: int | None) -> None:
+@given(
+    st.lists(st.binary(max_size=300), max_size=150, unique=True),
+    st.sampled_from([None, 0, 4096, 20000]),
+    st.integers(0, 150),
+)
+def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
+    keys: list[bytes], limit: int | None, behind: int
+) -> None:
+    """The keys up to one come one by one, the others all at once."""
     table = BytesTable(Room(limit, smallest=0))
-    assert [table.add(key) for key in keys] == list(range(len(keys)))
-    assert [table.find(key) for key in keys] == list(range(len(keys)))
-    assert [table.key(number) for number in range(len(keys))] == keys
+    numbers = list(range(len(keys)))
+    assert [table.add(key, 1) for key in keys[:behind]] == numbers[:behind]
+    table.add_all(keys[behind:], [1] * len(keys[behind:]))
+    assert [table.find(key, 1) for key in keys] == numbers
+    assert [table.find(key, 2) for key in keys] == [-1] * len(keys)
+    assert [table.key(number) for number in numbers] == keys
+
+
+def test_a_bytes_table_takes_no_string_that_is_too_long() -> None:
+    table = BytesTable(Room(None))
+    with pytest.raises(ValueError, match="too long"):
+        table.add_all([b"x", b"x" * 65536], [0, 0])
+    assert (table.count, table.used) == (0, 0)
 
 
 @pytest.mark.parametrize("path", recorded_images()[:4], ids=str)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkpointer.replay.kernels.change import find_known
+from checkpointer.replay.kernels.change import GROUP_SHIFT, USER_SHIFT, find_known
 from checkpointer.replay.kernels.files import existing
 from checkpointer.replay.kernels.records import i16, i64, skip_string, u16
 from checkpointer.replay.kernels.state import (
     ABSENT,
     DONE,
     HADOOP3,
+    KNOWN_GROUP,
+    KNOWN_USER,
     MAX_REPLICATION,
     MIN_REPLICATION,
     UNUSUAL,
@@ -26,11 +28,7 @@ from image_format.kernels.jit import step
 __all__ = ["set_owner", "set_permissions", "set_replication", "times"]
 
 _MODE = np.uint64(0xFFFF)
-_GROUP_SHIFT = np.uint64(16)
-_USER_SHIFT = np.uint64(40)
 _SERIAL = np.uint64(0xFFFFFF)
-_USER = 1
-_GROUP = 2
 
 
 @step
@@ -84,15 +82,15 @@ def set_owner(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
     entry = rows_of(a)[row]
     permission = entry["permission"]
     if group > user + 2:
-        known = find_known(a, _USER, buf, user + 2, group)
+        known = find_known(a, KNOWN_USER, buf, user + 2, group)
         if known < 0:
             return UNUSUAL
-        permission = (permission & ~(_SERIAL << _USER_SHIFT)) | known_values_of(a)[known] << _USER_SHIFT
+        permission = (permission & ~(_SERIAL << USER_SHIFT)) | known_values_of(a)[known] << USER_SHIFT
     if end > group + 2:
-        known = find_known(a, _GROUP, buf, group + 2, end)
+        known = find_known(a, KNOWN_GROUP, buf, group + 2, end)
         if known < 0:
             return UNUSUAL
-        permission = (permission & ~(_SERIAL << _GROUP_SHIFT)) | known_values_of(a)[known] << _GROUP_SHIFT
+        permission = (permission & ~(_SERIAL << GROUP_SHIFT)) | known_values_of(a)[known] << GROUP_SHIFT
     if group > user + 2 or end > group + 2:
         entry["flags"] |= DIRTY
         entry["permission"] = permission

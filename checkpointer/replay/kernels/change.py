@@ -15,22 +15,20 @@ from checkpointer.replay.kernels.state import (
     GENERATION_STAMP,
     HADOOP3,
     INSIDE,
+    KNOWN_GROUP,
+    KNOWN_USER,
     LATEST,
     LEASES_CHANGED,
     NAMES_USED,
-    POOL_BYTES_USED,
-    POOL_USED,
     UNUSUAL,
     acls_of,
     created_of,
     known_arena_of,
     known_of,
     known_slots_of,
+    known_values_of,
     links_of,
     names_of,
-    pool_arena_of,
-    pool_of,
-    pool_slots_of,
     rows_of,
 )
 from image_format.kernels.inode import (
@@ -45,17 +43,18 @@ from image_format.kernels.inode import (
     UNKNOWN_FIELDS,
 )
 from image_format.kernels.jit import step
-from image_format.kernels.tables import find_link, hash_name, put_link
+from image_format.kernels.tables import find_link, hash_name
 from image_format.kernels.wire import octet
 
 __all__ = [
+    "GROUP_SHIFT",
+    "USER_SHIFT",
     "acl_end",
     "acl_room",
     "call_end",
     "close_file",
     "created_room",
     "find_known",
-    "intern",
     "keep_name",
     "lease",
     "may_hold",
@@ -63,12 +62,16 @@ __all__ = [
     "note_created",
     "open_file",
     "owner_end",
+    "permission_of",
     "raise_mtime",
     "see_stamp",
     "set_link",
 ]
 
 
+GROUP_SHIFT = np.uint64(16)
+USER_SHIFT = np.uint64(40)
+"""Where an image's permission has serials (see `image_format.permission`)."""
 _ACL_NAMED = 1 << 6
 _ACL_DEFAULT = 1 << 5
 _ACL_UNKNOWN = 1 << 7
@@ -94,6 +97,19 @@ def owner_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
             return np.int64(-1)
         pos += size
     return pos + 2 if pos + 2 <= end else np.int64(-1)
+
+
+@step
+def permission_of(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(a PermissionStatus as the image has it, whether both of its names are known); `owner_end` found it whole."""
+    size, pos = vlong(buf, pos, end)
+    user = find_known(a, KNOWN_USER, buf, pos, pos + size)
+    size, pos = vlong(buf, pos + size, end)
+    group = find_known(a, KNOWN_GROUP, buf, pos, pos + size)
+    if user < 0 or group < 0:
+        return np.uint64(0), False
+    values = known_values_of(a)
+    return values[user] << USER_SHIFT | values[group] << GROUP_SHIFT | np.uint64(u16(buf, pos + size)), True
 
 
 @step
@@ -129,37 +145,6 @@ def find_known(a, group, buf, start, end):  # type: ignore[no-untyped-def]  # no
     """Number of what is known under these bytes, -1 where nothing is."""
     hashed = hash_name(group, buf, start, end - start)
     return find_link(known_slots_of(a), known_of(a), known_arena_of(a), hashed, group, buf, start, end - start)
-
-
-@step
-def intern(a, buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Number of the string at `pos` in the pool, put there if need be; `UNUSUAL` or `AGAIN`."""
-    start = pos + 2
-    size = u16(buf, pos)
-    hashed = hash_name(0, buf, start, size)
-    number = find_link(pool_slots_of(a), pool_of(a), pool_arena_of(a), hashed, 0, buf, start, size)
-    if number >= 0:
-        return number
-    if not is_plain_text(buf, start, start + size):
-        return np.int64(UNUSUAL)
-    n = a
-    number = n[POOL_USED]
-    used = n[POOL_BYTES_USED]
-    if number == pool_of(a).size or (number + 1) * 4 > pool_slots_of(a).size * 3 or used + size > pool_arena_of(a).size:
-        return np.int64(AGAIN)
-    item = pool_of(a)[number]
-    item["name_offset"] = used
-    item["directory"] = 0
-    item["row"] = 0
-    item["next"] = 0
-    item["name_length"] = size
-    item["changed"] = 0
-    for i in range(size):
-        pool_arena_of(a)[used + i] = buf[start + i]
-    put_link(pool_slots_of(a), hashed, number)
-    n[POOL_USED] = number + 1
-    n[POOL_BYTES_USED] = used + size
-    return number
 
 
 # ---- directories ---------------------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ from checkpointer.replay.kernels.change import (
     call_end,
     close_file,
     created_room,
-    find_known,
-    intern,
     keep_name,
     lease,
     may_hold,
@@ -24,6 +22,7 @@ from checkpointer.replay.kernels.change import (
     note_created,
     open_file,
     owner_end,
+    permission_of,
     raise_mtime,
     see_stamp,
     set_link,
@@ -45,12 +44,12 @@ from checkpointer.replay.kernels.state import (
     UNUSUAL,
     blocks_of,
     ids_of,
-    known_values_of,
     link_slots_of,
     links_of,
     names_of,
     rows_of,
 )
+from checkpointer.replay.kernels.strings import intern
 from image_format.kernels.inode import (
     DIRECTORY,
     DIRTY,
@@ -158,12 +157,12 @@ def add(a, buf, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN0
     if pos < 0 or pos >= end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
-    known = find_known(a, 0, buf, owner, acl)
+    permission, known = permission_of(a, buf, owner, acl)
     client_name = pos + 1
     client_machine = skip_string(buf, client_name, end)
     pos = skip_string(buf, client_machine, end)
     codes = 3 if layout <= _ERASURE_CODING else 2
-    if known < 0 or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
+    if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + 1]))
     if policy < 0 or policy > _MAX_POLICY or (codes == 3 and buf[pos + 2] != 0):
@@ -195,7 +194,7 @@ def add(a, buf, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN0
     offset = keep_name(a, buf, slash + 1, size)
     row = new_row(a, inode_id, FILE, offset, size)
     entry = rows_of(a)[row]
-    entry["permission"] = known_values_of(a)[known]
+    entry["permission"] = permission
     entry["mtime"] = mtime
     entry["atime"] = atime
     entry["block_size"] = block_size

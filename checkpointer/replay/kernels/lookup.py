@@ -10,6 +10,7 @@ from checkpointer.replay.kernels.state import (
     AGAIN,
     BLOCKS_USED,
     DIRECTORIES_MOVED,
+    DONE,
     ERA,
     INSIDE,
     LATEST,
@@ -32,6 +33,7 @@ from checkpointer.replay.kernels.state import (
     rows_of,
     special_ids_of,
 )
+from checkpointer.replay.kernels.strings import read_client
 from image_format.kernels.inode import (
     DIRECTORY,
     FEATURES,
@@ -56,7 +58,7 @@ from image_format.kernels.wire import read_varint
 __all__ = [
     "add_link",
     "child",
-    "find_files",
+    "find_rows",
     "has_room",
     "is_ancestor",
     "is_new_id",
@@ -95,7 +97,10 @@ def is_new_id(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 @step
 def load(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Row of an inode of the base image, decoded if need be; `UNUSUAL` for one with features, and where it is gone."""
+    """Row of an inode of the base image, decoded if need be; `UNUSUAL` for one with features, and where it is gone.
+
+    A file under construction has none but that.
+    """
     known = find_number(ids_of(a), inode_id)
     if known != UNKNOWN:
         return known
@@ -112,8 +117,12 @@ def load(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     names_used, blocks_used, flags = decode_inode(
         inodes_of(a), offset, rows_of(a), row, names_of(a), n[NAMES_USED], blocks_of(a), n[BLOCKS_USED]
     )
-    if flags < 0 or flags & (FEATURES | UNDER_CONSTRUCTION):
+    if flags < 0 or flags & FEATURES:
         return np.int64(UNUSUAL)
+    if flags & UNDER_CONSTRUCTION:
+        read = read_client(a, offset, rows_of(a)[row])
+        if read != DONE:
+            return np.int64(read)
     n[NAMES_USED] = names_used
     n[BLOCKS_USED] = blocks_used
     n[ROWS_USED] = row + 1
@@ -270,8 +279,9 @@ def parent_of(a, buf, start, slash):  # type: ignore[no-untyped-def]  # noqa: AN
         and cached["era"] == a[ERA]
         and cached["size"] == size
         and same_bytes(buf, cached["at"], buf, start, size)
-        and _stayed(rows_of(a), cached["row"], cached["moved"])
+        and (cached["moved"] == a[DIRECTORIES_MOVED] or _stayed(rows_of(a), cached["row"], cached["moved"]))
     ):
+        cached["moved"] = a[DIRECTORIES_MOVED]
         # Of two places, the one that was read last is nearer.
         cached["at"] = start
         a[LATEST] = cached["latest"]
@@ -305,43 +315,32 @@ def parent_of(a, buf, start, slash):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def _file_at(a, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """(row of the directory that a path leads through, or `ABSENT`, `UNUSUAL`, `AGAIN`; id of its child, or 0)."""
+def _row_at(a, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Row that a path leads to, `ABSENT`, `UNUSUAL` or `AGAIN`."""
     slash = last_slash(buf, start, end)
     directory = parent_of(a, buf, start, slash)
-    if directory < 0:
-        return directory, np.int64(0)
-    holder = rows_of(a)[directory]
-    if holder["kind"] != DIRECTORY or holder["slot"] < 0:
-        return np.int64(UNUSUAL), np.int64(0)
-    if holder["entry"] == 0:
-        if a[OPENED_USED] == opened_of(a).shape[0]:
-            return np.int64(AGAIN), np.int64(0)
-        open_directory(a, directory)
-    if holder["entry"] < 0:
-        return np.int64(UNUSUAL), np.int64(0)
-    inode_id = base_child(a, directory, buf, slash + 1, end - slash - 1)
-    return (directory, inode_id) if inode_id >= 0 else (np.int64(UNUSUAL), np.int64(0))
+    if directory < 0 or rows_of(a)[directory]["kind"] != DIRECTORY:
+        return directory if directory < 0 else np.int64(ABSENT)
+    size = end - slash - 1
+    return _any_child(a, directory, buf, slash + 1, size, hash_name(directory, buf, slash + 1, size))
 
 
 @kernel
-def find_files(a, buf, bounds, number, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Find files of the base image that nobody has asked for, from path `number` on.
+def find_rows(a, buf, bounds, number, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Find what paths lead to, from path `number` on.
 
     Args:
         a: the state, see `kernels.state`.
         buf, bounds: the paths one after another, plain ones, and where each starts, one more.
-        out: result, a row for each path: the row of its directory, negative where it needs another way to be found, and
-            the id of the inode that has the last name there, 0 where none has.
+        out: result, for each path its row, `ABSENT`, or `UNUSUAL` where it needs another way to be found.
 
     Returns:
         Number of the first path that is not looked up, because a table is full: grow, and go on from there.
     """
     while number < bounds.size - 1:
-        directory, inode_id = _file_at(a, buf, bounds[number], bounds[number + 1])
-        if directory == AGAIN:
+        row = _row_at(a, buf, bounds[number], bounds[number + 1])
+        if row == AGAIN:
             break
-        out[number, 0] = directory
-        out[number, 1] = inode_id
+        out[number] = row
         number += 1
     return number

@@ -5,20 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import step
-from image_format.kernels.wire import octet
+from image_format.kernels.wire import fixed64, octet
 
 __all__ = ["CRC_TABLES", "crc32", "i16", "i32", "i64", "is_plain_text", "path_end", "skip_string", "u16", "vlong"]
 
+_STEP = 16
+
 
 def _crc_tables() -> np.ndarray:
-    """Eight tables for CRC-32 (IEEE, reflected), eight bytes at a time."""
-    tables = np.zeros((8, 256), np.uint32)
+    """Tables for CRC-32 (IEEE, reflected), one for each byte of a step."""
+    tables = np.zeros((_STEP, 256), np.uint32)
     for value in range(256):
         crc = value
         for _ in range(8):
             crc = crc >> 1 ^ (0xEDB88320 if crc & 1 else 0)
         tables[0, value] = crc
-    for k in range(1, 8):
+    for k in range(1, _STEP):
         tables[k] = tables[k - 1] >> 8 ^ tables[0, tables[k - 1] & 0xFF]
     return tables
 
@@ -27,28 +29,21 @@ CRC_TABLES = _crc_tables()
 
 
 @step
+def _byte_crc(table, word, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return CRC_TABLES[table, word >> np.uint64(8 * number) & np.uint64(0xFF)]
+
+
+@step
 def crc32(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """CRC-32 of `buf[start:end]`."""
     crc = np.uint32(0xFFFFFFFF)
     pos = start
-    while pos + 8 <= end:
-        low = crc ^ (
-            np.uint32(octet(buf, pos))
-            | np.uint32(octet(buf, pos + 1)) << np.uint32(8)
-            | np.uint32(octet(buf, pos + 2)) << np.uint32(16)
-            | np.uint32(octet(buf, pos + 3)) << np.uint32(24)
-        )
-        crc = (
-            CRC_TABLES[7, low & np.uint32(0xFF)]
-            ^ CRC_TABLES[6, low >> np.uint32(8) & np.uint32(0xFF)]
-            ^ CRC_TABLES[5, low >> np.uint32(16) & np.uint32(0xFF)]
-            ^ CRC_TABLES[4, low >> np.uint32(24)]
-            ^ CRC_TABLES[3, octet(buf, pos + 4)]
-            ^ CRC_TABLES[2, octet(buf, pos + 5)]
-            ^ CRC_TABLES[1, octet(buf, pos + 6)]
-            ^ CRC_TABLES[0, octet(buf, pos + 7)]
-        )
-        pos += 8
+    while pos + _STEP <= end:
+        low, high = fixed64(buf, pos) ^ np.uint64(crc), fixed64(buf, pos + 8)
+        crc = np.uint32(0)
+        for i in range(8):
+            crc ^= _byte_crc(15 - i, low, i) ^ _byte_crc(7 - i, high, i)
+        pos += _STEP
     while pos < end:
         crc = crc >> np.uint32(8) ^ CRC_TABLES[0, (crc ^ np.uint32(octet(buf, pos))) & np.uint32(0xFF)]
         pos += 1
@@ -152,11 +147,12 @@ def path_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     start = pos + 2
     if following - start < 2 or octet(buf, start) != 47 or octet(buf, following - 1) == 47:
         return np.int64(-1)
-    beyond_ascii = False
+    empty = False
+    every = np.uint8(0)
+    # to the end in any case, so that the compiler can take several at a time
     for i in range(start + 1, following):
-        if octet(buf, i) == 47 and octet(buf, i - 1) == 47:
-            return np.int64(-1)
-        beyond_ascii = beyond_ascii or octet(buf, i) >= 0x80
-    if beyond_ascii and not is_plain_text(buf, start, following):
+        empty |= (octet(buf, i) == 47) & (octet(buf, i - 1) == 47)
+        every |= octet(buf, i)
+    if empty or (every >= 0x80 and not is_plain_text(buf, start, following)):
         return np.int64(-1)
     return following

@@ -27,6 +27,8 @@ __all__ = [
     "HADOOP3",
     "INODES",
     "INSIDE",
+    "KNOWN_GROUP",
+    "KNOWN_USER",
     "LAST_BLOCK_ID",
     "LAST_INODE_ID",
     "LAST_TXID",
@@ -135,6 +137,7 @@ PATH_DTYPE = np.dtype(
         ("size", "i4"),
         ("latest", "i4"),  # `LATEST` and `INSIDE` of it
         ("inside", "i4"),
+        ("unused", "i8"),  # a whole cache line, so that a look-up waits for one only
     ],
     align=True,
 )
@@ -229,12 +232,13 @@ pool_of = _view("pool", LINK_DTYPE)
 pool_slots_of = _view("pool_slots", np.int64)
 pool_arena_of = _view("pool_arena", np.uint8)
 
+KNOWN_USER, KNOWN_GROUP = 0, 1
 known_of = _view("known", LINK_DTYPE)
-"""What is known by its bytes in an operation: an owner and mode (group 0), a user (1), a group (2)."""
+"""Names that are known by their bytes in an operation, which are the same in all: users and groups apart."""
 known_slots_of = _view("known_slots", np.int64)
 known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)
-"""By number of what is known: what the image has for it."""
+"""By number of what is known: its serial in the image."""
 
 base_ids_of = _view("base_ids", np.int64)
 """`IndexArrays` of the base image, and its INODE section."""

@@ -13,12 +13,12 @@ from checkpointer.replay.kernels.change import (
     acl_room,
     call_end,
     created_room,
-    find_known,
     keep_name,
     may_hold,
     note_acl,
     note_created,
     owner_end,
+    permission_of,
     raise_mtime,
     set_link,
 )
@@ -44,7 +44,6 @@ from checkpointer.replay.kernels.state import (
     LEASES_CHANGED,
     LEASES_PLAIN,
     UNUSUAL,
-    known_values_of,
     link_slots_of,
     links_of,
     names_of,
@@ -80,12 +79,12 @@ def mkdir(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     if pos < 0 or pos + 1 != end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
-    known = find_known(a, 0, buf, owner, acl)
+    permission, known = permission_of(a, buf, owner, acl)
     slash = last_slash(buf, path + 2, after_path)
     parent = parent_of(a, buf, path + 2, slash)
     if parent == AGAIN:
         return AGAIN
-    if known < 0 or parent < 0 or not may_hold(rows_of(a)[parent]):
+    if not known or parent < 0 or not may_hold(rows_of(a)[parent]):
         return UNUSUAL
     size = after_path - slash - 1
     hashed = hash_name(parent, buf, slash + 1, size)
@@ -109,7 +108,7 @@ def mkdir(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
     link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
     offset = keep_name(a, buf, slash + 1, size)
     row = new_row(a, inode_id, DIRECTORY, offset, size)
-    rows_of(a)[row]["permission"] = known_values_of(a)[known]
+    rows_of(a)[row]["permission"] = permission
     rows_of(a)[row]["mtime"] = mtime
     set_link(a, link, parent, row, offset, size, hashed)
     note_created(a, parent, row)

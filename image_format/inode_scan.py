@@ -1,0 +1,173 @@
+"""Finds the records of the INODE section, a piece of it at a time, in as many threads as there are cores."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Executor, Future
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import MissingSectionError, RecordError
+from image_format.kernels.scan import find_record, scan_inodes
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.room import Room
+from image_format.varint import parse_message, read_record
+
+__all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_header", "scan_inode_section"]
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
+
+SMALLEST_RECORD = 6
+"""Bytes of the shortest delimited INode."""
+PIECE = 8 << 20
+"""Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
+
+
+class InodeRecords(NamedTuple):
+    """Where the records lie.
+
+    Attributes:
+        ids: of each record, in the order of the section.
+        offsets: of each record in the section.
+        limited: numbers of the records of directories with storage type quotas, ascending.
+    """
+
+    ids: Ids
+    offsets: Ids
+    limited: Ids
+
+
+def inode_section(image: ImageFile) -> Bytes:
+    """The INODE section; raises MissingSectionError where there is none."""
+    section = image.section("INODE")
+    if section is None:
+        raise MissingSectionError(
+            "section INODE is missing",
+            file=str(image.path),
+            section="INODE",
+            hint="Use another copy of the image.",
+        )
+    return section
+
+
+def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
+    """(the section's header, offset of what follows it); raises RecordError where it is damaged."""
+    place = image.place("INODE")
+    record = read_record(inode_section(image).data, 0, place)
+    return parse_message(pb.INodeSection, record, place), record.end
+
+
+def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> InodeRecords:
+    """Walk all records; the arrays lie in `room`.
+
+    Args:
+        executor: begins what it is given in that order; its threads walk.
+
+    Raises:
+        MissingSectionError: there is no such section.
+        RecordError: a record is damaged, or the header tells of another number of them.
+        ImageStorageError: there is no room.
+    """
+    scan = _Scan(image, room)
+    pieces: list[Future[_Reached]] = []
+    for number in range(scan.pieces):
+        pieces.append(executor.submit(scan.walk, number, pieces[-1] if pieces else None))
+    try:
+        for piece in pieces:
+            piece.result()
+    except BaseException:
+        for piece in pieces:
+            piece.cancel()
+        raise
+    return scan.records(pieces[-1].result() if pieces else scan.begin)
+
+
+class _Reached(NamedTuple):
+    """Number and offset of the first record behind what was walked."""
+
+    number: int
+    position: int
+
+
+class _Found(NamedTuple):
+    """Part of a thread's own arrays, as `InodeRecords`, and where the walk ended: there is a fault if it is damaged."""
+
+    ids: Ids
+    offsets: Ids
+    limited: Ids
+    start: int
+    end: int
+    damaged: bool
+
+
+class _Scan:
+    """One scan.
+
+    Records follow each other with no mark where one begins, so a thread guesses where the first one of its piece does.
+    What it found counts where the piece before ends just there; else it walks the piece again.
+    """
+
+    def __init__(self, image: ImageFile, room: Room) -> None:
+        self._image = image
+        self._buffer = inode_section(image)
+        header, start = read_inode_header(image)
+        self._expected = int(header.numInodes)
+        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
+        capacity = min(self._expected, self._buffer.size // SMALLEST_RECORD) + 1
+        self._ids, self._offsets = room.zeros(capacity, np.int64), room.zeros(capacity, np.int64)
+        self._limited: dict[int, Ids] = {}
+        self._own = threading.local()
+        self.begin = _Reached(0, start)
+        self.pieces = -(-(self._buffer.size - start) // PIECE)
+
+    def walk(self, number: int, before: Future[_Reached] | None) -> _Reached:
+        """Walk the records that begin in a piece.
+
+        Args:
+            before: of the piece before, which was begun earlier; None for the first one.
+        """
+        first = self.begin.position + number * PIECE
+        stop = min(first + PIECE, self._buffer.size)
+        start = first if before is None else int(find_record(self._buffer, first, stop))
+        found = self._scan(start, stop)
+        reached = self.begin if before is None else before.result()
+        if reached.position != start:
+            found = self._scan(reached.position, stop)
+        if found.damaged:
+            raise self._image.place("INODE").error(RecordError, "damaged inode record", found.end)
+        count = reached.number + found.ids.size
+        if count > self._ids.size:
+            raise self._miscounted("more")
+        self._ids[reached.number : count] = found.ids
+        self._offsets[reached.number : count] = found.offsets
+        if found.limited.size:
+            self._limited[number] = found.limited + reached.number
+        return _Reached(count, found.end)
+
+    def _scan(self, start: int, stop: int) -> _Found:
+        """The records that begin from `start` on, before `stop`."""
+        if not hasattr(self._own, "arrays"):
+            rows = min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
+            self._own.arrays = [np.empty(rows, np.int64) for _ in range(3)]
+        ids, offsets, limited = self._own.arrays
+        count, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, 0, limited, 0)
+        return _Found(ids[:count], offsets[:count], limited[:limited_count], start, end, damaged)
+
+    def records(self, reached: _Reached) -> InodeRecords:
+        """All that was found.
+
+        Args:
+            reached: of the last piece.
+        """
+        if reached.number != self._expected:
+            raise self._miscounted(str(reached.number))
+        limited = [np.zeros(0, np.int64), *(self._limited[number] for number in sorted(self._limited))]
+        return InodeRecords(self._ids[: reached.number], self._offsets[: reached.number], np.concatenate(limited))
+
+    def _miscounted(self, found: str) -> RecordError:
+        what = f"header counts {self._expected} inodes, found {found}"
+        return self._image.place("INODE").error(RecordError, what, 0)
