@@ -28,6 +28,7 @@ from checkpointer.section_delta import (
     runs,
     spliced,
 )
+from hadoop_common.priority import let_others_go_first
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
@@ -299,7 +300,7 @@ class Compaction:
 @contextmanager
 def _background() -> Iterator[Executor]:
     """One thread; what it has not begun when the body fails is not begun."""
-    with ThreadPoolExecutor(1, "image-directories") as executor:
+    with ThreadPoolExecutor(1, "image-directories", let_others_go_first) as executor:
         try:
             yield executor
         except BaseException:

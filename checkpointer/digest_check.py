@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from types import TracebackType
 from typing import Self
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.priority import let_others_go_first
 from image_format.reader import ImageFile
 
 __all__ = ["DigestCheck"]
-
-_NICE = 10
 
 
 class DigestCheck:
@@ -29,9 +26,8 @@ class DigestCheck:
         self._thread = threading.Thread(target=self._verify, name="image-digest", daemon=True)
 
     def _verify(self) -> None:
-        if sys.platform == "linux":
-            # There it is a thread's own: what has to be in order, the new image's digest above all, goes first.
-            os.nice(_NICE)
+        # the new image's digest above all
+        let_others_go_first()
         try:
             self._image.verify_md5()
         except Exception as fault:

@@ -8,6 +8,8 @@ import mmap
 import os
 from pathlib import Path
 
+import numpy as np
+
 __all__ = ["DirectFile"]
 
 _DIRECT = getattr(os, "O_DIRECT", 0)
@@ -38,8 +40,8 @@ class DirectFile:
                 raise
             self._direct = False
             self._descriptor = os.open(path, flags, 0o644)
-        # pages are aligned as O_DIRECT wants it
-        self._buffer = memoryview(mmap.mmap(-1, _BUFFER))
+        # pages are aligned as O_DIRECT wants it; NumPy lets other threads go on while it copies
+        self._buffer = np.frombuffer(mmap.mmap(-1, _BUFFER), np.uint8)
         self._filled = 0
         self._written = self._flushed = 0
 
@@ -54,7 +56,7 @@ class DirectFile:
                 self._put(part)
                 return
             count = min(len(part), _BUFFER - self._filled)
-            self._buffer[self._filled : self._filled + count] = part[:count]
+            self._buffer[self._filled : self._filled + count] = np.frombuffer(part[:count], np.uint8)
             self._filled += count
             part = part[count:]
             if self._filled == _BUFFER:
@@ -78,7 +80,7 @@ class DirectFile:
 
     def _drain(self) -> None:
         filled, self._filled = self._filled, 0
-        self._put(self._buffer[:filled])
+        self._put(self._buffer.data[:filled])
 
     def _put(self, part: memoryview) -> None:
         while part:
