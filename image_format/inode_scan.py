@@ -23,7 +23,7 @@ Ids = npt.NDArray[np.int64]
 
 SMALLEST_RECORD = 6
 """Bytes of the shortest delimited INode."""
-PIECE = 8 << 20
+PIECE = 4 << 20
 """Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
 
 

@@ -66,6 +66,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         observer.phase("load", None)
         image = resources.enter_context(ImageFile.open(task.image, verify_md5=False))
         digest = resources.enter_context(DigestCheck(image))
+        digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
         image_file = _offered(context, task.image, shared)
         job = resources.enter_context(CheckpointJob(context, image_file, observer.cancelled))

@@ -69,10 +69,11 @@ def test_charts_are_xml(picture: str) -> None:
     assert ET.fromstring(picture).tag.endswith("svg")
 
 
-def test_our_merge_is_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reserves", [(), ("1000", "70000", "1")])
+def test_our_merge_is_measured(tmp_path: Path, reserves: tuple[str, ...]) -> None:
     base = make(tmp_path, "jobs")
     before = set(base.path.parent.iterdir())
-    found = run_phases([sys.executable, "-m", "bench.one_merge", str(base.path.parent)])
+    found = run_phases([sys.executable, "-m", "bench.one_merge", str(base.path.parent), *reserves])
     assert list(found.parts) == ["load", "replay", "write", "whole"]
     assert found.parts["whole"].seconds == pytest.approx(
         sum(found.parts[part].seconds for part in list(found.parts)[:3])
@@ -105,7 +106,7 @@ def test_one_command_writes_the_table(
 def test_growth_is_told() -> None:
     points = [scale.Point(10, 100, 50, 1000, 24), scale.Point(100, 115, 75, 1000, 20)]
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
-    page = scale.page(points, Namespace(rounds=3, ratio=7, mix="jobs"), "scale.svg")
+    page = scale.page(points, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
     assert "load: the dearest size costs 15% more than the cheapest, within 20%" in page
     assert "load and write: the dearest size costs 27% more than the cheapest, more than 20%" in page
     assert "write: the dearest size costs 50% more than the cheapest, more than 20%" in page

@@ -1,0 +1,27 @@
+"""A thread that lets others go first is the only one to do so."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import pytest
+
+from hadoop_common.priority import let_others_go_first
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
+def test_the_calling_thread_alone_steps_back() -> None:
+    before = os.nice(0)
+    found: list[int] = []
+
+    def work() -> None:
+        let_others_go_first()
+        found.append(os.nice(0))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [min(before + 10, 19)]
+    assert os.nice(0) == before
