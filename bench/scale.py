@@ -71,14 +71,14 @@ def _measure(inodes: int, arguments: argparse.Namespace) -> Point:
             here = make_edits(base, folder / "edits", transactions, arguments.mix, seed=2)
             reserves = [str(size) for size in _reserves(inodes, transactions)]
             runs = []
-            for number in range(arguments.rounds + 1):
-                with CONSOLE.status(f"{inodes:,} inodes, {transactions:,} transactions: round {number}"):
+            command = [sys.executable, "-m", "bench.one_merge", str(here.path.parent)]
+            for number in range(arguments.rounds):
+                with CONSOLE.status(f"{inodes:,} inodes, {transactions:,} transactions: round {number + 1}"):
                     read_all(here.path.parent)
-                    command = [sys.executable, "-m", "bench.one_merge", str(here.path.parent)]
-                    runs.append(run_phases(command + (reserves if number else [])))
+                    runs.append(run_phases(command + reserves))
             found[transactions] = runs
-        (plain, *own), (_, *given) = found[inodes // _INODES_A_TRANSACTION], found[arguments.transactions]
-        return _point(inodes, arguments.transactions, own, given, plain)
+        own, given = found[inodes // _INODES_A_TRANSACTION], found[arguments.transactions]
+        return _point(inodes, arguments.transactions, own, given, run_phases(command))
 
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:

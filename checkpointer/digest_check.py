@@ -26,9 +26,9 @@ class DigestCheck:
         self._thread = threading.Thread(target=self._verify, name="image-digest", daemon=True)
 
     def _verify(self) -> None:
-        # the new image's digest above all
-        let_others_go_first()
         try:
+            # the new image's digest above all
+            let_others_go_first()
             self._image.verify_md5()
         except Exception as fault:
             self._fault = fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 __all__ = ["let_others_go_first"]
 
@@ -13,7 +14,8 @@ _NICE = 10
 def let_others_go_first() -> None:
     """The calling thread gets a core that no other thread wants, and a tenth of one otherwise; for its whole life.
 
-    On Linux alone: elsewhere niceness is the process's (nice(2)).
+    On Linux alone: elsewhere niceness is the process's (nice(2)). Where that is forbidden it stays as it is.
     """
     if sys.platform == "linux":
-        os.nice(_NICE)
+        with suppress(OSError):
+            os.nice(_NICE)

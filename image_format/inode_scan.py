@@ -21,7 +21,7 @@ __all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_heade
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 
-SMALLEST_RECORD = 6
+SMALLEST_RECORD = 5
 """Bytes of the shortest delimited INode."""
 PIECE = 4 << 20
 """Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
@@ -74,9 +74,9 @@ def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> Inod
     """
     scan = _Scan(image, room)
     pieces: list[Future[_Reached]] = []
-    for number in range(scan.pieces):
-        pieces.append(executor.submit(scan.walk, number, pieces[-1] if pieces else None))
     try:
+        for number in range(scan.pieces):
+            pieces.append(executor.submit(scan.walk, number, pieces[-1] if pieces else None))
         for piece in pieces:
             piece.result()
     except BaseException:
@@ -99,7 +99,6 @@ class _Found(NamedTuple):
     ids: Ids
     offsets: Ids
     limited: Ids
-    start: int
     end: int
     damaged: bool
 
@@ -132,7 +131,7 @@ class _Scan:
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
-        start = first if before is None else int(find_record(self._buffer, first, stop))
+        start = int(find_record(self._buffer, first, stop))
         found = self._scan(start, stop)
         reached = self.begin if before is None else before.result()
         if reached.position != start:
@@ -155,7 +154,7 @@ class _Scan:
             self._own.arrays = [np.empty(rows, np.int64) for _ in range(3)]
         ids, offsets, limited = self._own.arrays
         count, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, 0, limited, 0)
-        return _Found(ids[:count], offsets[:count], limited[:limited_count], start, end, damaged)
+        return _Found(ids[:count], offsets[:count], limited[:limited_count], end, damaged)
 
     def records(self, reached: _Reached) -> InodeRecords:
         """All that was found.
@@ -163,6 +162,8 @@ class _Scan:
         Args:
             reached: of the last piece.
         """
+        if reached.position != self._buffer.size:
+            raise self._miscounted("more")
         if reached.number != self._expected:
             raise self._miscounted(str(reached.number))
         limited = [np.zeros(0, np.int64), *(self._limited[number] for number in sorted(self._limited))]

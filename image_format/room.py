@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import tempfile
+import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ class _Block(mmap.mmap):
 
 
 class Room:
-    """Hands out arrays of zeros; what is not in use any more goes back by itself.
+    """Hands out arrays of zeros, to several threads if need be; what is not in use any more goes back by itself.
 
     Memory that nothing was written to takes none, but counts. A file has its whole size on disk before it is mapped,
     for a full disk would end the process later on.
@@ -47,16 +48,19 @@ class Room:
         self._folder = folder
         self._smallest = smallest
         self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
+        self._guard = threading.RLock()
 
     @property
     def in_memory(self) -> int:
         """Bytes of memory that the arrays in use may take."""
-        return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
+        with self._guard:
+            return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
 
     @property
     def in_files(self) -> int:
         """Bytes on disk that they take."""
-        return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
+        with self._guard:
+            return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array of zeros.
@@ -77,13 +81,18 @@ class Room:
 
     def block(self, size: int) -> _Block:
         """A mapping of so many bytes; raises as `zeros`."""
-        block = memory(size, _Block) if self.fits(size) else self._file(size)
-        if size >= self._smallest:
-            self._blocks.add(block)
-        return block
+        with self._guard:
+            block = memory(size, _Block) if self.fits(size) else self._file(size)
+            if size >= self._smallest:
+                self._blocks.add(block)
+            return block
 
     def longer(self, block: _Block, size: int) -> _Block | None:
         """`block` with room for more bytes behind what it has; None where it can only be copied. Raises as `zeros`."""
+        with self._guard:
+            return self._longer(block, size)
+
+    def _longer(self, block: _Block, size: int) -> _Block | None:
         if block.descriptor >= 0:
             try:
                 descriptor = os.dup(block.descriptor)

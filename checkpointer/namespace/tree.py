@@ -153,19 +153,9 @@ class Tree:
             if self.table.slot[directory] >= 0:
                 inode_id = self.base.child(int(self.table.id[directory]), name)
                 if inode_id:
-                    return self._adopt(directory, name, inode_id)
+                    row = self.load(inode_id)
+                    self.place(row, directory)
             self.links.set(directory, name, row)
-        return row
-
-    def _adopt(self, directory: int, name: bytes, inode_id: int) -> int:
-        """Note that a directory of the image has an inode under a name; returns the inode's row.
-
-        Raises:
-            RecordError: the image has it elsewhere too.
-        """
-        row = self.load(inode_id)
-        self.place(row, directory)
-        self.links.set(directory, name, row)
         return row
 
     def place(self, row: int, directory: int) -> None:

@@ -59,6 +59,7 @@ _ACLS = 1 << 12
 _PATHS = 1 << 16
 _NAMED = 1 << 14
 _NAMES = 1 << 6
+_LONGEST_NAME = 0xFFFF
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
@@ -66,11 +67,7 @@ _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
 _NO_END: Final = (1 << 63) - 1
-_GROUPS_OF: Final = {
-    StringKind.GLOBAL: (state.KNOWN_USER, state.KNOWN_GROUP),
-    StringKind.USER: (state.KNOWN_USER,),
-    StringKind.GROUP: (state.KNOWN_GROUP,),
-}
+_KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
 """Under what kernels know a string of the table."""
 _OF_ONE_INODE = (
     *(AddBlockOp, CloseOp, SetAclOp, SetXAttrOp, RemoveXAttrOp),
@@ -250,22 +247,22 @@ class CompiledReplay:
 
     def _know_names(self) -> None:
         """Let kernels know the names that the image has."""
+        strings = self._namespace.strings
         serials: dict[tuple[int, bytes], int] = {}
-        for kind, serial, text in self._namespace.strings.entries():
-            key = _name_key(text)
-            if key is not None and serial <= MAX_SERIAL:
-                for group in _GROUPS_OF.get(kind, ()):
-                    # of a string that is there twice the first one counts
-                    serials.setdefault((group, key), serial)
+        for kind, _, text in strings.entries():
+            key = None if kind == StringKind.XATTR else _name_key(text)
+            if key is not None:
+                for group, of in _KINDS:
+                    serial = strings.find(text, of)
+                    if 0 < serial <= MAX_SERIAL:
+                        serials[group, key] = serial
         self._known.add_all([key for _, key in serials], [group for group, _ in serials])
-        values = [*serials.values(), *([0] * (_NAMES - len(serials)))]
-        self._values = np.array(values, np.uint64)
+        self._values = np.array([*serials.values(), *([0] * (_NAMES - len(serials)))], np.uint64)
 
     def _remember(self, user: str | None, group: str | None) -> None:
         """Let kernels know names that the string table has."""
-        for of, text, kind in ((state.KNOWN_USER, user, StringKind.USER), (state.KNOWN_GROUP, group, StringKind.GROUP)):
-            key = _name_key(text or "")
-            serial = self._namespace.strings.find(text or "", kind)
+        for (of, kind), text in zip(_KINDS, (user or "", group or ""), strict=True):
+            key, serial = _name_key(text), self._namespace.strings.find(text, kind)
             if key is None or not 0 < serial <= MAX_SERIAL or self._known.find(key, of) >= 0:
                 continue
             number = self._known.add(key, of)
@@ -429,9 +426,12 @@ def _is_plain(path: bytes) -> bool:
 
 
 def _name_key(text: str) -> bytes | None:
-    """A name as operations have it; None where their two encodings do not agree, as beyond the basic plane."""
+    """A name as operations have it; None where their two encodings do not agree, as beyond the basic plane.
+
+    None, too, for a longer one than `BytesTable` takes.
+    """
     key = encode_cesu8(text)
-    return key if key == text.encode("utf-8", "replace") else None
+    return key if key == text.encode("utf-8", "replace") and len(key) <= _LONGEST_NAME else None
 
 
 def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:

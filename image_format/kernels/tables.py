@@ -16,6 +16,7 @@ __all__ = [
     "hash_name",
     "move_links",
     "move_numbers",
+    "put_items",
     "put_link",
     "put_number",
     "same_bytes",
@@ -52,7 +53,7 @@ def _spread(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 @lean_kernel
 def _place(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Where to look for a key first; keys that follow each other, as ids of new inodes do, mostly lie side by side."""
-    return (_spread(key >> 3) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
+    return (_spread(key >> 2) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
 
 
 @lean_kernel
@@ -180,7 +181,7 @@ def put_link(slots, hashed, number):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @lean_kernel
-def put_items(slots, items, arena, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def put_items(slots, items, arena, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Note the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
     for number in range(first, behind):
         item = items[number]

@@ -443,6 +443,7 @@ def test_a_stop_during_the_merge_leaves_no_trace(
 
     monkeypatch.setattr(daemon.service, "phase", phase)
     monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    monkeypatch.setattr("checkpointer.replay.replayer._KERNEL_RUN", 1)
     result = daemon.service.poll()
     assert (result.state, result.message) == (TriggerState.UNAVAILABLE, "replay stopped at txid 1")
     assert images(tmp_path / "nn2") == [0]

@@ -213,6 +213,38 @@ def test_names_are_known_to_all_operations(tmp_path: Path, layout: int) -> None:
     assert image.owner("/old/n") == ("new", "known", 0xFFFF)
 
 
+def test_a_string_of_no_kind_is_neither_user_nor_group(tmp_path: Path) -> None:
+    builder = base(-67)
+    builder.sections["STRING_TABLE"] = delimited(
+        [
+            pb.StringTableSection(numEntry=4, maskBits=3),
+            pb.StringTableEntry(id=1, str=b"mallory"),
+            *(pb.StringTableEntry(id=1 + n | kind << 29, str=s) for n, kind, s in ((0, 1, b"alice"), (0, 2, b"staff"))),
+            pb.StringTableEntry(id=2 | 1 << 29, str=b"staff"),
+        ]
+    )
+    path = builder.save(tmp_path)
+    steps = [
+        mkdir("/old/m", 20_001, permissions=ops.PermissionStatus("mallory", "staff", 0o700)),
+        mkdir("/old/n", 20_002, permissions=ops.PermissionStatus("staff", "staff", 0o700)),
+    ]
+    assert rare(path, steps, -67) == ["OP_MKDIR"]
+    image = merged(path, *steps)
+    assert image.owner("/old/m") == ("mallory", "staff", 0o700)
+    assert image.owner("/old/n") == ("staff", "staff", 0o700)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_name_of_any_length_is_no_fault_of_the_image(tmp_path: Path, layout: int) -> None:
+    builder = base(layout)
+    status = ops.PermissionStatus("u" * 70_000, "staff", 0o700)
+    builder.permission(status)
+    path = builder.save(tmp_path)
+    steps = [mkdir(f"/old/m{number}", 20_001 + number, permissions=status) for number in range(2)]
+    assert rare(path, steps, layout) == ["OP_MKDIR", "OP_MKDIR"]
+    assert merged(path, *steps).owner("/old/m1") == status
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_names_that_operations_encode_in_two_ways_stay_rare(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)

@@ -176,6 +176,7 @@ def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
 
 def test_closing_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    monkeypatch.setattr("checkpointer.replay.replayer._KERNEL_RUN", 1)
     write_edits(stub, "a", 3)
     daemon.role._follower._closing.set()
     assert not daemon.role.tail()

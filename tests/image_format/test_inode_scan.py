@@ -139,3 +139,14 @@ def test_a_guess_takes_forged_records_for_true_ones() -> None:
 @pytest.mark.parametrize("path", recorded_images()[::5], ids=image_id)
 def test_recorded_images_in_small_pieces(path: Path) -> None:
     assert scan(path, 200, 2) == scan(path, WHOLE, 1)
+
+
+def test_the_smallest_records_and_a_wrong_number_of_them(tmp_path: Path) -> None:
+    smallest = b"\x04\x08\x01\x10\x05"
+    assert scan(write(tmp_path / "fsimage_7", section([smallest] * 1000)), 300, 2) == scan(
+        tmp_path / "fsimage_7", WHOLE, 1
+    )
+    for count in (999, 836, 1001):
+        found = scan(write(tmp_path / "fsimage_7", section([smallest] * 1000, count)), WHOLE, 1)
+        assert isinstance(found, str)
+        assert f"header counts {count} inodes, found" in found

@@ -175,7 +175,8 @@ def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journal
     for name in names:
         copies = {(folder / name).read_bytes().rstrip(b"\xff") for folder in files if (folder / name).exists()}
         assert len(copies) == 1, name
-    assert not any((folder / inprogress_name(len(found) + 1)).exists() for folder in files[:1])
+    # a majority ended the segment; nobody waits for the third node
+    assert sum((folder / inprogress_name(len(found) + 1)).exists() for folder in files) <= 1
 
 
 def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(

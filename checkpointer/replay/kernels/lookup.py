@@ -71,6 +71,7 @@ __all__ = [
 _ROOT_ROW = 0
 _SLASH = 47
 _SMALLEST_BLOCK = 6
+_LONGEST_NAME = 0xFFFF
 
 
 @step
@@ -203,6 +204,8 @@ def _any_child(a, directory, buf, start, size, hashed):  # type: ignore[no-untyp
     inode_id = base_child(a, directory, buf, start, size)
     if inode_id <= 0:
         return np.int64(ABSENT if inode_id == 0 else UNUSUAL)
+    if size > _LONGEST_NAME:
+        return np.int64(UNUSUAL)
     if not has_room(a, 0, 1, 0, 0):
         return np.int64(AGAIN)
     row = load(a, inode_id)
