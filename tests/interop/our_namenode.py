@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from http.client import IncompleteRead
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -95,7 +96,7 @@ class OurNameNode:
         """POST /namespace/OPERATION: the status, and the result or the sentence of a refusal.
 
         Raises:
-            OSError: there was no answer.
+            OSError: there was no whole answer.
         """
         url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
         request = Request(url, body, {"Content-Type": "application/json"}, method="POST")
@@ -105,6 +106,9 @@ class OurNameNode:
         except HTTPError as refusal:
             with refusal:
                 return refusal.code, json.load(refusal)["error"]
+        except IncompleteRead as cut:
+            # it was killed behind the headers
+            raise ConnectionResetError(f"the answer is cut: {cut}") from cut
 
     def mkdirs(self, path: str) -> bool:
         """Whether it was acknowledged."""
