@@ -18,7 +18,7 @@ from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
 
 _HERE = Path(__file__).parent
 _SIZES = (1_000_000, 3_000_000, 10_000_000, 50_000_000)
-_INODES_A_TRANSACTION = 10
+_INODES_A_TRANSACTION = 100
 _TRANSACTIONS = 1_000_000
 _MARGIN = 0.2
 _SERIES = {
