@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.cores import available_cores
 from image_format.errors import ImageStorageError, RecordError
-from image_format.inode_scan import inode_section, scan_inode_section
+from image_format.inode_scan import inode_section, scan_inode_section, scanners
 from image_format.kernels.scan import find_ids, place_slots, scan_directories, strictly_increasing
 from image_format.reader import ImageFile
 from image_format.room import Growing, Room
@@ -60,7 +59,7 @@ class IndexArrays:
             ImageStorageError: there is no room.
         """
         wide = Room() if room is None else room
-        with ThreadPoolExecutor(available_cores(), "image-scan") as executor:
+        with scanners() as executor:
             directories = executor.submit(_scan_directories, image, wide)
             ids, offsets, limited = scan_inode_section(image, executor, wide)
             type_quota_ids = ids[limited]

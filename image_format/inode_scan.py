@@ -1,14 +1,15 @@
-"""Finds the records of the INODE section, a piece of it at a time, in as many threads as there are cores."""
+"""Finds the records of the INODE section, a piece of it at a time, in several threads."""
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.cores import available_cores
 from image_format.errors import MissingSectionError, RecordError
 from image_format.kernels.scan import find_record, scan_inodes
 from image_format.proto import fsimage_pb2 as pb
@@ -16,7 +17,7 @@ from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import parse_message, read_record
 
-__all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_header", "scan_inode_section"]
+__all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_header", "scan_inode_section", "scanners"]
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
@@ -25,6 +26,9 @@ SMALLEST_RECORD = 5
 """Bytes of the shortest delimited INode."""
 PIECE = 4 << 20
 """Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
+
+_MOST_SCANNERS = 8
+"""Each has arrays of its own, a few MB of which it touches; the disk is not quicker for more."""
 
 
 class InodeRecords(NamedTuple):
@@ -59,6 +63,11 @@ def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
     place = image.place("INODE")
     record = read_record(inode_section(image).data, 0, place)
     return parse_message(pb.INodeSection, record, place), record.end
+
+
+def scanners() -> ThreadPoolExecutor:
+    """Threads for a scan, one on each core up to a few."""
+    return ThreadPoolExecutor(min(available_cores(), _MOST_SCANNERS), "image-scan")
 
 
 def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> InodeRecords:

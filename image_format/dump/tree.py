@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.cores import available_cores
 from image_format.dump.records import ImageRecords
 from image_format.errors import RecordError
-from image_format.inode_scan import scan_inode_section
+from image_format.inode_scan import scan_inode_section, scanners
 from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -114,7 +111,7 @@ class ImageTree:
         self._paths[directory_id] = path
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:
-        with ThreadPoolExecutor(available_cores(), "image-scan") as executor:
+        with scanners() as executor:
             ids, offsets, _ = scan_inode_section(self._image, executor, Room())
         order = np.argsort(ids, kind="stable")
         ordered = ids[order]
