@@ -152,7 +152,7 @@ def _starts(index: ImageIndex, slots: Ids) -> Ids:
     """Where the records of these slots start in the section; its end for the one behind the last."""
     if not index.slot_count:
         return np.full(slots.size, index.records_start, np.int64)
-    offsets: Ids = index.offsets[np.minimum(slots, index.slot_count - 1)]
+    offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))
     return np.where(slots == index.slot_count, index.inode_buffer.size, offsets)
 
 

@@ -14,7 +14,7 @@ from image_format.index_arrays import IndexArrays
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import directory_lengths, fill_directory_paths, place_children
-from image_format.kernels.scan import find_id, find_ids
+from image_format.kernels.scan import find_id
 from image_format.reader import ImageFile
 
 __all__ = ["DirectoryChain", "chain_directories", "place_inodes", "write_paths"]
@@ -51,9 +51,9 @@ def place_inodes(image: ImageFile, arrays: IndexArrays) -> Rows:
             if number >= 0:
                 what = f"INODE_REFERENCE has no record {number}"
             raise image.place("INODE_DIR").error(RecordError, what, int(offsets[damaged]))
-    root = int(find_id(arrays.ids, ROOT_ID))
+    root = arrays.slot(ROOT_ID)
     if root >= 0:
-        parents[arrays.slots[root] if arrays.slots.size else root] = -1
+        parents[root] = -1
     return parents
 
 
@@ -88,9 +88,8 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows) -> D
     Raises:
         RecordError: directories contain each other, or the record of one is damaged.
     """
-    found = find_ids(arrays.ids, arrays.directory_ids)
-    slots = arrays.slots[found] if arrays.slots.size else found
-    columns = read_inode_columns(inode_section(image), arrays.offsets[slots], image.place("INODE"))
+    slots = arrays.slots_of(arrays.directory_ids)
+    columns = read_inode_columns(inode_section(image), arrays.offsets.at(slots), image.place("INODE"))
     above = parents[slots].astype(np.int64)
     root = int(find_id(arrays.directory_ids, ROOT_ID))
     lengths, order = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)

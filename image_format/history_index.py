@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from image_format.errors import Place
 from image_format.history_sections import Bytes, HistorySections, Ids, Marks
+from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
     collect_parents,
     deleted_by,
@@ -19,7 +20,7 @@ from image_format.kernels.history import (
     mark_below,
     mark_upwards,
 )
-from image_format.kernels.scan import find_id, find_ids
+from image_format.kernels.scan import find_ids
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Room
 
@@ -80,7 +81,7 @@ class HistoryIndex(HistorySections):
 
     Args:
         diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
-        ids, slots: increasing inode ids of the image and the slot of each (empty: the same order).
+        inodes: index over the INODE section.
         place: makes the place of a section, for errors.
         room: for what is kept of each inode; None for one without a limit.
 
@@ -93,21 +94,20 @@ class HistoryIndex(HistorySections):
         diffs: Bytes | None,
         references: Bytes | None,
         directories: Bytes | None,
-        ids: Ids,
-        slots: npt.NDArray[np.uint32],
+        inodes: IndexArrays,
         place: Callable[[str], Place],
         room: Room | None = None,
     ) -> None:
         super().__init__(diffs, references, place)
         self._directories = np.zeros(0, np.uint8) if directories is None else directories
-        self._ids, self._slots = ids, slots
+        self._inodes = inodes
         self._room = Room() if room is None else room
         self._reached: dict[int, Marks] = {}
         self._check_known(self.owners, "SNAPSHOT_DIFF")
         self._check_known(self._referred, "INODE_REFERENCE")
 
     def _check_known(self, inode_ids: Ids, section: str) -> None:
-        unknown = inode_ids[find_ids(self._ids, inode_ids) < 0]
+        unknown = inode_ids[self._inodes.ids.find_all(inode_ids) < 0]
         if unknown.size:
             raise self._damaged(section, 0, f"a record of inode {int(unknown[0])}, which the image does not have")
 
@@ -123,32 +123,33 @@ class HistoryIndex(HistorySections):
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
         """By slot: slot of the directory an inode is in, -1 where none is."""
-        parents = self._room.zeros(self._ids.size, np.int32 if self._ids.size <= _INT32_MAX else np.int64)
+        size = self._inodes.ids.size
+        parents = self._room.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
-        if not collect_parents(self._directories, self._ids, self._slots, self._referred, parents):
+        if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is no inode")
         # They are asked for again with each inode that only snapshots have.
         return parents
 
     def _ids_at(self, slots: Ids) -> Ids:
-        if not self._slots.size:
-            return self._ids[slots]
+        ids, slot_of = self._inodes.ids, self._inodes.slots
+        if not slot_of.size:
+            return ids.at(slots)
         # An array of the ids by slot would take more than all that is kept of an inode.
-        wanted: Marks = self._room.zeros(self._ids.size, np.bool_)
+        wanted: Marks = self._room.zeros(ids.size, np.bool_)
         wanted[slots] = True
-        at = np.flatnonzero(wanted[self._slots])
-        order = np.argsort(self._slots[at])
-        found: Ids = self._ids[at[order]][np.searchsorted(self._slots[at[order]], slots)]
-        return found
+        at = np.flatnonzero(wanted[slot_of])
+        at = at[np.argsort(slot_of[at])]
+        return ids.at(at[np.searchsorted(slot_of[at], slots)])
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
         if not inode_ids.size:
             return []
         parents = self._parents
         found = []
-        for at in find_ids(self._ids, inode_ids).tolist():
+        for first in self._inodes.slots_of(inode_ids).tolist():
             chain: dict[int, None] = {}
-            slot = -1 if at < 0 else int(self._slots[at] if self._slots.size else at)
+            slot = first
             # A damaged image may have a ring of directories.
             while slot >= 0 and slot not in chain:
                 chain[slot] = None
@@ -165,32 +166,30 @@ class HistoryIndex(HistorySections):
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
-        at = find_ids(self._ids, wanted)
-        at = at[at >= 0]
-        marks: Marks = self._room.zeros(self._ids.size, np.bool_)
-        mark_upwards(self._parents, self._slots[at] if self._slots.size else at, marks)
+        slots = self._inodes.slots_of(wanted)
+        marks: Marks = self._room.zeros(self._inodes.ids.size, np.bool_)
+        mark_upwards(self._parents, slots[slots >= 0], marks)
         return marks
 
     def reached_from(self, directory_id: int) -> Marks:
         """By slot: whether an inode is this directory or lies below it."""
-        at = int(find_id(self._ids, directory_id))
-        top = int(self._slots[at]) if self._slots.size else at
-        reached: Marks = mark_below(self._parents, top)
+        reached: Marks = mark_below(self._parents, self._inodes.slot(directory_id))
         return reached
 
     def is_reached(self, directory_id: int, inode_id: int) -> bool:
         marks = self._reached.get(directory_id)
         if marks is None:
             marks = self._reached[directory_id] = self.reached_from(directory_id)
-        at = int(find_id(self._ids, inode_id))
-        return at >= 0 and bool(marks[self._slots[at] if self._slots.size else at])
+        slot = self._inodes.slot(inode_id)
+        return slot >= 0 and bool(marks[slot])
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
         """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
-        marks: Marks = self._room.zeros(self._ids.size, np.bool_)
-        self._look_for_deleted(self._ids, marks)
-        deleted = self._ids[marks]
+        marks: Marks = self._room.zeros(self._inodes.ids.size, np.bool_)
+        ids = self._inodes.ids.all()
+        self._look_for_deleted(ids, marks)
+        deleted = ids[marks]
         owners = np.zeros(deleted.size, np.int64)
         self._look_for_deleted(deleted, owners)
         return deleted, owners

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import ImageStorageError, RecordError
-from image_format.inode_scan import inode_section, scan_inode_section, scanners
-from image_format.kernels.scan import find_ids, place_slots, scan_directories, strictly_increasing
+from image_format.inode_scan import InodeRecords, scan_inode_section, scanners
+from image_format.kernels.packed import unpack
+from image_format.kernels.scan import place_slots, scan_directories, strictly_increasing
+from image_format.packed import Packed
 from image_format.reader import ImageFile
 from image_format.room import Growing, Room
 
@@ -30,7 +32,7 @@ _NO_SLOTS: Slots = np.zeros(0, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class IndexArrays:
-    """Where the records of INODE and INODE_DIR lie; all int64 but for the slots, which are uint32.
+    """Where the records of INODE and INODE_DIR lie; the arrays are int64 but for the slots, which are uint32.
 
     Attributes:
         ids: of all inodes, ascending.
@@ -41,9 +43,9 @@ class IndexArrays:
         directory_offsets: of each entry in the INODE_DIR section, as `directory_ids`.
     """
 
-    ids: Ids
+    ids: Packed
     slots: Slots
-    offsets: Ids
+    offsets: Packed
     type_quota_ids: Ids
     directory_ids: Ids
     directory_offsets: Ids
@@ -61,12 +63,12 @@ class IndexArrays:
         wide = Room() if room is None else room
         with scanners() as executor:
             directories = executor.submit(_scan_directories, image, wide)
-            ids, offsets, limited = scan_inode_section(image, executor, wide)
-            type_quota_ids = ids[limited]
-            slots = _sort_inodes(image, ids, offsets, wide)
+            records = scan_inode_section(image, executor, wide)
+            ids, slots = _by_id(image, records, wide)
             directory_ids, directory_offsets, children = directories.result()
             _check_directories(image, directory_ids, children, ids, executor)
-        return cls(ids, slots, offsets, type_quota_ids, directory_ids, directory_offsets)
+        type_quota_ids = records.ids.at(records.limited)
+        return cls(ids, slots, records.offsets, type_quota_ids, directory_ids, directory_offsets)
 
     @property
     def nbytes(self) -> int:
@@ -74,13 +76,16 @@ class IndexArrays:
         return sum(getattr(self, item.name).nbytes for item in fields(self))
 
     def save(self, folder: Path) -> None:
-        """Write each array as `NAME.npy`, plainly: who needs it whole renames the folder when it is done.
+        """Write each array as a `.npy`, plainly: who needs it whole renames the folder when it is done.
 
         Raises:
             OSError: the folder cannot be written.
         """
         for item in fields(self):
-            np.save(folder / f"{item.name}.npy", getattr(self, item.name), allow_pickle=False)
+            value = getattr(self, item.name)
+            columns = value._asdict() if isinstance(value, Packed) else {"": value}
+            for column, array in columns.items():
+                np.save(folder / f"{item.name}{column and '-'}{column}.npy", array, allow_pickle=False)
 
     @classmethod
     def load(cls, folder: Path) -> IndexArrays:
@@ -89,15 +94,39 @@ class IndexArrays:
         Raises:
             ImageStorageError: a file is absent or cut.
         """
-        return cls(*(load_array(folder, item.name) for item in fields(cls)))
+
+        def packed(name: str) -> Packed:
+            return Packed(*(load_array(folder, f"{name}-{column}") for column in Packed._fields))
+
+        ids, offsets = packed("ids"), packed("offsets")
+        names = ("slots", "type_quota_ids", "directory_ids", "directory_offsets")
+        slots, *others = (load_array(folder, name) for name in names)
+        return cls(ids, slots, offsets, *others)
+
+    def slots_at(self, rows: Ids) -> Ids:
+        """The slots that `ids` in these rows have; a negative row, of no id, stays."""
+        if not self.slots.size:
+            return rows
+        found: Ids = np.where(rows >= 0, self.slots[rows], rows)
+        return found
+
+    def slot(self, inode_id: int) -> int:
+        """Slot of an inode, -1 for none of that id."""
+        row = self.ids.find(inode_id)
+        return int(self.slots[row]) if row >= 0 and self.slots.size else row
+
+    def slots_of(self, inode_ids: Ids) -> Ids:
+        """`slot` of each."""
+        return self.slots_at(self.ids.find_all(inode_ids))
 
     def ids_by_slot(self) -> Ids:
         """Inode id of each slot."""
+        ids = self.ids.all()
         if not self.slots.size:
-            return self.ids
-        ids = np.empty_like(self.ids)
-        ids[self.slots] = self.ids
-        return ids
+            return ids
+        found = np.empty_like(ids)
+        found[self.slots] = ids
+        return found
 
 
 def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
@@ -120,18 +149,22 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
     return image.place(section).error(RecordError, what, offset)
 
 
-def _sort_inodes(image: ImageFile, ids: Ids, offsets: Ids, room: Room) -> Slots:
-    """Sort `ids`, which are in the order of the records, where they lie; returns the slot of each, as `IndexArrays`."""
-    if strictly_increasing(ids):
-        return _NO_SLOTS
-    ids.sort()
-    _check_distinct(image, ids, "INODE")
-    if ids.size > _MOST_SLOTS:
-        raise _damaged(image, "INODE", 0, f"{ids.size} inodes are more than an image can have")
-    slots: Slots = room.zeros(ids.size, np.uint32)
-    # The ids are read anew, so that no second array of them is needed.
-    place_slots(inode_section(image), offsets, ids, slots)
-    return slots
+def _by_id(image: ImageFile, records: InodeRecords, room: Room) -> tuple[Packed, Slots]:
+    """(ids, slots), as `IndexArrays`."""
+    if records.ascending:
+        return records.ids, _NO_SLOTS
+    size = records.ids.size
+    if size > _MOST_SLOTS:
+        raise _damaged(image, "INODE", 0, f"{size} inodes are more than an image can have")
+    plain: Ids = room.zeros(size, np.int64)
+    unpack(records.ids, 0, plain)
+    plain.sort()
+    _check_distinct(image, plain, "INODE")
+    ids = Packed.of(plain, room)
+    del plain
+    slots: Slots = room.zeros(size, np.uint32)
+    place_slots(records.ids, ids, slots)
+    return ids, slots
 
 
 def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:
@@ -164,13 +197,13 @@ def _scan_directories(image: ImageFile, room: Room) -> tuple[Ids, Ids, int]:
     return ids, offsets, children
 
 
-def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Ids, executor: Executor) -> None:
+def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Packed, executor: Executor) -> None:
     """Raises RecordError where entries are of no inode, or tell of more children than there can be."""
     if children >= inode_ids.size > 0:
         what = f"{children} children of directories, but only {inode_ids.size} inodes: one is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)
     pieces = [ids[start : start + _PIECE] for start in range(0, ids.size, _PIECE)]
-    for piece, found in zip(pieces, executor.map(lambda piece: find_ids(inode_ids, piece), pieces), strict=True):
+    for piece, found in zip(pieces, executor.map(inode_ids.find_all, pieces), strict=True):
         orphans = piece[found < 0]
         if orphans.size:
             raise _damaged(image, "INODE_DIR", 0, f"directory {int(orphans[0])} has children but no inode")

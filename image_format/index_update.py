@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +11,16 @@ import numpy.typing as npt
 
 from image_format.index_arrays import Ids, IndexArrays, Slots
 from image_format.inode_scan import SMALLEST_RECORD
-from image_format.kernels.index_update import keep_ids, shift_offsets
+from image_format.kernels.index_update import shift_offsets
 from image_format.kernels.scan import scan_inodes, strictly_increasing
+from image_format.packed import Packed
+from image_format.room import Room
 
 __all__ = ["SectionUpdate", "updated_arrays"]
 
 Bytes = npt.NDArray[np.uint8]
+
+_PIECE = 1 << 20
 
 
 class SectionUpdate(NamedTuple):
@@ -49,12 +55,19 @@ def updated_arrays(
     records = _Records.of(inodes.added_data)
     added = records.at(inodes.added)
     added_ids = records.ids[added]
-    if not strictly_increasing(np.concatenate([old.ids[-1:], added_ids])):
+    if not strictly_increasing(np.concatenate([old.ids.part(old.ids.size - 1, old.ids.size), added_ids])):
         return None
-    offsets, kept = _offsets(old.offsets, inodes)
+    size = old.ids.size + added.size
+    kept = np.empty(old.ids.size, np.bool_)
+    offsets = Packed.joined(_shifted(_pieces(old.offsets), inodes, kept), size, Room())
     ids, slots = _ids(old, kept, added_ids)
     limited = np.concatenate([_limited(old, inodes, kept), added_ids[records.limited[added]]])
     return IndexArrays(ids, slots, offsets, limited, *_directories(old, directories, added_directories))
+
+
+def _pieces(column: Packed) -> Iterator[Ids]:
+    for first in range(0, column.size, _PIECE):
+        yield column.part(first, first + _PIECE)
 
 
 class _Records(NamedTuple):
@@ -79,46 +92,67 @@ class _Records(NamedTuple):
         return np.searchsorted(self.offsets, spans[:, 0])
 
 
-def _offsets(old: Ids, update: SectionUpdate) -> tuple[Ids, npt.NDArray[np.bool_]]:
-    """(offsets of the old records that are there still and of the added ones, which of the old ones these are)."""
-    kept = np.empty(old.size, np.bool_)
-    out = np.empty(old.size + update.added.shape[0], np.int64)
-    shift = update.start - int(old[0]) if old.size else 0
-    count = shift_offsets(old, update.places, update.spans, shift, kept, out)
+def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.bool_]) -> Iterator[Ids]:
+    """Offsets of the old records that are there still and of the added ones.
+
+    Args:
+        old: offsets of all old records, ascending.
+        kept: result, which of the old records these are.
+    """
+    row = cut = shift = 0
+    for offsets in old:
+        if not row and offsets.size:
+            shift = update.start - int(offsets[0])
+        out = np.empty_like(offsets)
+        behind = row + offsets.size
+        count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
+        yield out[:count]
+        row = behind
+    # what is cut out behind the last record that a piece has counts as well
+    rest = slice(cut, None)
+    shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()
-    end = update.old_end + shift + int(np.diff(update.spans).sum() - np.diff(update.places).sum())
-    out[count : count + sizes.size] = (end if old.size else update.start) + np.cumsum(sizes) - sizes
-    return out[: count + sizes.size], kept
+    yield (update.old_end + shift if row else update.start) + np.cumsum(sizes) - sizes
 
 
-def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Ids, Slots]:
+def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Packed, Slots]:
     """(ids, slots) of the old records that are there still and of the added ones, whose ids are the largest."""
-    size = old.ids.size + added.size
-    ids, slots = np.empty(size, np.int64), np.empty(size if old.slots.size else 0, np.uint32)
-    before = np.zeros(0, np.uint32)
-    if old.slots.size:
-        before = np.cumsum(~kept, dtype=np.uint32)
-    count = keep_ids(old.ids, old.slots, kept, before, ids, slots)
-    behind = count + added.size
-    ids[count:behind] = added
-    if slots.size:
-        slots[count:behind] = np.arange(count, behind)
-        if bool(np.all(slots[1:behind] > slots[: behind - 1])):
-            # what stood out of order is gone
-            slots = slots[:0]
-    return ids[:behind], slots[:behind]
+    count = int(np.count_nonzero(kept))
+    size = count + added.size
+    if not old.slots.size:
+        pieces = zip(_pieces(old.ids), (kept[row : row + _PIECE] for row in range(0, kept.size, _PIECE)), strict=True)
+        ids = Packed.joined(chain((ids[mark] for ids, mark in pieces), [added]), size, Room())
+        return ids, old.slots
+    before = np.cumsum(~kept, dtype=np.uint32)
+    slots = np.empty(size, np.uint32)
+
+    def kept_ids() -> Iterator[Ids]:
+        used = 0
+        for number, piece in enumerate(_pieces(old.ids)):
+            places = old.slots[number * _PIECE : (number + 1) * _PIECE]
+            mark = kept[places]
+            found = places[mark]
+            slots[used : used + found.size] = found - before[found]
+            used += found.size
+            yield piece[mark]
+
+    ids = Packed.joined(chain(kept_ids(), [added]), size, Room())
+    slots[count:] = np.arange(count, size)
+    if bool(np.all(slots[1:] > slots[:-1])):
+        # what stood out of order is gone
+        slots = slots[:0]
+    return ids, slots
 
 
 def _limited(old: IndexArrays, update: SectionUpdate, kept: npt.NDArray[np.bool_]) -> Ids:
     """Ids of the old inodes that are directories with storage type quotas now, by slot."""
     records = _Records.of(update.data)
-    places = np.searchsorted(old.ids, old.type_quota_ids)
-    slots = old.slots[places] if old.slots.size else places
-    same = kept[slots] & ~np.isin(old.offsets[slots], update.places[:, 0])
+    slots = old.slots_of(old.type_quota_ids)
+    same = kept[slots] & ~np.isin(old.offsets.at(slots), update.places[:, 0])
     came = np.flatnonzero(np.diff(update.spans).ravel())
     numbers = records.at(update.spans[came])
     came, numbers = came[records.limited[numbers]], numbers[records.limited[numbers]]
-    changed_slots = np.searchsorted(old.offsets, update.places[came, 0])
+    changed_slots = old.offsets.find_all(update.places[came, 0])
     ids = np.concatenate([old.type_quota_ids[same], records.ids[numbers]])
     order = np.argsort(np.concatenate([slots[same], changed_slots]), kind="stable")
     found: Ids = ids[order]
@@ -128,7 +162,8 @@ def _limited(old: IndexArrays, update: SectionUpdate, kept: npt.NDArray[np.bool_
 def _directories(old: IndexArrays, update: SectionUpdate, added: Ids) -> tuple[Ids, Ids]:
     """(directory ids, offset of the entry of each)."""
     in_file_order = np.argsort(old.directory_offsets, kind="stable")
-    offsets, kept = _offsets(old.directory_offsets[in_file_order], update)
+    kept = np.empty(in_file_order.size, np.bool_)
+    offsets = np.concatenate(list(_shifted([old.directory_offsets[in_file_order]], update, kept)))
     ids = np.concatenate([old.directory_ids[in_file_order[kept]], added])
     order = np.argsort(ids, kind="stable")
     return ids[order], offsets[order]

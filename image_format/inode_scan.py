@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from hadoop_common.cores import available_cores
 from image_format.errors import MissingSectionError, RecordError
-from image_format.kernels.scan import find_record, scan_inodes
+from image_format.kernels.scan import find_record, scan_inodes, strictly_increasing
+from image_format.packed import BLOCK, Packed, Packer
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
@@ -27,6 +28,7 @@ SMALLEST_RECORD = 5
 PIECE = 4 << 20
 """Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
 
+_NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
 """Each has arrays of its own, a few MB of which it touches; the disk is not quicker for more."""
 
@@ -38,11 +40,13 @@ class InodeRecords(NamedTuple):
         ids: of each record, in the order of the section.
         offsets: of each record in the section.
         limited: numbers of the records of directories with storage type quotas, ascending.
+        ascending: whether each id is greater than the one before it.
     """
 
-    ids: Ids
-    offsets: Ids
+    ids: Packed
+    offsets: Packed
     limited: Ids
+    ascending: bool
 
 
 def inode_section(image: ImageFile) -> Bytes:
@@ -71,7 +75,7 @@ def scanners() -> ThreadPoolExecutor:
 
 
 def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> InodeRecords:
-    """Walk all records; the arrays lie in `room`.
+    """Walk all records; the columns lie in `room`.
 
     Args:
         executor: begins what it is given in that order; its threads walk.
@@ -96,17 +100,36 @@ def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> Inod
 
 
 class _Reached(NamedTuple):
-    """Number and offset of the first record behind what was walked."""
+    """What is known where a piece ends.
+
+    Attributes:
+        number, position: of the first record behind it.
+        ids, offsets: of the records before that one which do not fill a block of a column yet.
+        last_id: of the record before, 0 for none.
+        ascending: whether each id so far is greater than the one before it.
+    """
 
     number: int
     position: int
+    ids: Ids = _NONE
+    offsets: Ids = _NONE
+    last_id: int = 0
+    ascending: bool = True
 
 
 class _Found(NamedTuple):
-    """Part of a thread's own arrays, as `InodeRecords`, and where the walk ended: there is a fault if it is damaged."""
+    """What a thread found in a piece.
+
+    Attributes:
+        ids, offsets: the thread's own arrays; before the rows of the records is room for a block.
+        rows: how many records there are.
+        limited: numbers of those with storage type quotas.
+        end: where the walk ended; there is a fault if it is `damaged`.
+    """
 
     ids: Ids
     offsets: Ids
+    rows: int
     limited: Ids
     end: int
     damaged: bool
@@ -126,7 +149,7 @@ class _Scan:
         self._expected = int(header.numInodes)
         # The header's count is only a hint: a damaged one must not decide how much memory is taken.
         capacity = min(self._expected, self._buffer.size // SMALLEST_RECORD) + 1
-        self._ids, self._offsets = room.zeros(capacity, np.int64), room.zeros(capacity, np.int64)
+        self._ids, self._offsets = Packer(capacity, room), Packer(capacity, room)
         self._limited: dict[int, Ids] = {}
         self._own = threading.local()
         self.begin = _Reached(0, start)
@@ -147,23 +170,36 @@ class _Scan:
             found = self._scan(reached.position, stop)
         if found.damaged:
             raise self._image.place("INODE").error(RecordError, "damaged inode record", found.end)
-        count = reached.number + found.ids.size
-        if count > self._ids.size:
+        if reached.number + found.rows > self._ids.capacity:
             raise self._miscounted("more")
-        self._ids[reached.number : count] = found.ids
-        self._offsets[reached.number : count] = found.offsets
         if found.limited.size:
             self._limited[number] = found.limited + reached.number
-        return _Reached(count, found.end)
+        return self._pack(found, reached)
 
     def _scan(self, start: int, stop: int) -> _Found:
         """The records that begin from `start` on, before `stop`."""
         if not hasattr(self._own, "arrays"):
-            rows = min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
+            rows = BLOCK + min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
             self._own.arrays = [np.empty(rows, np.int64) for _ in range(3)]
         ids, offsets, limited = self._own.arrays
-        count, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, 0, limited, 0)
-        return _Found(ids[:count], offsets[:count], limited[:limited_count], end, damaged)
+        behind, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, BLOCK, limited, 0)
+        return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end, damaged)
+
+    def _pack(self, found: _Found, reached: _Reached) -> _Reached:
+        """Pack what fills blocks together with what the piece before left; the rest is left to the next one."""
+        left = reached.ids.size
+        taken = slice(BLOCK - left, BLOCK + found.rows)
+        ids, offsets = found.ids[taken], found.offsets[taken]
+        ids[:left], offsets[:left] = reached.ids, reached.offsets
+        whole = ids.size - ids.size % BLOCK
+        self._ids.put(reached.number - left, ids[:whole])
+        self._offsets.put(reached.number - left, offsets[:whole])
+        last_id, ascending = reached.last_id, reached.ascending
+        if found.rows:
+            ascending = ascending and bool(ids[left] > last_id) and bool(strictly_increasing(ids[left:]))
+            last_id = int(ids[-1])
+        count = reached.number + found.rows
+        return _Reached(count, found.end, ids[whole:].copy(), offsets[whole:].copy(), last_id, ascending)
 
     def records(self, reached: _Reached) -> InodeRecords:
         """All that was found.
@@ -175,8 +211,12 @@ class _Scan:
             raise self._miscounted("more")
         if reached.number != self._expected:
             raise self._miscounted(str(reached.number))
-        limited = [np.zeros(0, np.int64), *(self._limited[number] for number in sorted(self._limited))]
-        return InodeRecords(self._ids[: reached.number], self._offsets[: reached.number], np.concatenate(limited))
+        row = reached.number - reached.ids.size
+        self._ids.put(row, reached.ids)
+        self._offsets.put(row, reached.offsets)
+        limited = [_NONE, *(self._limited[number] for number in sorted(self._limited))]
+        ids, offsets = self._ids.packed(reached.number), self._offsets.packed(reached.number)
+        return InodeRecords(ids, offsets, np.concatenate(limited), reached.ascending)
 
     def _miscounted(self, found: str) -> RecordError:
         what = f"header counts {self._expected} inodes, found {found}"

@@ -15,7 +15,6 @@ from image_format.dump.tree import ROOT_ID
 from image_format.dump.values import java_text
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays, load_array
-from image_format.kernels.scan import find_id
 from image_format.reader import ImageFile
 from pipeline.errors import SourceFileError
 from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
@@ -27,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
-_FORMAT = 1
+_FORMAT = 2
 """Of the folder that `build_host_index` fills; part of its name."""
 _CACHED_IMAGES = 4
 
@@ -110,8 +109,7 @@ class HostImage:
 
     def slot(self, inode_id: int) -> int:
         """Slot of an inode, -1 where the image has none of that id."""
-        at = int(find_id(self.arrays.ids, inode_id))
-        return int(self.arrays.slots[at]) if at >= 0 and self.arrays.slots.size else at
+        return self.arrays.slot(inode_id)
 
     def in_tree(self, slots: range) -> npt.NDArray[np.bool_]:
         """Which of the inodes are in the current tree, not in snapshots alone."""

@@ -23,6 +23,7 @@ from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, HOLDS
 from image_format.messages import MessageReader
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
@@ -371,9 +372,9 @@ class CompiledReplay:
             "known_slots": known.slots,
             "known_arena": known.arena,
             "known_values": self._values,
-            "base_ids": index.arrays.ids,
+            **_columns("base_ids", index.arrays.ids),
             "base_slots": index.arrays.slots,
-            "base_offsets": index.arrays.offsets,
+            **_columns("base_offsets", index.arrays.offsets),
             "inodes": index.inode_buffer,
             "dropped": self._namespace.tree.dropped,
             "directory_ids": index.arrays.directory_ids,
@@ -418,6 +419,10 @@ class CompiledReplay:
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
+
+
+def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
+    return {f"{name}_{key}": array for key, array in column._asdict().items()}
 
 
 def _is_plain(path: bytes) -> bool:

@@ -112,7 +112,8 @@ class ImageTree:
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:
         with scanners() as executor:
-            ids, offsets, _ = scan_inode_section(self._image, executor, Room())
+            records = scan_inode_section(self._image, executor, Room())
+        ids, offsets = records.ids.all(), records.offsets.all()
         order = np.argsort(ids, kind="stable")
         ordered = ids[order]
         if twice := ordered[1:][np.diff(ordered) == 0].tolist():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.scan import find_id
+from image_format.kernels.jit import kernel
+from image_format.kernels.packed import find_slot
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = ["NOT_IN_TREE", "directory_lengths", "fill_directory_paths", "fill_names", "fill_paths", "place_children"]
@@ -15,12 +15,6 @@ _WAITING = -3
 _SLASH = 47
 
 
-@lean_kernel
-def _child_slot(child, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    at = find_id(ids, child)
-    return slots[at] if at >= 0 and slots.size else at
-
-
 @kernel
 def place_children(buf, rows, offsets, field, ids, slots, referred, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one of their fields.
@@ -28,7 +22,7 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):  #
     Args:
         buf: INODE_DIR; rows: what to set for the children of each entry.
         field: 2 for children, ids of inodes; 3 for refChildren, numbers of `referred`, which has the ids.
-        ids, slots: increasing inode ids and the slot of each (empty: the same order).
+        ids, slots: of `IndexArrays`.
 
     Returns:
         (index of the entry that could not be read, -1 for none; number of a reference that does not exist there,
@@ -57,7 +51,7 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):  #
                         if child < 0 or child >= referred.size:
                             return k, child
                         child = referred[child]
-                    slot = _child_slot(child, ids, slots)
+                    slot = find_slot(ids, slots, child)
                     if slot >= 0:
                         parents[slot] = rows[k]
             pos = stop

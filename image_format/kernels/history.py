@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.packed import find_slot, packed_at
 from image_format.kernels.scan import find_id
 from image_format.kernels.wire import read_varint, skip_field
 
@@ -129,7 +130,7 @@ def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-unty
     """Fill `parents[slot]` with the slot of the directory that holds an inode now, plainly or by reference.
 
     Args:
-        buf: INODE_DIR; ids, slots: increasing inode ids and the file slot of each (empty: the same order).
+        buf: INODE_DIR; ids, slots: of `IndexArrays`.
         referred: inode id by reference number.
         parents: -1 everywhere; stays so for inodes that no directory holds.
 
@@ -142,10 +143,9 @@ def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-unty
         if end < 0:
             return False
         parent, _ = _number(buf, body, end, 8)
-        at = find_id(ids, parent)
-        if at < 0:
+        parent_slot = find_slot(ids, slots, parent)
+        if parent_slot < 0:
             return False
-        parent_slot = slots[at] if slots.size else at
         pos = body
         while pos < end:
             number, value_pos, stop = _field(buf, pos, end)
@@ -160,10 +160,10 @@ def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-unty
                         if child < 0 or child >= referred.size:
                             return False
                         child = referred[child]
-                    at = find_id(ids, child)
-                    if at < 0:
+                    slot = find_slot(ids, slots, child)
+                    if slot < 0:
                         return False
-                    parents[slots[at] if slots.size else at] = parent_slot
+                    parents[slot] = parent_slot
             pos = stop
         pos = end
     return True
@@ -402,10 +402,10 @@ def _has_uc(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 @kernel
 def open_files(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether the INode record at each of `offsets` is a file under construction."""
-    found = np.zeros(offsets.size, np.bool_)
-    for i in range(offsets.size):
-        pos, end = _frame(buf, offsets[i])
+    """Whether the INode record at each of the packed `offsets` is a file under construction."""
+    found = np.zeros(offsets.low.size, np.bool_)
+    for i in range(found.size):
+        pos, end = _frame(buf, packed_at(offsets, i))
         while pos < end:
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:

@@ -108,7 +108,7 @@ def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
         children, child_bounds: children in the base image, by name, of all directories one after another.
         names, name_spans, name_ids, name_bounds: what the delta says of names, distinct within a directory: the
             inode id that has it now, 0 where none has.
-        ids, slots, offsets, buf: the index over the INODE section.
+        ids, slots, offsets: of `IndexArrays`; buf: the INODE section.
         merged: scratch for the children of the largest directory; order: two rows of scratch for the names.
         out: room for 20 bytes a directory and 12 a child; bounds: result, where each entry starts, one more.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.wire import octet, read_varint, skip_field
 
 __all__ = [
@@ -262,23 +263,10 @@ def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @lean_kernel
-def place_slots(buf, offsets, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Fill `slots` with the number of the record of each of the increasing `ids`.
-
-    Args:
-        buf, offsets: a section that `scan_inodes` walked, and where its records lie.
-    """
-    for slot in range(offsets.size):
-        length, pos = read_varint(buf, offsets[slot], buf.size)
-        end = pos + length
-        inode_id = 0
-        while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if tag == 16:
-                inode_id, pos = read_varint(buf, pos, end)
-            else:
-                pos = skip_field(buf, pos, end, tag & 7)
-        slots[find_id(ids, inode_id)] = slot
+def place_slots(by_slot, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `slots` with the slot of each of the increasing, packed `ids`; `by_slot` are the same in their order."""
+    for slot in range(by_slot.low.size):
+        slots[find_packed(ids, packed_at(by_slot, slot))] = slot
 
 
 @kernel
@@ -388,10 +376,10 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
     hit = False
     while low < high:
         middle = (low + high) >> 1
-        i = find_id(ids, children[middle])
-        if i < 0:
+        slot = find_slot(ids, slots, children[middle])
+        if slot < 0:
             return DAMAGED, False
-        child_start, child_size = name_span(buf, offsets[slots[i] if slots.size else i])
+        child_start, child_size = name_span(buf, packed_at(offsets, slot))
         order = compare_names(buf, child_start, child_size, names, start, size)
         if order < 0:
             low = middle + 1
@@ -402,13 +390,12 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
 
 
 @lean_kernel
-def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Binary search of each name among `children`, which are sorted by name.
 
     Args:
         children: inode ids of the directory.
-        slots_of, slots: increasing inode ids and the file slot of each (empty: the same order).
-        offsets: record offset by slot; buf: the INODE section.
+        ids, slots, offsets: of `IndexArrays`; buf: the INODE section.
         names, starts, sizes: the wanted names, as spans of one byte array.
         positions, found: results: lower bound, and whether the child there has that very name.
 
@@ -416,7 +403,7 @@ def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, 
         False where a child has no record.
     """
     for k in range(starts.size):
-        position, hit = locate_name(children, slots_of, slots, offsets, buf, names, starts[k], sizes[k])
+        position, hit = locate_name(children, ids, slots, offsets, buf, names, starts[k], sizes[k])
         if position < 0:
             return False
         positions[k] = position
@@ -425,15 +412,15 @@ def locate_names(children, slots_of, slots, offsets, buf, names, starts, sizes, 
 
 
 @lean_kernel
-def children_in_order(children, slots_of, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def children_in_order(children, ids, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
     last_start = 0
     last_size = 0
     for k in range(children.size):
-        i = find_id(slots_of, children[k])
-        if i < 0:
+        slot = find_slot(ids, slots, children[k])
+        if slot < 0:
             return DAMAGED
-        start, size = name_span(buf, offsets[slots[i] if slots.size else i])
+        start, size = name_span(buf, packed_at(offsets, slot))
         if k > 0 and compare_names(buf, last_start, last_size, buf, start, size) >= 0:
             return k
         last_start = start

@@ -141,9 +141,7 @@ class Directories:
         inodes = self._inodes
         locate_names(
             children,
-            inodes.ids,
-            inodes.slots,
-            inodes.offsets,
+            *inodes.columns,
             inodes.buffer,
             np.frombuffer(b"".join(names), np.uint8),
             starts,

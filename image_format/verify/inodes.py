@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_format.verify.findings import Findings
@@ -115,6 +117,15 @@ class InodeArrays:
         self.ids, self.slots = ordered[chosen], order[chosen]
 
     # ---- look-ups ------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def columns(self) -> tuple[Packed, npt.NDArray[np.uint32], Packed]:
+        """`ids`, `slots` and `offsets` as in `IndexArrays`."""
+        return (
+            Packed.of(np.asarray(self.ids, np.int64)),
+            self.slots.astype(np.uint32),
+            Packed.of(np.asarray(self.offsets, np.int64)),
+        )
 
     @property
     def count(self) -> int:

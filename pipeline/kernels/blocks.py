@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.packed import packed_at
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -107,7 +108,7 @@ def collect_blocks(buf, offsets, slot, behind, skip, out):  # type: ignore[no-un
     """
     count = 0
     while slot < behind:
-        length, pos = read_varint(buf, offsets[slot], buf.size)
+        length, pos = read_varint(buf, packed_at(offsets, slot), buf.size)
         if pos < 0 or length < 0 or length > buf.size - pos:
             return count, slot, skip, True
         end = pos + length

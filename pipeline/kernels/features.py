@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.packed import packed_at
 from image_format.kernels.scan import count_children
 from image_format.kernels.wire import read_varint, skip_field
 
@@ -56,7 +57,7 @@ def mark_features(buf, offsets, first, behind):  # type: ignore[no-untyped-def] 
     marks = np.zeros(behind - first, np.uint8)
     for slot in range(first, behind):
         found = 0
-        length, pos = read_varint(buf, offsets[slot], buf.size)
+        length, pos = read_varint(buf, packed_at(offsets, slot), buf.size)
         if pos < 0 or length < 0 or length > buf.size - pos:
             pos = -1
             end = 0
@@ -140,7 +141,7 @@ def directory_quotas(buf, offsets, slots, ids, out):  # type: ignore[no-untyped-
     for column in range(slots.size):
         out[:FIRST_TYPE_QUOTA, column] = 0
         out[FIRST_TYPE_QUOTA:, column] = _NO_LIMIT
-        length, pos = read_varint(buf, offsets[slots[column]], buf.size)
+        length, pos = read_varint(buf, packed_at(offsets, slots[column]), buf.size)
         if pos < 0 or length < 0 or length > buf.size - pos:
             return column
         end = pos + length

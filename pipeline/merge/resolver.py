@@ -160,9 +160,9 @@ class _Resolver:
         index, host = self._index, self._host
         ids = np.array(list(self._found), np.int64)
         slots = np.array(list(self._found.values()), np.int64)
-        starts = index.offsets[slots]
+        starts = index.offsets.at(slots)
         ends = np.where(
-            slots + 1 == host.count, index.inode_buffer.size, index.offsets[np.minimum(slots + 1, host.count - 1)]
+            slots + 1 == host.count, index.inode_buffer.size, index.offsets.at(np.minimum(slots + 1, host.count - 1))
         )
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         bounds = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)

@@ -158,7 +158,7 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
     yield Description(
         header=index.header.SerializeToString(),
         slot_count=host.count,
-        largest_id=int(arrays.ids[-1]) if arrays.ids.size else 0,
+        largest_id=arrays.ids.item(arrays.ids.size - 1) if arrays.ids.size else 0,
         type_quota_ids=np.array(arrays.type_quota_ids),
         inode_bytes=index.inode_buffer.size,
         directory_bytes=size,

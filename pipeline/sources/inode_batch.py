@@ -74,7 +74,7 @@ class InodeBatch:
         self._lookups, self._image, self._slots = lookups, lookups.image, slots
         self._buffer = inode_section(lookups.image.image)
         self._place = lookups.image.image.place("INODE")
-        self._offsets = lookups.image.arrays.offsets[slots.start : slots.stop]
+        self._offsets = lookups.image.arrays.offsets.part(slots.start, slots.stop)
         self._columns = read_inode_columns(self._buffer, self._offsets, self._place)
         self._directory_rows = lookups.image.parent_rows[slots.start : slots.stop]
         in_tree = lookups.image.in_tree(slots)

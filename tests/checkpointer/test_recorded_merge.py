@@ -101,7 +101,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
     """(id, record) in the order of the INODE section."""
     with ImageFile.open(path, verify_md5=False) as image:
         index = ImageIndex(image)
-        bounds = [*index.offsets.tolist(), index.inode_buffer.size]
+        bounds = [*index.offsets.all().tolist(), index.inode_buffer.size]
         for start, end in itertools.pairwise(bounds):
             record = index.inode_buffer[start:end].tobytes()
             yield parsed(record).id, record

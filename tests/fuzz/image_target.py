@@ -73,7 +73,7 @@ def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
     """Names by id of the records that are whole."""
     table = InodeTable(index.layout_version, index.place("INODE"))
     names = {}
-    for slot, offset in enumerate(index.offsets.tolist()):
+    for slot, offset in enumerate(index.offsets.all().tolist()):
         try:
             row = table.load(index.inode_buffer, offset, slot)
         except HdfsError:

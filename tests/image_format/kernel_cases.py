@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from image_format.kernels import attributes, records
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 
@@ -102,7 +103,7 @@ BROKEN_ENTRIES = [
 ]
 IDS = numbers(1, 2, 3, 4, 6, 9, 300)
 REFERRED = numbers(3, 3, 300)
-SLOTS = numbers(6, 5, 4, 3, 2, 1, 0)
+SLOTS = np.arange(7, dtype=np.uint32)[::-1].copy()
 PARENTS = numbers(-1, 0, 1, 0, 5, 4, 3)
 
 
@@ -144,9 +145,9 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (octets(b"\x02\x08\x80"), 0, zeros(9), zeros(9), 0),
     ],
     "history.collect_parents": [
-        lambda b=b, slots=slots: (b, IDS, slots, REFERRED, np.full(IDS.size, -1, np.int64))
+        lambda b=b, slots=slots: (b, Packed.of(IDS), slots, REFERRED, np.full(IDS.size, -1, np.int64))
         for b in (ENTRIES, *BROKEN_ENTRIES)
-        for slots in (zeros(0), SLOTS)
+        for slots in (np.zeros(0, np.uint32), SLOTS)
     ],
     "history.mark_upwards": [
         lambda starts=starts: (PARENTS, numbers(*starts), np.zeros(PARENTS.size, np.bool_))
@@ -191,7 +192,7 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "history._has_uc": [
         lambda b=b: (b, 0, b.size) for b in (WRITTEN, WRITTEN[:2], WRITTEN[:3], octets(b"\x80"), octets(b"\x0a\x05"))
     ],
-    "history.open_files": [lambda: (octets(*OPEN_RECORDS), OPEN_OFFSETS), lambda: (octets(), zeros(0))],
+    "history.open_files": [lambda o=o: (octets(*OPEN_RECORDS), Packed.of(o)) for o in (OPEN_OFFSETS, zeros(0))],
 }
 
 # ---- records and where sections can be cut -----------------------------------------------------------------

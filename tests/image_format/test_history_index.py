@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from image_support import RECORDED, delimited, image_id
 from image_format.errors import Place, RecordError
 from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
 from image_format.messages import MessageReader
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 
@@ -26,6 +28,12 @@ WITH_SNAPSHOTS = sorted(
     for path in RECORDED.glob(f"*/{pattern}/*/fsimage_*")
     if path.suffix != ".md5" and "dangling" not in str(path)
 )
+
+
+def inodes(ids: Sequence[int], slots: Sequence[int] | np.ndarray = ()) -> IndexArrays:
+    nothing = np.zeros(0, np.int64)
+    columns = Packed.of(np.array(ids, np.int64)), np.array(slots, np.uint32), Packed.of(nothing)
+    return IndexArrays(*columns, nothing, nothing, nothing)
 
 
 @dataclass
@@ -56,11 +64,10 @@ class Parts:
 
     def index(self, *, backwards: bool) -> HistoryIndex:
         """`backwards`: the INODE section has its records in the opposite order."""
-        ids = np.array(self.ids, np.int64)
-        slots = np.arange(ids.size, dtype=np.int64)[::-1] if backwards else np.zeros(0, np.int64)
+        slots = np.arange(len(self.ids))[::-1] if backwards else []
         sections = (b"".join(self.diff_records()), delimited(self.references), delimited(self.entries))
         arrays = (np.frombuffer(section, np.uint8) for section in sections)
-        return HistoryIndex(*arrays, ids, slots.copy(), lambda name: Place("image", name))
+        return HistoryIndex(*arrays, inodes(self.ids, slots), lambda name: Place("image", name))
 
     # ---- the answers, one at a time ------------------------------------------------------------------------
 
@@ -250,12 +257,13 @@ def read_parts(image: ImageFile) -> Parts:
 
 # ---- what is absent or damaged -----------------------------------------------------------------------------
 
+
 IDS = np.array([1, 2, 3], np.int64)
 
 
 def index_of(diffs: bytes | None = None, references: bytes | None = None, entries: bytes | None = None) -> HistoryIndex:
     arrays = (None if section is None else np.frombuffer(section, np.uint8) for section in (diffs, references, entries))
-    return HistoryIndex(*arrays, IDS, np.zeros(0, np.int64), lambda name: Place("image", name))
+    return HistoryIndex(*arrays, inodes(IDS.tolist()), lambda name: Place("image", name))
 
 
 def test_an_image_without_the_sections_has_no_history() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,8 +63,10 @@ def scan(path: Path, piece: int, threads: int) -> Outcome:
         ThreadPoolExecutor(threads) as executor,
     ):
         try:
-            ids, offsets, limited = inode_scan.scan_inode_section(image, executor, Room())
-            return ids.tolist(), offsets.tolist(), limited.tolist()
+            found = inode_scan.scan_inode_section(image, executor, Room())
+            ids = found.ids.all().tolist()
+            assert found.ascending == all(a < b for a, b in itertools.pairwise(ids))
+            return ids, found.offsets.all().tolist(), found.limited.tolist()
         except RecordError as error:
             return str(error)
 

@@ -17,6 +17,7 @@ from image_format.index import ImageIndex
 from image_format.inode_table import InodeTable
 from image_format.kernels import scan, wire
 from image_format.name_order import name_key
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
@@ -206,18 +207,18 @@ def test_names_are_located_as_a_sorted_list_would(present: set[bytes], wanted: l
     sizes = [len(record) for record in encoded]
     offsets = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
     ids = np.arange(100, 100 + len(ordered), dtype=np.int64)
+    inodes = (Packed.of(ids), np.zeros(0, np.uint32), Packed.of(offsets))
     wanted = [*wanted, *ordered]
     spans = np.array([len(name) for name in wanted], np.int64)
     starts = np.cumsum([0, *spans], dtype=np.int64)[:-1]
     positions, found = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    nothing = np.zeros(0, np.int64)
     packed = readonly(b"".join(wanted) or b"\0")
-    assert scan.locate_names(ids, ids, nothing, offsets, data, packed, starts, spans, positions, found)
+    assert scan.locate_names(ids, *inodes, data, packed, starts, spans, positions, found)
     keys = [name_key(name) for name in ordered]
     for name, position, hit in zip(wanted, positions.tolist(), found.tolist(), strict=True):
         assert hit == (name in present)
         assert position == sum(key < name_key(name) for key in keys)
-    assert scan.children_in_order(ids, ids, nothing, offsets, data) == scan.MISSING
+    assert scan.children_in_order(ids, *inodes, data) == scan.MISSING
 
 
 @pytest.mark.recorded

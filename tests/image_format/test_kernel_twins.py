@@ -29,11 +29,13 @@ from image_format.kernels import (
     inode_columns,
     jit,
     merge,
+    packed,
     records,
     scan,
     tables,
     wire,
 )
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint, read_record
 
@@ -96,6 +98,12 @@ ENCODED = [encode_delimited(message) for message in INODES]
 SECTION = octets(*ENCODED)
 OFFSETS = np.cumsum([0, *map(len, ENCODED)], dtype=np.int64)[:-1]
 IDS = numbers(1, 2, 3, 4, 6)
+PACKED_OFFSETS, PACKED_IDS = Packed.of(OFFSETS), Packed.of(IDS)
+NEAR = np.arange(0, 260, 2, dtype=np.int64)
+FAR = np.concatenate([NEAR, NEAR[:70] * 5000 + 1000])
+COLUMNS = Packed.of(NEAR), Packed.of(FAR)
+NO_SLOTS = np.zeros(0, np.uint32)
+REVERSED = np.arange(5, dtype=np.uint32)[::-1].copy()
 ENTRIES = [
     pb.DirEntry(parent=1, children=[2, 3, 4, 6], refChildren=[0, 500]),
     pb.DirEntry(parent=6, refChildren=[1]),
@@ -257,7 +265,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan.strictly_increasing": [lambda a=a: (numbers(*a),) for a in ((), (1,), (1, 2, 9), (1, 1), (3, 2))],
     "scan.find_id": [lambda i=i: (IDS, i) for i in range(8)] + [lambda: (zeros(0), 1), lambda: (numbers(5, 900), 6)],
     "scan.find_ids": [lambda: (IDS, np.arange(8, dtype=np.int64))],
-    "scan.place_slots": [lambda: (SECTION, OFFSETS, IDS, np.zeros(IDS.size, np.uint32))],
+    "scan.place_slots": [lambda: (Packed.of(numbers(6, 1, 4, 2, 3)), PACKED_IDS, np.zeros(IDS.size, np.uint32))],
     "scan.count_children": [lambda: (DIRECTORIES, 0), lambda: (WRONG, 0), lambda: (octets(b"\x04\x08\x01\x10\x07"), 0)],
     "scan.collect_children": [
         lambda: (DIRECTORIES, 0, zeros(4), zeros(2)),
@@ -267,17 +275,43 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan.compare_names": [
         lambda i=i, j=j: (NAMES, *SPANS[i].tolist(), NAMES, *SPANS[j].tolist()) for i in range(5) for j in range(5)
     ],
+    "packed.packed_at": [lambda c=c, i=i: (c, i) for c in COLUMNS for i in (0, 63, 64, c.size - 1)],
+    "packed._first_of": [lambda c=c: (c, c.size - 1 >> 6) for c in COLUMNS],
+    "packed.find_packed": [
+        *(
+            lambda c=c, i=i, more=more: (c, c.item(i) + more)
+            for c in COLUMNS
+            for i in (0, 63, 64, c.size - 1)
+            for more in (-1, 0, 1)
+        ),
+        lambda: (Packed.of(zeros(0)), 1),
+    ],
+    "packed.find_packed_all": [lambda c=c: (c, numbers(0, c.item(70), c.item(9), 1 << 50)) for c in COLUMNS],
+    "packed.find_slot": [
+        *(lambda i=i, slots=slots: (PACKED_IDS, slots, i) for i in range(8) for slots in (NO_SLOTS, REVERSED)),
+    ],
+    "packed.pack_blocks": [
+        lambda v=v: (
+            v,
+            np.zeros(v.size, np.uint16),
+            zeros(-(-v.size // packed.BLOCK)),
+            zeros(-(-v.size // packed.BLOCK) * packed.BLOCK),
+        )
+        for v in (zeros(0), NEAR, FAR, FAR[::-1].copy(), FAR[:65])
+    ],
+    "packed.unpack": [lambda c=c: (c, 60, zeros(20)) for c in COLUMNS],
+    "packed.unpack_at": [lambda c=c: (c, numbers(70, 0, 64)) for c in COLUMNS],
     "scan.locate_name": [
-        *(lambda s=s: (IDS[1:], IDS, zeros(0), OFFSETS, SECTION, NAMES, *s) for s in SPANS.tolist()),
-        lambda: (numbers(77), IDS, zeros(0), OFFSETS, SECTION, NAMES, 0, 1),
-        lambda: (IDS[1:], IDS, np.arange(5, dtype=np.int64), OFFSETS, SECTION, NAMES, 1, 2),
+        *(lambda s=s: (IDS[1:], PACKED_IDS, NO_SLOTS, PACKED_OFFSETS, SECTION, NAMES, *s) for s in SPANS.tolist()),
+        lambda: (numbers(77), PACKED_IDS, NO_SLOTS, PACKED_OFFSETS, SECTION, NAMES, 0, 1),
+        lambda: (IDS[1:], PACKED_IDS, REVERSED, PACKED_OFFSETS, SECTION, NAMES, 1, 2),
     ],
     "scan.locate_names": [
         lambda: (
             IDS[1:],
-            IDS,
-            zeros(0),
-            OFFSETS,
+            PACKED_IDS,
+            NO_SLOTS,
+            PACKED_OFFSETS,
             SECTION,
             NAMES,
             SPANS[:, 0].copy(),
@@ -287,9 +321,9 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         ),
         lambda: (
             numbers(77),
-            IDS,
-            zeros(0),
-            OFFSETS,
+            PACKED_IDS,
+            NO_SLOTS,
+            PACKED_OFFSETS,
             SECTION,
             NAMES,
             zeros(1),
@@ -299,40 +333,25 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         ),
     ],
     "scan.children_in_order": [
-        lambda c=c: (numbers(*c), IDS, zeros(0), OFFSETS, SECTION) for c in ((), (2, 3, 4, 6), (3, 2), (3, 3), (2, 77))
+        lambda c=c: (numbers(*c), PACKED_IDS, NO_SLOTS, PACKED_OFFSETS, SECTION)
+        for c in ((), (2, 3, 4, 6), (3, 2), (3, 3), (2, 77))
     ],
     "index_update.shift_offsets": [
-        lambda cuts=cuts, spans=spans: (
+        lambda cut=cut, cuts=cuts, spans=spans: (
             numbers(2, 10, 15, 30, 44),
             np.array(cuts).reshape(-1, 2),
             np.array(spans).reshape(-1, 2),
+            cut,
             3,
             np.zeros(5, np.bool_),
             zeros(5),
         )
-        for cuts, spans in (
-            ((), ()),
-            (((2, 10), (15, 44)), ((0, 3), (3, 3))),
-            (((2, 10), (10, 15), (44, 50)), ((5, 5), (0, 30), (7, 8))),
+        for cut, cuts, spans in (
+            (0, (), ()),
+            (0, ((2, 10), (15, 44)), ((0, 3), (3, 3))),
+            (0, ((2, 10), (10, 15), (44, 50)), ((5, 5), (0, 30), (7, 8))),
+            (1, ((0, 2), (10, 15)), ((0, 3), (3, 3))),
         )
-    ],
-    "index_update.keep_ids": [
-        lambda: (
-            numbers(4, 6, 9),
-            np.zeros(0, np.uint32),
-            np.array([True, False, True]),
-            np.zeros(0, np.uint32),
-            zeros(3),
-            np.zeros(0, np.uint32),
-        ),
-        lambda: (
-            numbers(4, 6, 9),
-            np.array([2, 0, 1], np.uint32),
-            np.array([False, True, True]),
-            np.array([1, 1, 1], np.uint32),
-            zeros(3),
-            np.zeros(3, np.uint32),
-        ),
     ],
     "merge.splice": [
         lambda size=size: (
@@ -359,9 +378,9 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
             SPANS,
             numbers(0, 40, 41, 42, 43),
             numbers(0, 4, 5),
-            IDS,
-            zeros(0),
-            OFFSETS,
+            PACKED_IDS,
+            NO_SLOTS,
+            PACKED_OFFSETS,
             SECTION,
             zeros(9),
             np.zeros((2, 5), np.int64),
@@ -413,21 +432,16 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for renumbered in (False, True)
         for groups in (np.arange(70000), np.arange(2))
     ],
-    "directory_tree._child_slot": [
-        *(lambda i=i: (i, IDS, zeros(0)) for i in range(8)),
-        lambda: (3, IDS, np.arange(5, dtype=np.int64)[::-1].copy()),
-        lambda: (5, IDS, np.arange(5, dtype=np.int64)),
-    ],
     "directory_tree.place_children": [
         *(
             lambda field=field, referred=referred: (
                 *(DIRECTORIES, numbers(7, 8), ENTRY_OFFSETS, field),
-                *(IDS, zeros(0), referred, zeros(5)),
+                *(PACKED_IDS, NO_SLOTS, referred, zeros(5)),
             )
             for field, referred in ((2, zeros(0)), (3, np.full(501, 4)), (3, numbers(2, 3)))
         ),
-        lambda: (WRONG, numbers(7), zeros(1), 2, IDS, zeros(0), zeros(0), zeros(5)),
-        lambda: (DIRECTORIES[:-1], numbers(7, 8), ENTRY_OFFSETS, 3, IDS, zeros(0), np.full(501, 4), zeros(5)),
+        lambda: (WRONG, numbers(7), zeros(1), 2, PACKED_IDS, NO_SLOTS, zeros(0), zeros(5)),
+        lambda: (DIRECTORIES[:-1], numbers(7, 8), ENTRY_OFFSETS, 3, PACKED_IDS, NO_SLOTS, np.full(501, 4), zeros(5)),
     ],
     "directory_tree.directory_lengths": [
         lambda parents=parents, root=root: (numbers(*parents), numbers(0, 1, 2, 3), root, zeros(4), zeros(4))
@@ -577,7 +591,7 @@ def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` compiles the others' kernels and has none of its own.
     tested = (
         *(attributes, compare, convert, directory_tree, history, index_update, inode, inode_columns),
-        *(jit, merge, records, scan, tables, wire),
+        *(jit, merge, packed, records, scan, tables, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 

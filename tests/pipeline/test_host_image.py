@@ -17,6 +17,7 @@ from image_format.dump.values import java_text
 from image_format.errors import DigestMismatchError, ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from pipeline.errors import SourceFileError
@@ -54,7 +55,7 @@ def test_the_saved_arrays_make_the_same_index(tmp_path: Path) -> None:
     host = HostImage.open(BASIC, tmp_path)
     plain = ImageIndex(ImageFile.open(BASIC))
     assert host.index.slot_count == plain.slot_count
-    assert host.index.offsets.tolist() == plain.offsets.tolist()
+    assert host.index.offsets.all().tolist() == plain.offsets.all().tolist()
     for directory in plain.directory_ids.tolist():
         assert host.index.children(directory).tolist() == plain.children(directory).tolist()
         assert host.index.reference_children(directory).tolist() == plain.reference_children(directory).tolist()
@@ -193,10 +194,11 @@ def test_no_file_is_one_error(tmp_path: Path) -> None:
 
 
 def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
-    arrays = IndexArrays(*(np.arange(3) for _ in range(6)))
+    column, plain = Packed.of(np.arange(3)), np.arange(3)
+    arrays = IndexArrays(column, np.arange(3, dtype=np.uint32), column, plain, plain, plain)
     arrays.save(tmp_path)
     loaded = IndexArrays.load(tmp_path)
-    assert loaded.ids.tolist() == loaded.directory_offsets.tolist() == [0, 1, 2]
-    (tmp_path / "ids.npy").write_bytes(b"")
-    with pytest.raises(ImageStorageError, match=r"ids\.npy"):
+    assert loaded.ids.all().tolist() == loaded.offsets.all().tolist() == loaded.directory_offsets.tolist() == [0, 1, 2]
+    (tmp_path / "ids-low.npy").write_bytes(b"")
+    with pytest.raises(ImageStorageError, match=r"ids-low\.npy"):
         IndexArrays.load(tmp_path)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from image_format.dump.records import Caches
 from image_format.errors import Place, RecordError
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
@@ -63,7 +64,7 @@ def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() 
     file.erasureCodingPolicyID = 99
     policies = policies_of(pb.ErasureCodingSection())
     buf = np.frombuffer(encode_delimited(pb.INode(type=pb.INode.FILE, id=7, file=file)), np.uint8)
-    (batch,) = block_batches(buf, np.zeros(1, np.int64), range(1), BLOCKS.names, policies, Place())
+    (batch,) = block_batches(buf, Packed.of(np.zeros(1, np.int64)), range(1), BLOCKS.names, policies, Place())
     (row,) = batch.to_pylist()
     assert (row["ec_policy"], row["striped"], row["raw_bytes"], row["bytes"]) == ("99", True, None, 9)
 

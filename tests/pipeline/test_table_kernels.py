@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 from pipeline.kernels import blocks, features
@@ -54,10 +55,10 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def section(inodes: list[pb.INode]) -> tuple[np.ndarray, np.ndarray]:
+def section(inodes: list[pb.INode]) -> tuple[np.ndarray, Packed]:
     records = [encode_delimited(inode) for inode in inodes]
     offsets = np.cumsum([0, *map(len, records)])[:-1].astype(np.int64)
-    return np.frombuffer(b"".join(records), np.uint8), offsets
+    return np.frombuffer(b"".join(records), np.uint8), Packed.of(offsets)
 
 
 def expected_blocks(inodes: list[pb.INode]) -> list[tuple[int, ...]]:
@@ -99,7 +100,8 @@ def test_damaged_blocks_are_told_or_read_but_never_read_beyond(inodes: list[pb.I
     broken = buf.copy()
     broken[data.draw(st.integers(0, buf.size - 1))] = data.draw(st.integers(0, 255))
     broken = broken[: data.draw(st.integers(1, buf.size))]
-    offsets = offsets[offsets < broken.size]
+    plain_offsets = offsets.all()
+    offsets = Packed.of(plain_offsets[plain_offsets < broken.size])
     out = [np.zeros((blocks.COLUMNS, 100), np.int64) for _ in range(2)]
     compiled = blocks.collect_blocks(broken, offsets, 0, offsets.size, 0, out[0])
     plain = blocks.collect_blocks.py_func(broken, offsets, 0, offsets.size, 0, out[1])
@@ -111,7 +113,7 @@ def test_a_block_without_its_id_is_damage() -> None:
     record = pb.INode(type=pb.INode.FILE, id=7, name=b"f").SerializeToString() + b"\x22\x04\x32\x02\x10\x05"
     buf = np.frombuffer(encode_varint(len(record)) + record, np.uint8)
     out = np.zeros((blocks.COLUMNS, 4), np.int64)
-    assert blocks.collect_blocks(buf, np.zeros(1, np.int64), 0, 1, 0, out) == (0, 0, 0, True)
+    assert blocks.collect_blocks(buf, Packed.of(np.zeros(1, np.int64)), 0, 1, 0, out) == (0, 0, 0, True)
 
 
 def expected_marks(inode: pb.INode) -> int:

@@ -11,8 +11,12 @@ from checkpointer.replay.kernels.state import (
     NAMED_WANTED,
     OPENED_USED,
     UNUSUAL,
-    base_ids_of,
-    base_offsets_of,
+    base_ids_bases_of,
+    base_ids_low_of,
+    base_ids_wide_of,
+    base_offsets_bases_of,
+    base_offsets_low_of,
+    base_offsets_wide_of,
     base_slots_of,
     directories_of,
     directory_ids_of,
@@ -24,11 +28,13 @@ from checkpointer.replay.kernels.state import (
 )
 from image_format.kernels.inode import OPENED, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
+from image_format.kernels.packed import find_slot, packed_at
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tables import hash_bytes, same_bytes
 from image_format.kernels.wire import octet, read_varint, skip_field
+from image_format.packed import Packed
 
-__all__ = ["NO_ENTRY", "base_child", "entry_may_change", "open_directory", "slot_of"]
+__all__ = ["NO_ENTRY", "base_child", "base_offset", "entry_may_change", "open_directory", "slot_of"]
 
 NO_ENTRY = -1
 _ODD_ENTRY = -2
@@ -48,8 +54,18 @@ _NO_TABLE = -1
 @step
 def slot_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Slot of an inode of the base image, negative where it has none of that id."""
-    found = find_id(base_ids_of(a), inode_id)
-    return base_slots_of(a)[found] if found >= 0 and base_slots_of(a).size else np.int64(found)
+    return find_slot(_base_ids(a), base_slots_of(a), inode_id)
+
+
+@step
+def _base_ids(a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return Packed(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a))
+
+
+@step
+def base_offset(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Where the record in a slot of the base image starts in INODE."""
+    return packed_at(Packed(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a)), slot)
 
 
 @step
@@ -89,7 +105,7 @@ def _name_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     slot = slot_of(a, inode_id)
     if slot < 0:
         return np.int64(0), np.int64(-1)
-    start, size = name_span(inodes_of(a), base_offsets_of(a)[slot])
+    start, size = name_span(inodes_of(a), base_offset(a, slot))
     return np.int64(start), np.int64(size)
 
 
@@ -214,7 +230,7 @@ def _fill_table(a, first, behind, table, size):  # type: ignore[no-untyped-def] 
         slot = slot_of(a, inode_id) if pos >= 0 else np.int64(-1)
         if slot < 0:
             return False
-        start, length = name_span(inodes, base_offsets_of(a)[slot])
+        start, length = name_span(inodes, base_offset(a, slot))
         at = hash_bytes(np.uint64(0), inodes, start, length) & np.uint64(size - 1)
         while named[np.uint64(table) + at] != 0:
             at = (at + np.uint64(1)) & np.uint64(size - 1)
@@ -230,7 +246,7 @@ def _find_named(a, number, buf, start, size):  # type: ignore[no-untyped-def]  #
     at = hash_bytes(np.uint64(0), buf, start, size) & mask
     while named[table + at] != 0:
         slot = np.int64(named[table + at]) - 1
-        name_start, name_size = name_span(inodes, base_offsets_of(a)[slot])
+        name_start, name_size = name_span(inodes, base_offset(a, slot))
         if name_size == size and same_bytes(inodes, name_start, buf, start, size):
             return _id_at(a, slot)
         at = (at + np.uint64(1)) & mask
@@ -241,9 +257,9 @@ def _find_named(a, number, buf, start, size):  # type: ignore[no-untyped-def]  #
 def _id_at(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Id of the inode in a slot."""
     if not base_slots_of(a).size:
-        return base_ids_of(a)[slot]
+        return packed_at(_base_ids(a), slot)
     buf = inodes_of(a)
-    length, pos = read_varint(buf, base_offsets_of(a)[slot], buf.size)
+    length, pos = read_varint(buf, base_offset(a, slot), buf.size)
     end = pos + length
     inode_id = np.int64(0)
     while 0 <= pos < end:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkpointer.replay.kernels.base_children import NO_ENTRY, base_child, open_directory, slot_of
+from checkpointer.replay.kernels.base_children import NO_ENTRY, base_child, base_offset, open_directory, slot_of
 from checkpointer.replay.kernels.state import (
     ABSENT,
     AGAIN,
@@ -20,7 +20,6 @@ from checkpointer.replay.kernels.state import (
     ROWS_USED,
     SNAPSHOTS_PLAIN,
     UNUSUAL,
-    base_offsets_of,
     blocks_of,
     dropped_of,
     ids_of,
@@ -108,7 +107,7 @@ def load(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     slot = slot_of(a, inode_id)
     if slot < 0 or dropped_of(a)[slot]:
         return np.int64(UNUSUAL)
-    offset = base_offsets_of(a)[slot]
+    offset = base_offset(a, slot)
     length, _ = read_varint(inodes_of(a), offset, inodes_of(a).size)
     # A name and blocks are never longer than the record that holds them.
     if not has_room(a, 1, 0, length, length // _SMALLEST_BLOCK + 1):

@@ -51,8 +51,12 @@ __all__ = [
     "UNUSUAL",
     "WANTS_MARKS",
     "acls_of",
-    "base_ids_of",
-    "base_offsets_of",
+    "base_ids_bases_of",
+    "base_ids_low_of",
+    "base_ids_wide_of",
+    "base_offsets_bases_of",
+    "base_offsets_low_of",
+    "base_offsets_wide_of",
     "base_slots_of",
     "blocks_of",
     "created_of",
@@ -160,9 +164,13 @@ ARRAYS = (
     "known_slots",
     "known_arena",
     "known_values",
-    "base_ids",
+    "base_ids_low",
+    "base_ids_bases",
+    "base_ids_wide",
     "base_slots",
-    "base_offsets",
+    "base_offsets_low",
+    "base_offsets_bases",
+    "base_offsets_wide",
     "inodes",
     "dropped",
     "directory_ids",
@@ -240,10 +248,14 @@ known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)
 """By number of what is known: its serial in the image."""
 
-base_ids_of = _view("base_ids", np.int64)
+base_ids_low_of = _view("base_ids_low", np.uint16)
 """`IndexArrays` of the base image, and its INODE section."""
+base_ids_bases_of = _view("base_ids_bases", np.int64)
+base_ids_wide_of = _view("base_ids_wide", np.int64)
 base_slots_of = _view("base_slots", np.uint32)
-base_offsets_of = _view("base_offsets", np.int64)
+base_offsets_low_of = _view("base_offsets_low", np.uint16)
+base_offsets_bases_of = _view("base_offsets_bases", np.int64)
+base_offsets_wide_of = _view("base_offsets_wide", np.int64)
 inodes_of = _view("inodes", np.uint8)
 
 directory_ids_of = _view("directory_ids", np.int64)

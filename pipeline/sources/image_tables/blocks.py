@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from image_format.errors import Place, RecordError
-from image_format.index import Bytes, Ids
+from image_format.index import Bytes
+from image_format.packed import Packed
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.sources.image_tables.erasure import Policy, raw_bytes
@@ -32,7 +33,7 @@ _TYPES = {column.name: column.type for column in BLOCKS.columns}
 
 def block_batches(
     buf: Bytes,
-    offsets: Ids,
+    offsets: Packed,
     slots: range,
     columns: Sequence[str],
     policies: dict[int, Policy],
@@ -54,7 +55,7 @@ def block_batches(
         out = np.empty((kernel.COLUMNS, size), np.int64)
         count, slot, given, damaged = kernel.collect_blocks(buf, offsets, slot, slots.stop, given, out)
         if damaged:
-            raise place.error(RecordError, "damaged inode record", int(offsets[slot]))
+            raise place.error(RecordError, "damaged inode record", offsets.item(slot))
         if count:
             yield _batch(out[:, :count], columns, policies)
 

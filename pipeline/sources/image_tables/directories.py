@@ -13,6 +13,7 @@ from image_format.dump.records import ImageRecords
 from image_format.dump.values import signed64
 from image_format.errors import Place, RecordError
 from image_format.index import Bytes, Ids
+from image_format.packed import Packed
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import numbers
 from pipeline.tables.directories import STORAGE_TYPES
@@ -44,7 +45,7 @@ class Snapshotting:
         return cls(allowed, np.array([counts[i] for i in allowed.tolist()], np.int64), with_diffs)
 
 
-def directory_slots(buf: Bytes, offsets: Ids, slots: range, place: Place) -> Ids:
+def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: Place) -> Ids:
     """Those of `slots` that hold directories.
 
     Raises:
@@ -53,11 +54,11 @@ def directory_slots(buf: Bytes, offsets: Ids, slots: range, place: Place) -> Ids
     marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
     damaged = np.flatnonzero(marks & kernel.DAMAGED)
     if damaged.size:
-        raise place.error(RecordError, "damaged inode record", int(offsets[slots.start + int(damaged[0])]))
+        raise place.error(RecordError, "damaged inode record", offsets.item(slots.start + int(damaged[0])))
     return np.flatnonzero(marks & kernel.DIRECTORY) + slots.start
 
 
-def quota_columns(buf: Bytes, offsets: Ids, slots: Ids, place: Place) -> tuple[Ids, Arrays]:
+def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: Place) -> tuple[Ids, Arrays]:
     """(ids, columns `id` and the quotas) of the directories in `slots`.
 
     Raises:
@@ -66,7 +67,7 @@ def quota_columns(buf: Bytes, offsets: Ids, slots: Ids, place: Place) -> tuple[I
     ids, limits = np.zeros(slots.size, np.int64), np.empty((kernel.QUOTA_ROWS, slots.size), np.int64)
     whole = kernel.directory_quotas(buf, offsets, slots, ids, limits)
     if whole != slots.size:
-        raise place.error(RecordError, "damaged inode record", int(offsets[slots[whole]]))
+        raise place.error(RecordError, "damaged inode record", offsets.item(slots[whole]))
     arrays = {
         "id": numbers(ids, pa.int64()),
         "ns_quota": numbers(limits[kernel.NS_QUOTA], pa.int64()),

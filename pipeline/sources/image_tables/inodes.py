@@ -9,7 +9,8 @@ import numpy as np
 
 from image_format.dump.values import rwx, signed64
 from image_format.errors import Place, RecordError
-from image_format.index import Bytes, Ids
+from image_format.index import Bytes
+from image_format.packed import Packed
 from image_format.permission import AclType, unpack_acl_entry, unpack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
@@ -29,7 +30,7 @@ _SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
 
 
 def inodes_with(
-    mark: int, buf: Bytes, offsets: Ids, slots: range, place: Place, also: Iterable[int] = ()
+    mark: int, buf: Bytes, offsets: Packed, slots: range, place: Place, also: Iterable[int] = ()
 ) -> Iterator[FoundInode]:
     """The inodes in `slots` with a feature, in the order of the file.
 
@@ -44,11 +45,11 @@ def inodes_with(
     marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
     damaged = np.flatnonzero(marks & kernel.DAMAGED)
     if damaged.size:
-        raise place.error(RecordError, "damaged inode record", int(offsets[slots.start + int(damaged[0])]))
+        raise place.error(RecordError, "damaged inode record", offsets.item(slots.start + int(damaged[0])))
     wanted = (marks & mark) != 0
     wanted[[slot - slots.start for slot in also if slot in slots]] = True
     for slot in (np.flatnonzero(wanted) + slots.start).tolist():
-        yield slot, parse_message(pb.INode, read_record(buf.data, int(offsets[slot]), place), place)
+        yield slot, parse_message(pb.INode, read_record(buf.data, offsets.item(slot), place), place)
 
 
 def _body(inode: pb.INode) -> pb.INodeFile | pb.INodeDirectory:

@@ -103,7 +103,7 @@ def _parents(host: HostImage, slots: Ids) -> pa.Array:
 
 def _paths(host: HostImage, slots: Ids) -> list[str | None]:
     buffer = host.index.inode_buffer
-    read = read_inode_columns(buffer, host.arrays.offsets[slots], host.image.place("INODE"))
+    read = read_inode_columns(buffer, host.arrays.offsets.at(slots), host.image.place("INODE"))
     spans = zip(slots.tolist(), read.name_start.tolist(), read.name_size.tolist(), strict=True)
     return [host.path(slot, buffer[start : start + size].tobytes()) for slot, start, size in spans]
 

@@ -1,0 +1,131 @@
+"""Kernels for columns of `Packed` numbers: 64 of them are 16-bit differences from one base, where that is enough."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import kernel, lean_kernel
+
+__all__ = ["BLOCK", "find_packed", "find_packed_all", "find_slot", "pack_blocks", "packed_at", "unpack", "unpack_at"]
+
+BLOCK = 64
+"""Numbers that share a base."""
+
+_SHIFT = 6
+_LARGEST = 0xFFFF
+_MISSING = -1
+
+
+@lean_kernel
+def packed_at(packed, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The number in row `i`."""
+    base = packed.bases[np.uint64(i >> _SHIFT)]
+    if base >= 0:
+        return base + np.int64(packed.low[np.uint64(i)])
+    return packed.wide[np.uint64((~base << _SHIFT) + (i & (BLOCK - 1)))]
+
+
+@lean_kernel
+def _first_of(packed, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The first number of a block of an increasing column."""
+    base = packed.bases[np.uint64(block)]
+    return base if base >= 0 else packed.wide[np.uint64(~base << _SHIFT)]
+
+
+@lean_kernel
+def find_packed(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Row of `wanted` in a strictly increasing column, -1 where it is not there."""
+    size = packed.low.size
+    if size == 0:
+        return np.int64(_MISSING)
+    first = packed_at(packed, 0)
+    last = packed_at(packed, size - 1)
+    if wanted < first or wanted > last:
+        return np.int64(_MISSING)
+    # Distinct ascending integers bound the place from both sides; in a dense image that leaves one candidate.
+    low = max(0, size - 1 - (last - wanted)) >> _SHIFT
+    high = min(size - 1, wanted - first) >> _SHIFT
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if _first_of(packed, middle) <= wanted:
+            low = middle
+        else:
+            high = middle - 1
+    row = low << _SHIFT
+    high = min(row + BLOCK, size) - 1
+    high = min(high, row + (wanted - _first_of(packed, low)))
+    if packed_at(packed, high) == wanted:
+        return np.int64(high)
+    while row < high:
+        middle = (row + high) >> 1
+        if packed_at(packed, middle) < wanted:
+            row = middle + 1
+        else:
+            high = middle
+    return np.int64(row if packed_at(packed, row) == wanted else _MISSING)
+
+
+@lean_kernel
+def find_slot(ids, slots, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Slot of an inode by the columns of `IndexArrays`, -1 where there is none of that id."""
+    row = find_packed(ids, inode_id)
+    return np.int64(slots[row]) if row >= 0 and slots.size else row
+
+
+@kernel
+def find_packed_all(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """`find_packed` for each of `wanted`."""
+    found = np.empty(wanted.size, np.int64)
+    for i in range(wanted.size):
+        found[i] = find_packed(packed, wanted[i])
+    return found
+
+
+@lean_kernel
+def pack_blocks(values, low, bases, wide):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Pack numbers that are not negative, block after block; the last one may have fewer.
+
+    Args:
+        values: as many as `low` has rows.
+        low, bases: results, see `Packed`; the blocks in `wide` have numbers from 0 on in `bases`, inverted.
+        wide: room for as many whole blocks as there are.
+
+    Returns:
+        Rows of `wide` that were filled, whole blocks.
+    """
+    used = 0
+    for block in range(bases.size):
+        start = block << _SHIFT
+        stop = min(start + BLOCK, values.size)
+        least = values[np.uint64(start)]
+        most = least
+        for i in range(start + 1, stop):
+            value = values[np.uint64(i)]
+            least = min(least, value)
+            most = max(most, value)
+        if most - least <= _LARGEST:
+            bases[np.uint64(block)] = least
+            for i in range(start, stop):
+                low[np.uint64(i)] = values[np.uint64(i)] - least
+        else:
+            bases[np.uint64(block)] = ~np.int64(used >> _SHIFT)
+            for i in range(start, stop):
+                wide[np.uint64(used + i - start)] = values[np.uint64(i)]
+            used += BLOCK
+    return used
+
+
+@lean_kernel
+def unpack(packed, first, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `out` with the numbers from row `first` on."""
+    for i in range(out.size):
+        out[np.uint64(i)] = packed_at(packed, first + i)
+
+
+@kernel
+def unpack_at(packed, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The numbers in these rows."""
+    out = np.empty(rows.size, np.int64)
+    for i in range(rows.size):
+        out[i] = packed_at(packed, rows[i])
+    return out

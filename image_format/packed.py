@@ -1,0 +1,145 @@
+"""Columns of numbers that differ little from their neighbours, in two bytes each instead of eight."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.kernels.packed import BLOCK, find_packed, find_packed_all, pack_blocks, packed_at, unpack, unpack_at
+from image_format.room import Growing, Room
+
+__all__ = ["BLOCK", "Packed", "Packer"]
+
+Numbers = npt.NDArray[np.int64]
+
+_FIRST_WIDE = 1 << 10
+_PIECE = 1 << 17
+
+
+class Packed(NamedTuple):
+    """Numbers that are not negative, in rows; kernels take it as it is.
+
+    Attributes:
+        low: uint16, what each number is above the base of its block.
+        bases: int64, the least number of each block of 64 rows; `~n` where these are too far apart for 16 bits and
+            stand in block `n` of `wide`.
+        wide: int64, the numbers of such blocks, 64 rows each.
+    """
+
+    low: npt.NDArray[np.uint16]
+    bases: Numbers
+    wide: Numbers
+
+    @classmethod
+    def joined(cls, pieces: Iterable[Numbers], most: int, room: Room) -> Packed:
+        """Pack arrays one after the other, `most` numbers at most; raises as `of`."""
+        packer = Packer(most, room)
+        row, left = 0, np.zeros(0, np.int64)
+        for piece in pieces:
+            values = np.concatenate([left, piece])
+            whole = values.size - values.size % BLOCK
+            packer.put(row, values[:whole])
+            row, left = row + whole, values[whole:]
+        packer.put(row, left)
+        return packer.packed(row + left.size)
+
+    @classmethod
+    def of(cls, values: Numbers, room: Room | None = None) -> Packed:
+        """Pack an array; what comes of it lies in `room`, and raises as its `zeros` does."""
+        packer = Packer(values.size, Room() if room is None else room)
+        packer.put(0, values)
+        return packer.packed(values.size)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.low.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.low.nbytes + self.bases.nbytes + self.wide.nbytes
+
+    def find(self, wanted: int) -> int:
+        """Row of a number where they increase strictly, -1 for one that is not there."""
+        return int(find_packed(self, wanted))
+
+    def find_all(self, wanted: Numbers) -> Numbers:
+        """`find` of each."""
+        found: Numbers = find_packed_all(self, wanted)
+        return found
+
+    def item(self, row: int) -> int:
+        """The number in a row."""
+        return int(packed_at(self, row))
+
+    def at(self, rows: Numbers) -> Numbers:
+        """The numbers in these rows."""
+        found: Numbers = unpack_at(self, rows)
+        return found
+
+    def part(self, first: int, behind: int) -> Numbers:
+        """The numbers in the rows from `first` to `behind` - 1, as far as there are any."""
+        out: Numbers = np.empty(max(0, min(behind, self.size) - first), np.int64)
+        unpack(self, first, out)
+        return out
+
+    def all(self) -> Numbers:
+        """All numbers."""
+        return self.part(0, self.size)
+
+
+class Packer:
+    """Packs a column; several threads may, each some rows of it.
+
+    Args:
+        capacity: the most rows there may be.
+        room: where the column lies.
+
+    Raises:
+        ImageStorageError, MemoryError: see `Room.zeros`; so do its methods.
+    """
+
+    def __init__(self, capacity: int, room: Room) -> None:
+        self._low: npt.NDArray[np.uint16] = room.zeros(capacity, np.uint16)
+        self._bases: Numbers = room.zeros(_blocks(capacity), np.int64)
+        self._wide = Growing(room, np.int64, _FIRST_WIDE)
+        self._wide_used = 0
+        self._guard = threading.Lock()
+
+    @property
+    def capacity(self) -> int:
+        return self._low.size
+
+    def put(self, row: int, values: Numbers) -> None:
+        """Pack numbers into the rows from `row` on, which begins a block; a block that they do not fill is the last."""
+        for first in range(0, values.size, _PIECE):
+            self._put(row + first, values[first : first + _PIECE])
+
+    def _put(self, row: int, values: Numbers) -> None:
+        block, count = row // BLOCK, _blocks(values.size)
+        bases, room = self._bases[block : block + count], np.empty(count * BLOCK, np.int64)
+        used = int(pack_blocks(values, self._low[row : row + values.size], bases, room))
+        if used:
+            with self._guard:
+                self._keep(bases, room[:used])
+
+    def _keep(self, bases: Numbers, wide: Numbers) -> None:
+        """Put blocks of `wide` behind those that are there, and tell `bases` so."""
+        before, self._wide_used = self._wide_used, self._wide_used + wide.size
+        if self._wide_used > self._wide.array.size:
+            self._wide.grow(before, self._wide_used)
+        self._wide.array[before : self._wide_used] = wide
+        bases[bases < 0] -= before // BLOCK
+
+    def packed(self, size: int) -> Packed:
+        """The first rows, which all were packed."""
+        return Packed(self._low[:size], self._bases[: _blocks(size)], self._wide.array[: self._wide_used])
+
+
+def _blocks(size: int) -> int:
+    return -(-size // BLOCK)
