@@ -1,4 +1,4 @@
-"""Verifies an image's digest in a thread while edits are replayed."""
+"""Verifies an image's digest while other work goes on."""
 
 from __future__ import annotations
 
@@ -6,37 +6,58 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.priority import let_others_go_first
+from image_format.digests.paired_md5 import PairedMd5, pairs_are_quick
 from image_format.reader import ImageFile
 
 __all__ = ["DigestCheck"]
 
 
 class DigestCheck:
-    """Digest check of an open image, from `start` on; a context manager that ends before the image is closed.
+    """Digest check of an open image; a context manager that ends before the image is closed.
+
+    It goes on in a thread from `start` on, or together with the digest of a stream that `paired` takes.
 
     Where the body fails on an image whose digest is wrong, the digest's error takes the place of the body's: it
-    says why.
+    says why. A fault of a directory is not explained by that, and does not wait for it.
     """
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
+        self._paired: PairedMd5 | None = None
         self._fault: Exception | None = None
-        self._thread = threading.Thread(target=self._verify, name="image-digest", daemon=True)
+        self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
-    def _verify(self) -> None:
+    def _verify_beside(self) -> None:
         try:
             # the new image's digest above all
             let_others_go_first()
-            self._image.verify_md5()
+            self._verify()
         except Exception as fault:
             self._fault = fault
+
+    def _verify(self) -> None:
+        if self._paired is None:
+            self._image.verify_md5()
+        else:
+            self._image.compare_md5(self._paired.digest_beside())
 
     def start(self) -> None:
         """Begin; from here on it takes one core."""
         if self._thread.ident is None:
             self._thread.start()
+
+    def can_be_paired(self) -> bool:
+        """Whether `paired` gives a digest for the next stream."""
+        return self._thread.ident is None and self._paired is None and pairs_are_quick()
+
+    def paired(self) -> PairedMd5 | None:
+        """A digest for one stream that takes the image's on the way; None if that is begun, or would be no quicker."""
+        if not self.can_be_paired():
+            return None
+        self._paired = PairedMd5(self._image.file_bytes())
+        return self._paired
 
     def confirm(self) -> None:
         """Wait for the verdict.
@@ -56,7 +77,7 @@ class DigestCheck:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, HdfsError):
+        if isinstance(error, HdfsError) and not isinstance(error, StorageError):
             self.start()
         if self._thread.ident is not None:
             self._thread.join()

@@ -54,6 +54,6 @@ def merge(
         memory=memory,
     )
     with settings as namespace:
-        namespace.load(image_path, observer)
+        namespace.load(image_path, observer, for_save=True)
         namespace.apply(ops, expected=expected, observer=observer)
         return namespace.save(directories, rebase=False, observer=observer)

@@ -166,16 +166,19 @@ class WarmNamespace:
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
-    def load(self, path: Path, observer: Observer | None = None) -> None:
+    def load(self, path: Path, observer: Observer | None = None, *, for_save: bool = False) -> None:
         """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
+
+        Args:
+            for_save: a save follows soon: its digest is taken together with the new image's, where that is quicker.
 
         Raises:
             ImageFormatError: it is damaged.
             ImageStorageError: it cannot be read, or there is no room for its index.
         """
-        self._load(path, None, observer or SilentObserver())
+        self._load(path, None, observer or SilentObserver(), for_save=for_save)
 
-    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
+    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer, *, for_save: bool = False) -> None:
         self.close()
         # Namespace and index refer to each other; until they are collected the old mapping stays.
         gc.collect()
@@ -196,8 +199,9 @@ class WarmNamespace:
             kept = arrays if base is image else None
             room = self._memory.room(taken=0 if kept is None else kept.nbytes)
             loaded = load_image(base, self._rules, room, kept)
-            # not before: the scan has work for all cores
-            digest.start()
+            if not (for_save and digest.can_be_paired()):
+                # not before: the scan has work for all cores
+                digest.start()
             self._open = _Open(image, digest, loaded, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
@@ -311,7 +315,7 @@ class WarmNamespace:
                 # before the new image gets its name
                 opened.digest.confirm()
 
-            saved = save_image(folders, namespace.last_txid, write, rollback=rollback)
+            saved = save_image(folders, namespace.last_txid, write, rollback=rollback, md5=opened.digest.paired())
             watcher.saved()
         result = MergeResult(
             base_txid=self._base_txid,

@@ -47,7 +47,7 @@ def warm_up() -> float:
             op.txid = txid
         segment.path.write_bytes(encode_header(_LAYOUT) + b"".join(encode_op(op, _LAYOUT) for op in edits))
         with WarmNamespace() as namespace:
-            namespace.load(image)
+            namespace.load(image, for_save=True)
             # tables that grow
             namespace.namespace.tree.links.reserve_slots(_MORE)
             namespace.namespace.table.row_of.reserve(_MORE)

@@ -18,7 +18,7 @@ from hadoop_common.durable import fsync_directory, rename_durably, write_atomica
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
-from image_format.output import DigestingFileSet
+from image_format.output import DigestingFileSet, Md5
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 
@@ -58,7 +58,12 @@ class SaveResult:
 
 
 def save_image(
-    folders: Sequence[Path], txid: int, write: Callable[[Sink], object], *, rollback: bool = False
+    folders: Sequence[Path],
+    txid: int,
+    write: Callable[[Sink], object],
+    *,
+    rollback: bool = False,
+    md5: Md5 | None = None,
 ) -> SaveResult:
     """Write one image into every folder at once and give it its name where it is complete.
 
@@ -70,6 +75,7 @@ def save_image(
         txid: last transaction in the image.
         write: writes the whole image to the sink it is given; may raise to give up.
         rollback: name it `fsimage_rollback_TXID`.
+        md5: see `DigestingFileSet`.
 
     Raises:
         StorageError: no folder took the image, or all have it; nothing was written.
@@ -85,7 +91,7 @@ def save_image(
         )
     with _reserved([folder / checkpoint_name(txid) for folder in wanted]) as unfinished:
         try:
-            with DigestingFileSet(unfinished) as files:
+            with DigestingFileSet(unfinished, md5) as files:
                 write(files.write)
                 written = files.close()
         except ImageStorageError as error:

@@ -1,0 +1,1 @@
+"""MD5 of two streams in the time of one."""
