@@ -20,7 +20,7 @@ class DigestCheck:
     It goes on in a thread from `start` on, or together with the digest of a stream that `paired` takes.
 
     Where the body fails on an image whose digest is wrong, the digest's error takes the place of the body's: it
-    says why. A fault of a directory is not explained by that, and does not wait for it.
+    says why. A fault of a directory is not explained by that, and does not begin it.
     """
 
     def __init__(self, image: ImageFile) -> None:
@@ -77,9 +77,10 @@ class DigestCheck:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, HdfsError) and not isinstance(error, StorageError):
+        explains = isinstance(error, HdfsError) and not isinstance(error, StorageError)
+        if explains:
             self.start()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._fault is not None and error is not self._fault and isinstance(error, HdfsError):
+        if explains and self._fault is not None and error is not self._fault:
             raise self._fault from error

@@ -35,7 +35,7 @@ __all__ = [
     "spliced",
 ]
 
-COPY_CHUNK = 2 << 20
+COPY_CHUNK = 1 << 20
 Chunk = memoryview | bytes
 
 

@@ -170,7 +170,8 @@ class WarmNamespace:
         """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
 
         Args:
-            for_save: a save follows soon: its digest is taken together with the new image's, where that is quicker.
+            for_save: a save follows soon: only then, together with the new image's digest, is this one's taken where
+                that is quicker.
 
         Raises:
             ImageFormatError: it is damaged.

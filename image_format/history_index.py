@@ -21,6 +21,7 @@ from image_format.kernels.history import (
     mark_upwards,
 )
 from image_format.kernels.scan import find_ids
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Room
 
@@ -131,17 +132,6 @@ class HistoryIndex(HistorySections):
         # They are asked for again with each inode that only snapshots have.
         return parents
 
-    def _ids_at(self, slots: Ids) -> Ids:
-        ids, slot_of = self._inodes.ids, self._inodes.slots
-        if not slot_of.size:
-            return ids.at(slots)
-        # An array of the ids by slot would take more than all that is kept of an inode.
-        wanted: Marks = self._room.zeros(ids.size, np.bool_)
-        wanted[slots] = True
-        at = np.flatnonzero(wanted[slot_of])
-        at = at[np.argsort(slot_of[at])]
-        return ids.at(at[np.searchsorted(slot_of[at], slots)])
-
     def chains(self, inode_ids: Ids) -> list[Ids]:
         if not inode_ids.size:
             return []
@@ -155,7 +145,8 @@ class HistoryIndex(HistorySections):
                 chain[slot] = None
                 slot = int(parents[slot])
             found.append(list(chain)[::-1])
-        ids = self._ids_at(np.array([slot for each in found for slot in each], np.int64))
+        slots = np.array([slot for each in found for slot in each], np.int64)
+        ids = self._inodes.ids_at(slots, self._room)
         return np.split(ids, np.cumsum([len(each) for each in found])[:-1])
 
     @property
@@ -187,14 +178,13 @@ class HistoryIndex(HistorySections):
     def _deleters(self) -> tuple[Ids, Ids]:
         """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
         marks: Marks = self._room.zeros(self._inodes.ids.size, np.bool_)
-        ids = self._inodes.ids.all()
-        self._look_for_deleted(ids, marks)
-        deleted = ids[marks]
+        self._look_for_deleted(self._inodes.ids, marks)
+        deleted = self._inodes.ids.at(np.flatnonzero(marks))
         owners = np.zeros(deleted.size, np.int64)
-        self._look_for_deleted(deleted, owners)
+        self._look_for_deleted(Packed.of(deleted, self._room), owners)
         return deleted, owners
 
-    def _look_for_deleted(self, wanted: Ids, found: npt.NDArray[Any]) -> None:
+    def _look_for_deleted(self, wanted: Packed, found: npt.NDArray[Any]) -> None:
         order = np.argsort(self._offsets)
         if not deleted_by(self._diffs, self.owners[order], self._offsets[order], wanted, found):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")

@@ -299,6 +299,8 @@ class ImageIndex:
 
     def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
         # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
+        if (self.slots_of(children) < 0).any():
+            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is no inode")
         names = [(name_key(self.name(int(child))), int(child)) for child in children]
         names.sort()
         for (left, _), (right, child) in itertools.pairwise(names):

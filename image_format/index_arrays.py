@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import ImageStorageError, RecordError
-from image_format.inode_scan import InodeRecords, scan_inode_section, scanners
+from image_format.inode_scan import inode_section, scan_inode_section, scanners
 from image_format.kernels.packed import unpack
 from image_format.kernels.scan import place_slots, scan_directories, strictly_increasing
 from image_format.packed import Packed
@@ -32,7 +32,7 @@ _NO_SLOTS: Slots = np.zeros(0, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class IndexArrays:
-    """Where the records of INODE and INODE_DIR lie; the arrays are int64 but for the slots, which are uint32.
+    """Where the records of INODE and INODE_DIR lie; packed, or int64 but for the slots, which are uint32.
 
     Attributes:
         ids: of all inodes, ascending.
@@ -63,12 +63,20 @@ class IndexArrays:
         wide = Room() if room is None else room
         with scanners() as executor:
             directories = executor.submit(_scan_directories, image, wide)
-            records = scan_inode_section(image, executor, wide)
-            ids, slots = _by_id(image, records, wide)
+            by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide)
+            type_quota_ids = by_slot.at(limited)
+            ids, slots = by_slot, _NO_SLOTS
+            if not ascending:
+                plain = _sorted(image, by_slot, wide)
+                # one after the other, so that the least is there at a time
+                del ids, by_slot
+                ids = Packed.of(plain, wide)
+                del plain
+                slots = wide.zeros(ids.size, np.uint32)
+                place_slots(inode_section(image), offsets, ids, slots)
             directory_ids, directory_offsets, children = directories.result()
             _check_directories(image, directory_ids, children, ids, executor)
-        type_quota_ids = records.ids.at(records.limited)
-        return cls(ids, slots, records.offsets, type_quota_ids, directory_ids, directory_offsets)
+        return cls(ids, slots, offsets, type_quota_ids, directory_ids, directory_offsets)
 
     @property
     def nbytes(self) -> int:
@@ -119,14 +127,16 @@ class IndexArrays:
         """`slot` of each."""
         return self.slots_at(self.ids.find_all(inode_ids))
 
-    def ids_by_slot(self) -> Ids:
-        """Inode id of each slot."""
-        ids = self.ids.all()
+    def ids_at(self, slots: Ids, room: Room | None = None) -> Ids:
+        """Inode id of each of these slots; marks for all inodes lie in `room` meanwhile."""
         if not self.slots.size:
-            return ids
-        found = np.empty_like(ids)
-        found[self.slots] = ids
-        return found
+            return self.ids.at(slots)
+        # An array of the ids by slot would take more than all that is kept of an inode.
+        wanted: npt.NDArray[np.bool_] = (Room() if room is None else room).zeros(self.ids.size, np.bool_)
+        wanted[slots] = True
+        rows = np.flatnonzero(wanted[self.slots])
+        rows = rows[np.argsort(self.slots[rows])]
+        return self.ids.at(rows[np.searchsorted(self.slots[rows], slots)])
 
 
 def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
@@ -149,22 +159,15 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
     return image.place(section).error(RecordError, what, offset)
 
 
-def _by_id(image: ImageFile, records: InodeRecords, room: Room) -> tuple[Packed, Slots]:
-    """(ids, slots), as `IndexArrays`."""
-    if records.ascending:
-        return records.ids, _NO_SLOTS
-    size = records.ids.size
-    if size > _MOST_SLOTS:
-        raise _damaged(image, "INODE", 0, f"{size} inodes are more than an image can have")
-    plain: Ids = room.zeros(size, np.int64)
-    unpack(records.ids, 0, plain)
-    plain.sort()
-    _check_distinct(image, plain, "INODE")
-    ids = Packed.of(plain, room)
-    del plain
-    slots: Slots = room.zeros(size, np.uint32)
-    place_slots(records.ids, ids, slots)
-    return ids, slots
+def _sorted(image: ImageFile, by_slot: Packed, room: Room) -> Ids:
+    """All ids, ascending."""
+    if by_slot.size > _MOST_SLOTS:
+        raise _damaged(image, "INODE", 0, f"{by_slot.size} inodes are more than an image can have")
+    ids: Ids = room.zeros(by_slot.size, np.int64)
+    unpack(by_slot, 0, ids)
+    ids.sort()
+    _check_distinct(image, ids, "INODE")
+    return ids
 
 
 def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:

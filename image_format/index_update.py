@@ -55,9 +55,9 @@ def updated_arrays(
     records = _Records.of(inodes.added_data)
     added = records.at(inodes.added)
     added_ids = records.ids[added]
-    if not strictly_increasing(np.concatenate([old.ids.part(old.ids.size - 1, old.ids.size), added_ids])):
+    size = old.ids.size + added_ids.size
+    if not strictly_increasing(np.concatenate([old.ids.part(max(0, old.ids.size - 1), old.ids.size), added_ids])):
         return None
-    size = old.ids.size + added.size
     kept = np.empty(old.ids.size, np.bool_)
     offsets = Packed.joined(_shifted(_pieces(old.offsets), inodes, kept), size, Room())
     ids, slots = _ids(old, kept, added_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from image_format.kernels.scan import find_record, scan_inodes, strictly_increas
 from image_format.packed import BLOCK, Packed, Packer
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
+from image_format.room import Room, memory
 from image_format.varint import parse_message, read_record
 
 __all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_header", "scan_inode_section", "scanners"]
@@ -180,7 +181,10 @@ class _Scan:
         """The records that begin from `start` on, before `stop`."""
         if not hasattr(self._own, "arrays"):
             rows = BLOCK + min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
-            self._own.arrays = [np.empty(rows, np.int64) for _ in range(3)]
+            # Large pages, as NumPy would ask for, are zeroed whole; a thread needs the beginning only.
+            self._own.arrays = [
+                np.frombuffer(memory(8 * rows, mmap.mmap, large_pages=False), np.int64) for _ in range(3)
+            ]
         ids, offsets, limited = self._own.arrays
         behind, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, BLOCK, limited, 0)
         return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end, damaged)

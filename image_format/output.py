@@ -17,8 +17,8 @@ from image_format.errors import ImageStorageError
 
 __all__ = ["DigestingFileSet", "FileFailure", "Md5", "Written"]
 
-_SLICE = 2 * 1024 * 1024
-_QUEUED_SLICES = 8
+_SLICE = 1024 * 1024
+_QUEUED_SLICES = 6
 _HINT = "Free space on, or replace, the failing directories and try again."
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from image_format.kernels.packed import BLOCK, find_packed, find_packed_all, pack_blocks, packed_at, unpack, unpack_at
+from image_format.kernels.packed import (
+    BLOCK,
+    Columns,
+    find_packed,
+    find_packed_all,
+    pack_blocks,
+    packed_at,
+    unpack,
+    unpack_at,
+)
 from image_format.room import Growing, Room
 
 __all__ = ["BLOCK", "Packed", "Packer"]
@@ -20,19 +28,10 @@ _FIRST_WIDE = 1 << 10
 _PIECE = 1 << 17
 
 
-class Packed(NamedTuple):
-    """Numbers that are not negative, in rows; kernels take it as it is.
+class Packed(Columns):
+    """Numbers that are not negative, in rows; kernels take it as it is."""
 
-    Attributes:
-        low: uint16, what each number is above the base of its block.
-        bases: int64, the least number of each block of 64 rows; `~n` where these are too far apart for 16 bits and
-            stand in block `n` of `wide`.
-        wide: int64, the numbers of such blocks, 64 rows each.
-    """
-
-    low: npt.NDArray[np.uint16]
-    bases: Numbers
-    wide: Numbers
+    __slots__ = ()
 
     @classmethod
     def joined(cls, pieces: Iterable[Numbers], most: int, room: Room) -> Packed:
@@ -74,16 +73,21 @@ class Packed(NamedTuple):
         return found
 
     def item(self, row: int) -> int:
-        """The number in a row."""
+        """The number in a row; raises IndexError where there is none."""
+        self._check(row, row)
         return int(packed_at(self, row))
 
     def at(self, rows: Numbers) -> Numbers:
-        """The numbers in these rows."""
+        """The numbers in these rows; raises IndexError where one is none."""
+        if rows.size:
+            self._check(int(rows.min()), int(rows.max()))
         found: Numbers = unpack_at(self, rows)
         return found
 
     def part(self, first: int, behind: int) -> Numbers:
-        """The numbers in the rows from `first` to `behind` - 1, as far as there are any."""
+        """The numbers in the rows from `first` to `behind` - 1, as far as there are any; raises IndexError below 0."""
+        if first < 0:
+            raise IndexError(first)
         out: Numbers = np.empty(max(0, min(behind, self.size) - first), np.int64)
         unpack(self, first, out)
         return out
@@ -91,6 +95,11 @@ class Packed(NamedTuple):
     def all(self) -> Numbers:
         """All numbers."""
         return self.part(0, self.size)
+
+    def _check(self, least: int, most: int) -> None:
+        # kernels do not look
+        if not 0 <= least <= most < self.size:
+            raise IndexError(f"rows {least} to {most} of {self.size}")
 
 
 class Packer:
@@ -130,11 +139,12 @@ class Packer:
 
     def _keep(self, bases: Numbers, wide: Numbers) -> None:
         """Put blocks of `wide` behind those that are there, and tell `bases` so."""
-        before, self._wide_used = self._wide_used, self._wide_used + wide.size
-        if self._wide_used > self._wide.array.size:
-            self._wide.grow(before, self._wide_used)
-        self._wide.array[before : self._wide_used] = wide
+        before, behind = self._wide_used, self._wide_used + wide.size
+        if behind > self._wide.array.size:
+            self._wide.grow(before, behind, most=_blocks(self.capacity) * BLOCK)
+        self._wide.array[before:behind] = wide
         bases[bases < 0] -= before // BLOCK
+        self._wide_used = behind
 
     def packed(self, size: int) -> Packed:
         """The first rows, which all were packed."""

@@ -154,14 +154,18 @@ class Growing:
         """All of it as it is now; what nobody wrote is zero."""
         return np.frombuffer(self._block, self._dtype)
 
-    def grow(self, used: int, needed: int) -> None:
+    def grow(self, used: int, needed: int, *, most: int | None = None) -> None:
         """Make room for `needed` items, twice as many as before at least; the first `used` stay.
+
+        Args:
+            most: items that there will ever be; no room is made for more.
 
         Raises:
             ImageStorageError, MemoryError: see `Room.zeros`; it is as before.
         """
         item = self._dtype.itemsize
-        size = item * max(needed, 2 * (len(self._block) // item))
+        wanted = max(needed, 2 * (len(self._block) // item))
+        size = item * (wanted if most is None else min(wanted, most))
         longer = self._room.longer(self._block, size)
         if longer is None:
             longer = self._room.block(size)
@@ -170,13 +174,14 @@ class Growing:
         self._block = longer
 
 
-def memory(size: int, kind: type[M]) -> M:
+def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
     """Zeros that count as memory of this process; raises MemoryError where there are none."""
     try:
         block = kind(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"no memory for {size} bytes: {error}") from error
-    _like_numpy(block)
+    if large_pages:
+        _like_numpy(block)
     return block
 
 

@@ -101,13 +101,24 @@ class PairedMd5:
 @functools.cache
 def pairs_are_quick() -> bool:
     """Whether the processor takes two digests at once; the kernel is compiled for that, or loaded, and tried."""
-    if platform.machine() != "x86_64":
+    if platform.machine() != "x86_64" or not _has_vectors():
         return False
+    try:
+        return _agrees()
+    except Exception:
+        _LOG.exception("MD5 cannot be compiled here, so that of the system's library is used")
+        return False
+
+
+def _has_vectors() -> bool:
+    """Whether kernels may use what is needed, and the processor has it."""
     import numba
     from llvmlite import binding
 
-    jit = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-    return jit and bool(binding.get_host_cpu_features().get(_NEEDED)) and _agrees()
+    config: Any = numba.config
+    features = config.CPU_FEATURES
+    allowed = config.CPU_NAME is None if features is None else f"+{_NEEDED}" in features.split(",")
+    return allowed and not config.DISABLE_JIT and bool(binding.get_host_cpu_features().get(_NEEDED))
 
 
 @functools.cache

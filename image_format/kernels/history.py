@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.packed import find_slot, packed_at
-from image_format.kernels.scan import find_id
+from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -353,7 +352,11 @@ def diff_holders(buf, owners, offsets, holders):  # type: ignore[no-untyped-def]
 
 @kernel
 def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Fill `found[i]` with the id of an inode that has `wanted[i]` (ascending) in a deleted list of its diffs."""
+    """Fill `found[i]` with the id of an inode that has number `i` of `wanted` in a deleted list of its diffs.
+
+    Args:
+        wanted: inode ids, ascending and packed.
+    """
     for i in range(owners.size):
         body, end = _frame(buf, offsets[i])
         kind, _ = _number(buf, body, end, 8)
@@ -375,7 +378,7 @@ def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-
                     inode_id, value_pos = read_varint(buf, value_pos, stop)
                     if value_pos < 0:
                         return False
-                    at = find_id(wanted, inode_id)
+                    at = find_packed(wanted, inode_id)
                     if at >= 0:
                         found[at] = owners[i]
                 pos = stop

@@ -1,17 +1,47 @@
-"""Kernels for columns of `Packed` numbers: 64 of them are 16-bit differences from one base, where that is enough."""
+"""Kernels for columns of packed numbers: 64 of them are 16-bit differences from one base, where that is enough."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from image_format.kernels.jit import kernel, lean_kernel
 
-__all__ = ["BLOCK", "find_packed", "find_packed_all", "find_slot", "pack_blocks", "packed_at", "unpack", "unpack_at"]
+__all__ = [
+    "BLOCK",
+    "Columns",
+    "find_packed",
+    "find_packed_all",
+    "find_slot",
+    "pack_blocks",
+    "packed_at",
+    "unpack",
+    "unpack_at",
+]
 
 BLOCK = 64
 """Numbers that share a base."""
 
 _SHIFT = 6
+
+
+class Columns(NamedTuple):
+    """Numbers that are not negative, in rows.
+
+    Attributes:
+        low: uint16, what each number is above the base of its block.
+        bases: int64, the least number of each block of 64 rows; `~n` where these are too far apart for 16 bits and
+            stand in block `n` of `wide`.
+        wide: int64, the numbers of such blocks, 64 rows each.
+    """
+
+    low: npt.NDArray[np.uint16]
+    bases: npt.NDArray[np.int64]
+    wide: npt.NDArray[np.int64]
+
+
 _LARGEST = 0xFFFF
 _MISSING = -1
 
@@ -87,7 +117,7 @@ def pack_blocks(values, low, bases, wide):  # type: ignore[no-untyped-def]  # no
 
     Args:
         values: as many as `low` has rows.
-        low, bases: results, see `Packed`; the blocks in `wide` have numbers from 0 on in `bases`, inverted.
+        low, bases: results, see `Columns`; the blocks in `wide` have numbers from 0 on in `bases`, inverted.
         wide: room for as many whole blocks as there are.
 
     Returns:

@@ -263,10 +263,23 @@ def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @lean_kernel
-def place_slots(by_slot, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Fill `slots` with the slot of each of the increasing, packed `ids`; `by_slot` are the same in their order."""
-    for slot in range(by_slot.low.size):
-        slots[find_packed(ids, packed_at(by_slot, slot))] = slot
+def place_slots(buf, offsets, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Fill `slots` with the number of the record of each of the increasing, packed `ids`.
+
+    Args:
+        buf, offsets: a section that `scan_inodes` walked, and where its records lie, packed.
+    """
+    for slot in range(offsets.low.size):
+        length, pos = read_varint(buf, packed_at(offsets, slot), buf.size)
+        end = pos + length
+        inode_id = 0
+        while pos < end:
+            tag, pos = read_varint(buf, pos, end)
+            if tag == 16:
+                inode_id, pos = read_varint(buf, pos, end)
+            else:
+                pos = skip_field(buf, pos, end, tag & 7)
+        slots[find_packed(ids, inode_id)] = slot
 
 
 @kernel

@@ -65,9 +65,7 @@ class _Resolver:
         return self._packed(entries)
 
     def _ids_in(self, slots: list[int]) -> list[int]:
-        if not slots:
-            return []
-        ids: list[int] = self._host.arrays.ids_by_slot()[slots].tolist()
+        ids: list[int] = self._host.arrays.ids_at(np.array(slots, np.int64)).tolist()
         return ids
 
     def _take(self, inode_ids: list[int]) -> list[int]:

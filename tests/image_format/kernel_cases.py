@@ -185,9 +185,9 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         *(lambda b=b: (b, numbers(5), numbers(0), zeros(3)) for b in BROKEN[3:]),
     ],
     "history.deleted_by": [
-        lambda: (DIFFS, OWNERS, OFFSETS, numbers(1, 3, 300), zeros(3)),
-        lambda: (DIFFS, OWNERS, OFFSETS, zeros(0), zeros(0)),
-        *(lambda b=b: (b, numbers(5), numbers(0), numbers(3), zeros(1)) for b in BROKEN[3:]),
+        lambda: (DIFFS, OWNERS, OFFSETS, Packed.of(numbers(1, 3, 300)), zeros(3)),
+        lambda: (DIFFS, OWNERS, OFFSETS, Packed.of(zeros(0)), zeros(0)),
+        *(lambda b=b: (b, numbers(5), numbers(0), Packed.of(numbers(3)), zeros(1)) for b in BROKEN[3:]),
     ],
     "history._has_uc": [
         lambda b=b: (b, 0, b.size) for b in (WRITTEN, WRITTEN[:2], WRITTEN[:3], octets(b"\x80"), octets(b"\x0a\x05"))

@@ -265,7 +265,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan.strictly_increasing": [lambda a=a: (numbers(*a),) for a in ((), (1,), (1, 2, 9), (1, 1), (3, 2))],
     "scan.find_id": [lambda i=i: (IDS, i) for i in range(8)] + [lambda: (zeros(0), 1), lambda: (numbers(5, 900), 6)],
     "scan.find_ids": [lambda: (IDS, np.arange(8, dtype=np.int64))],
-    "scan.place_slots": [lambda: (Packed.of(numbers(6, 1, 4, 2, 3)), PACKED_IDS, np.zeros(IDS.size, np.uint32))],
+    "scan.place_slots": [lambda: (SECTION, PACKED_OFFSETS, PACKED_IDS, np.zeros(IDS.size, np.uint32))],
     "scan.count_children": [lambda: (DIRECTORIES, 0), lambda: (WRONG, 0), lambda: (octets(b"\x04\x08\x01\x10\x07"), 0)],
     "scan.collect_children": [
         lambda: (DIRECTORIES, 0, zeros(4), zeros(2)),

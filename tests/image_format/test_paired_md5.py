@@ -91,6 +91,25 @@ def test_a_kernel_that_is_wrong_is_not_used(
     assert "compiled MD5 is wrong" in caplog.text
 
 
+def test_a_kernel_that_cannot_be_compiled_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked_anew: None
+) -> None:
+    monkeypatch.setattr(paired_md5, "_agrees", lambda: 1 // 0)
+    assert not pairs_are_quick()
+    assert "cannot be compiled" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "quick"), [("generic", None, False), ("x", "+avx2", False), ("x", "+avx512vl", True)]
+)
+def test_a_processor_that_the_compiler_is_told(
+    monkeypatch: pytest.MonkeyPatch, asked_anew: None, name: str, features: str | None, quick: bool
+) -> None:
+    monkeypatch.setattr("numba.config.CPU_NAME", name)
+    monkeypatch.setattr("numba.config.CPU_FEATURES", features)
+    assert paired_md5._has_vectors() == quick
+
+
 @pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
 def test_other_processors_use_the_library(monkeypatch: pytest.MonkeyPatch, machine: str, asked_anew: None) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)

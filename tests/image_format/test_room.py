@@ -85,6 +85,12 @@ def test_an_array_grows_and_keeps_what_is_used(room: Room, looked_at: bool) -> N
             assert (view == expected).all()
 
 
+def test_no_room_is_made_for_more_than_there_will_be(room: Room) -> None:
+    growing = Growing(room, np.int64, 100)
+    growing.grow(0, 110, most=150)
+    assert growing.array.size == 150
+
+
 def test_growing_goes_from_memory_into_a_file(tmp_path: Path) -> None:
     room = Room(1000, tmp_path, smallest=0)
     growing = Growing(room, np.uint8, 600)

@@ -28,11 +28,10 @@ from checkpointer.replay.kernels.state import (
 )
 from image_format.kernels.inode import OPENED, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
-from image_format.kernels.packed import find_slot, packed_at
+from image_format.kernels.packed import Columns, find_slot, packed_at
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tables import hash_bytes, same_bytes
 from image_format.kernels.wire import octet, read_varint, skip_field
-from image_format.packed import Packed
 
 __all__ = ["NO_ENTRY", "base_child", "base_offset", "entry_may_change", "open_directory", "slot_of"]
 
@@ -59,13 +58,13 @@ def slot_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
 
 @step
 def _base_ids(a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    return Packed(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a))
+    return Columns(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a))
 
 
 @step
 def base_offset(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Where the record in a slot of the base image starts in INODE."""
-    return packed_at(Packed(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a)), slot)
+    return packed_at(Columns(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a)), slot)
 
 
 @step

@@ -249,7 +249,7 @@ known_values_of = _view("known_values", np.uint64)
 """By number of what is known: its serial in the image."""
 
 base_ids_low_of = _view("base_ids_low", np.uint16)
-"""`IndexArrays` of the base image, and its INODE section."""
+"""`IndexArrays` of the base image, each packed column in three parts, and its INODE section."""
 base_ids_bases_of = _view("base_ids_bases", np.int64)
 base_ids_wide_of = _view("base_ids_wide", np.int64)
 base_slots_of = _view("base_slots", np.uint32)
