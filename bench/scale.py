@@ -83,7 +83,7 @@ def _measure(inodes: int, arguments: argparse.Namespace) -> Point:
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
     """Bytes that load, replay and write take about, see `bench.one_merge`."""
-    return (64 << 20) + 8 * inodes, (32 << 20) + 160 * transactions, (64 << 20) + 64 * transactions
+    return (64 << 20) + 20 * inodes, (32 << 20) + 160 * transactions, (64 << 20) + 64 * transactions
 
 
 def spread(points: Sequence[Point]) -> dict[str, float]:
