@@ -27,14 +27,23 @@ _SERIES = {
     "replay": "replay, ns a transaction",
     "memory": "memory, bytes an inode",
 }
+_COLUMNS = (
+    *("inodes", "image bytes/inode", "load ns/inode", "write ns/inode", "both ns/inode"),
+    *("replay ns/transaction", "memory bytes/inode"),
+)
 _PARTS = {"load": "load", "write": "write", "inode": "load and write", "replay": "replay"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """What one size costs: nanoseconds of load and write an inode, of replay a transaction; peak bytes an inode."""
+    """What one size costs: nanoseconds of load and write an inode, of replay a transaction; peak bytes an inode.
+
+    Attributes:
+        image: bytes of the image an inode.
+    """
 
     inodes: int
+    image: float
     load: float
     write: float
     replay: float
@@ -46,39 +55,62 @@ class Point:
         return self.load + self.write
 
 
-def _point(inodes: int, transactions: int, own: Sequence[Run], given: Sequence[Run], plain: Run) -> Point:
-    """A point of runs with edits for its inodes, of runs with that many, and of one that nothing was done for."""
+class _Size:
+    """A name directory of one size, with edits for its inodes and with a number that all sizes get."""
 
-    def seconds(part: str, runs: Sequence[Run]) -> float:
-        return statistics.median(run.parts[part].seconds for run in runs)
+    def __init__(self, folder: Path, inodes: int, transactions: int, mix: str) -> None:
+        self._transactions = inodes // _INODES_A_TRANSACTION, transactions
+        self._base = make_image(folder / "base", inodes, snapshots=False, seed=1)
+        self._commands: dict[int, list[str]] = {}
+        self._runs: dict[int, list[Run]] = {}
+        for number in self._transactions:
+            here = make_edits(self._base, folder / f"edits-{number}", number, mix, seed=2)
+            self._commands[number] = [sys.executable, "-m", "bench.one_merge", str(here.path.parent)]
+            self._runs[number] = []
 
-    a_inode = 1e9 / inodes
-    return Point(
-        inodes,
-        seconds("load", own) * a_inode,
-        seconds("write", own) * a_inode,
-        seconds("replay", given) * 1e9 / transactions,
-        plain.parts["whole"].anonymous / inodes,
-    )
+    def run(self) -> None:
+        """One more merge of each."""
+        for transactions, command in self._commands.items():
+            reserves = [str(size) for size in _reserves(self._base.tree.inodes, transactions)]
+            self._runs[transactions].append(self._merge(command + reserves))
+
+    @staticmethod
+    def _merge(command: list[str]) -> Run:
+        read_all(Path(command[3]))
+        return run_phases(command)
+
+    def point(self) -> Point:
+        """Medians of the runs: load and write of those with its own edits, replay of the others."""
+        own, given = (self._runs[number] for number in self._transactions)
+        # nothing is done for this one, for what was touched before counts too
+        plain = self._merge(self._commands[self._transactions[1]])
+        inodes = self._base.tree.inodes
+
+        def cost(part: str, runs: Sequence[Run], number: int) -> float:
+            return 1e9 * statistics.median(run.parts[part].seconds for run in runs) / number
+
+        return Point(
+            inodes,
+            self._base.path.stat().st_size / inodes,
+            cost("load", own, inodes),
+            cost("write", own, inodes),
+            cost("replay", given, self._transactions[1]),
+            plain.parts["whole"].anonymous / inodes,
+        )
 
 
-def _measure(inodes: int, arguments: argparse.Namespace) -> Point:
+def _measure(arguments: argparse.Namespace) -> list[Point]:
+    """A point for each size; in a round all sizes take their turn, for a machine has quick and slow minutes."""
     with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
-        folder = Path(scratch)
-        base = make_image(folder / "base", inodes, snapshots=False, seed=1)
-        found = {}
-        for transactions in {inodes // _INODES_A_TRANSACTION, arguments.transactions}:
-            here = make_edits(base, folder / "edits", transactions, arguments.mix, seed=2)
-            reserves = [str(size) for size in _reserves(inodes, transactions)]
-            runs = []
-            command = [sys.executable, "-m", "bench.one_merge", str(here.path.parent)]
-            for number in range(arguments.rounds):
-                with CONSOLE.status(f"{inodes:,} inodes, {transactions:,} transactions: round {number + 1}"):
-                    read_all(here.path.parent)
-                    runs.append(run_phases(command + reserves))
-            found[transactions] = runs
-        own, given = found[inodes // _INODES_A_TRANSACTION], found[arguments.transactions]
-        return _point(inodes, arguments.transactions, own, given, run_phases(command))
+        sizes = {
+            inodes: _Size(Path(scratch) / str(inodes), inodes, arguments.transactions, arguments.mix)
+            for inodes in sorted(arguments.inodes)
+        }
+        for number in range(arguments.rounds):
+            for inodes, size in sizes.items():
+                with CONSOLE.status(f"round {number + 1}: {inodes:,} inodes"):
+                    size.run()
+        return [size.point() for size in sizes.values()]
 
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
@@ -100,19 +132,20 @@ def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -
     out = [
         "# Cost by size",
         "",
-        f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds.",
+        f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds, in each of which",
+        "all sizes took their turn.",
         f"Load and write with a transaction of the mix `{arguments.mix}` for {_INODES_A_TRANSACTION} inodes,",
         f"replay with {arguments.transactions:,} of them. Each process finds memory that was touched before:",
         "a virtual machine hands out other memory at a price that changes.",
         "",
         f"![cost by size]({picture})",
         "",
-        "| inodes | load ns/inode | write ns/inode | both ns/inode | replay ns/transaction | memory bytes/inode |",
-        "|---:|---:|---:|---:|---:|---:|",
+        f"| {' | '.join(_COLUMNS)} |",
+        f"|{'---:|' * len(_COLUMNS)}",
     ]
     for point in points:
-        row = f"{point.load:.0f} | {point.write:.0f} | {point.inode:.0f} | {point.replay:.0f} | {point.memory:.0f}"
-        out.append(f"| {point.inodes:,} | {row} |")
+        numbers = point.image, point.load, point.write, point.inode, point.replay, point.memory
+        out.append(f"| {point.inodes:,} | {' | '.join(f'{number:.0f}' for number in numbers)} |")
     out.append("")
     for part, more in spread(points).items():
         verdict = "within" if more <= _MARGIN else "more than"
@@ -134,7 +167,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=_HERE / "scale.md", help="Markdown (default: bench/scale.md)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    points = [_measure(inodes, arguments) for inodes in sorted(arguments.inodes)]
+    points = _measure(arguments)
     picture = arguments.output.with_suffix(".svg")
     xs = [float(point.inodes) for point in points]
     series = {name: [getattr(point, part) for point in points] for part, name in _SERIES.items()}

@@ -18,6 +18,10 @@ GAP = 8
 LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
 _MOST_ITEMS = 1_000_000  # dfs.namenode.fs-limits.max-directory-items, about
+_MOST_OF_ALL = 0.02
+"""Of all files in one directory, about: with more, its style alone decides how large an image is."""
+_MOST_AVERAGES = 200
+"""The same where there are few directories, as files of so many of them."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
 _DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller, the more of all is in a few
 _CHILDLESS = 0.3
@@ -131,7 +135,8 @@ def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
     """Place of each directory among the inodes, its files behind it."""
     weights = 1 + random.pareto(_FILE_TAIL, int(levels[-1]))
     weights[: levels[2]] = 0
-    np.minimum(weights, _MOST_ITEMS * weights.sum() / files, out=weights)
+    most = max(_MOST_OF_ALL, _MOST_AVERAGES / levels[-1])
+    np.minimum(weights, min(_MOST_ITEMS / files, most) * weights.sum(), out=weights)
     np.cumsum(weights, out=weights)
     weights *= files / weights[-1]
     ranks = np.zeros(weights.size + 1, np.int64)

@@ -104,9 +104,10 @@ def test_one_command_writes_the_table(
 
 
 def test_growth_is_told() -> None:
-    points = [scale.Point(10, 100, 50, 1000, 24), scale.Point(100, 115, 75, 1000, 20)]
+    points = [scale.Point(10, 90, 100, 50, 1000, 24), scale.Point(100, 91, 115, 75, 1000, 20)]
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
     page = scale.page(points, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
+    assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 |" in page
     assert "load: the dearest size costs 15% more than the cheapest, within 20%" in page
     assert "load and write: the dearest size costs 27% more than the cheapest, more than 20%" in page
     assert "write: the dearest size costs 50% more than the cheapest, more than 20%" in page
