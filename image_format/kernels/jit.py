@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from image_format.kernels.prefetch import let_kernels_prefetch
+
 __all__ = ["Kernel", "kernel", "lean_kernel", "step"]
 
 _LOG = logging.getLogger(__name__)
@@ -37,13 +39,16 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """Numba's own object for it."""
-        _let_kernels_call_kernels()
+        _teach_compiler()
         return _compiled(self.py_func, self._flags)
 
 
 @functools.cache
-def _let_kernels_call_kernels() -> None:
+def _teach_compiler() -> None:
+    """Kernels may call kernels, and `prefetch`."""
     from numba.extending import typeof_impl
+
+    let_kernels_prefetch()
 
     @typeof_impl.register(Kernel)
     def type_of(value: Kernel, context: Any) -> Any:

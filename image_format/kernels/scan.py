@@ -6,6 +6,7 @@ import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.wire import octet, read_varint, skip_field
 
 __all__ = [
@@ -35,6 +36,8 @@ DAMAGED = -2
 _LONGEST_HEAD = 16
 """Bytes that a record may have before its name, all lengths and tags included."""
 _PIECE = 4096
+_AHEAD = 2048
+"""Bytes that a walk has asked for before it reads them."""
 _CHAIN = 8
 """Records in a row that are no chance."""
 
@@ -149,6 +152,7 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count): 
         if count == ids.size or quota_count == quota_slots.size:
             return count, quota_count, pos, False
         start = pos
+        prefetch(buf, pos + _AHEAD)
         inode_id, pos = _plain_file(buf, pos, size)
         if inode_id > 0:
             ids[count] = inode_id
@@ -198,6 +202,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
         if count == ids.size:
             return count, children, pos, False
         start = pos
+        prefetch(buf, pos + _AHEAD)
         length, pos = read_varint(buf, pos, size)
         if pos < 0 or length <= 0 or length > size - pos:
             return count, children, start, True

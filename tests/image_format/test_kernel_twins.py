@@ -30,6 +30,7 @@ from image_format.kernels import (
     jit,
     merge,
     packed,
+    prefetch,
     records,
     scan,
     tables,
@@ -588,12 +589,26 @@ def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
-    # `jit` compiles the others' kernels and has none of its own.
+    # `jit` compiles the others' kernels and has none of its own, and `prefetch` changes nothing.
     tested = (
         *(attributes, compare, convert, directory_tree, history, index_update, inode, inode_columns),
-        *(jit, merge, packed, records, scan, tables, wire),
+        *(jit, merge, packed, prefetch, records, scan, tables, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
+
+
+@jit.kernel
+def _asked_for(array, row):  # type: ignore[no-untyped-def]
+    prefetch.prefetch(array, row)
+    return row
+
+
+@pytest.mark.parametrize("row", [0, 2, 3, 1 << 20, -1, (1 << 62) + 5, -(1 << 63)])
+def test_any_row_may_be_asked_for(row: int) -> None:
+    for array in (octets(b"abc"), numbers(1, 2, 3), np.zeros((3, 2), np.int64), np.zeros(3, inode.INODE_DTYPE)):
+        before = array.copy()
+        assert _asked_for(array, row) == _asked_for.py_func(array, row) == row
+        assert (array == before).all()
 
 
 @pytest.mark.parametrize("size", range(7, 27))

@@ -1,0 +1,50 @@
+"""A hint that compiled code gives the processor; plain code has no use for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["emit_prefetch", "let_kernels_prefetch", "prefetch"]
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
+
+
+def prefetch(array: Any, row: int) -> None:
+    """Ask for the cache line where a row of an array begins, since it is read soon. There need not be such a row.
+
+    The processor's own guesses end where pages do, every 4 KB of a file that is mapped.
+    """
+
+
+def emit_prefetch(builder: Any, place: Any) -> None:
+    """Put the hint into code that is built: the line at `place`, an i8*, will be read."""
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+    hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+    builder.call(hint, [place, number(_READ), number(_KEEP), number(_DATA)])
+
+
+def let_kernels_prefetch() -> None:
+    """Tell the compiler what `prefetch` is; once."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic, overload
+
+    @intrinsic
+    def line(typing_context, array, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            made = context.make_array(signature.args[0])(context, builder, arguments[0])
+            stride = builder.extract_value(made.strides, 0)
+            byte = ir.IntType(8).as_pointer()
+            place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
+            emit_prefetch(builder, place)
+
+        return types.void(array, types.intp), codegen
+
+    @overload(prefetch)
+    def of_array(array, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        return lambda array, row: line(array, row)  # type: ignore[call-arg]  # noqa: PLW0108
