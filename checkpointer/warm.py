@@ -313,10 +313,15 @@ class WarmNamespace:
                     progress=watcher.advance,
                 )
                 updates.append(update)
-                # before the new image gets its name
-                opened.digest.confirm()
 
-            saved = save_image(folders, namespace.last_txid, write, rollback=rollback, md5=opened.digest.paired())
+            saved = save_image(
+                folders,
+                namespace.last_txid,
+                write,
+                rollback=rollback,
+                md5=opened.digest.paired(),
+                confirm=opened.digest.confirm,
+            )
             watcher.saved()
         result = MergeResult(
             base_txid=self._base_txid,

@@ -107,13 +107,27 @@ class DigestingFileSet:
         self._size += view.nbytes
         self._check_alive()
 
-    def close(self) -> Written:
+    def close(self, confirm: Callable[[], object] | None = None) -> Written:
         """Write out what is queued, fsync every file and close it.
+
+        Args:
+            confirm: called meanwhile, once all bytes are in the digest, unless all files failed; may raise to give up.
 
         Raises:
             ImageStorageError: no file is complete; nothing is left of them.
+            Exception: whatever `confirm` raised; nothing is left of them.
         """
-        self._stop()
+        self._end()
+        if confirm is not None:
+            try:
+                self._digest.join()
+                # a fault of the disks is told by itself
+                if len(self.failures) < len(self._files):
+                    confirm()
+            except BaseException:
+                self._give_up()
+                raise
+        self._join()
         self._check_alive()
         if self._digest.error is not None:
             self._remove_all()
@@ -127,19 +141,24 @@ class DigestingFileSet:
         Raises:
             ImageStorageError: a file cannot be removed.
         """
-        if self._done:
-            return
+        if not self._done:
+            self._end()
+            self._give_up()
+
+    def _give_up(self) -> None:
         for worker in self._workers:
             worker.abandon()
-        self._stop()
+        self._join()
         self._remove_all()
 
-    def _stop(self) -> None:
+    def _end(self) -> None:
         if self._done:
             raise ValueError("the files are closed")
         self._done = True
         for worker in self._workers:
             worker.end()
+
+    def _join(self) -> None:
         for worker in self._workers:
             worker.join()
 
@@ -156,7 +175,8 @@ class DigestingFileSet:
         if len(failures) < len(self._files):
             return
         if not self._done:
-            self._stop()
+            self._end()
+            self._join()
         reasons = "; ".join(f"{failure.path}: {failure.error}" for failure in failures)
         raise ImageStorageError(f"the image could not be written anywhere: {reasons}", hint=_HINT)
 

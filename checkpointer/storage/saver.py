@@ -64,6 +64,7 @@ def save_image(
     *,
     rollback: bool = False,
     md5: Md5 | None = None,
+    confirm: Callable[[], object] | None = None,
 ) -> SaveResult:
     """Write one image into every folder at once and give it its name where it is complete.
 
@@ -76,11 +77,12 @@ def save_image(
         write: writes the whole image to the sink it is given; may raise to give up.
         rollback: name it `fsimage_rollback_TXID`.
         md5: see `DigestingFileSet`.
+        confirm: called once the whole image is in the digest, before it gets its name; may raise to give up.
 
     Raises:
         StorageError: no folder took the image, or all have it; nothing was written.
         CheckpointInProgressError: another thread is saving this txid.
-        Exception: whatever `write` raised; nothing of the image is left.
+        Exception: whatever `write` or `confirm` raised; nothing of the image is left.
     """
     existing = [folder for folder in folders if _has_valid_image(folder / image_name(txid, rollback))]
     wanted = [folder for folder in folders if folder not in existing]
@@ -93,7 +95,7 @@ def save_image(
         try:
             with DigestingFileSet(unfinished, md5) as files:
                 write(files.write)
-                written = files.close()
+                written = files.close(confirm)
         except ImageStorageError as error:
             raise StorageError(error.message, hint=error.hint or _HINT) from error
         failures = [SaveFailure(each.path.parent, str(each.error)) for each in written.failures]

@@ -15,6 +15,7 @@ from checkpointer.storage.saver import Sink, save_image
 from hadoop_common.names import checkpoint_name, image_name, md5_name
 from image_format.md5_file import md5_of_file
 from image_format.reader import ImageFile
+from tests.checkpointer.cli_runner import fingerprint
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, recorded_directory, recorded_image
 
 IMAGE = recorded_image()
@@ -57,6 +58,21 @@ def test_rollback_images(folders: list[Path]) -> None:
     result = save_image(folders, NEW_TXID, write, rollback=True)
     assert result.paths[0].name == image_name(NEW_TXID, rollback=True)
     assert check_valid(folders[0]) == NEW_TXID
+
+
+def test_it_is_confirmed_before_it_gets_its_name(folders: list[Path]) -> None:
+    names: list[str] = []
+
+    def refuse() -> None:
+        names.extend(path.name for folder in folders for path in folder.iterdir())
+        raise LookupError("the base is damaged")
+
+    before = fingerprint(folders[0].parent.parent)
+    with pytest.raises(LookupError, match="the base is damaged"):
+        save_image(folders, NEW_TXID, write, confirm=refuse)
+    assert names.count(checkpoint_name(NEW_TXID)) == len(folders)
+    assert image_name(NEW_TXID) not in names
+    assert fingerprint(folders[0].parent.parent) == before
 
 
 def test_what_is_there_already_is_refused(folders: list[Path]) -> None:

@@ -64,6 +64,40 @@ def test_large_buffers_and_existing_files(tmp_path: Path) -> None:
     assert path.read_bytes() == DATA * 4
 
 
+def test_all_bytes_are_in_the_digest_when_it_is_confirmed(tmp_path: Path) -> None:
+    paths = targets(tmp_path, 2)
+    md5, seen = hashlib.md5(), []
+    with DigestingFileSet(paths, md5) as out:
+        out.write(DATA)
+        written = out.close(lambda: seen.append(md5.digest()))
+    assert seen == [hashlib.md5(DATA).digest()] == [written.md5]
+    assert all(path.read_bytes() == DATA for path in written.paths)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_is_not_confirmed_is_removed(tmp_path: Path, full: bool) -> None:
+    paths = [*targets(tmp_path, 2), *([full_disk(tmp_path)] if full else [])]
+
+    def refuse() -> None:
+        raise KeyboardInterrupt("no")
+
+    with pytest.raises(KeyboardInterrupt, match="no"), DigestingFileSet(paths) as out:
+        out.write(DATA)
+        out.close(refuse)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_of_all_disks_comes_before_what_is_to_be_confirmed(tmp_path: Path) -> None:
+    asked: list[None] = []
+    out = DigestingFileSet([full_disk(tmp_path)])
+    with pytest.raises(ImageStorageError, match="No space left"), out:
+        out.write(DATA)
+        while not out.failures:
+            os.sched_yield()
+        out.close(lambda: asked.append(None))
+    assert asked == []
+
+
 def test_a_buffer_that_is_reused_is_copied(tmp_path: Path) -> None:
     paths = targets(tmp_path, 2)
     buffer = bytearray(100_000)
