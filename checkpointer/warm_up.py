@@ -6,6 +6,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
+from checkpointer.replay.kernels.frames import NO_END, check_frames
 from checkpointer.warm import WarmNamespace
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import format_md5, md5_of_file, md5_path
@@ -17,7 +20,7 @@ from image_format.writer import ImageWriter
 from journal import ops
 from journal.binary_codec import encode_op
 from journal.ops import PermissionStatus
-from journal.segment import encode_header
+from journal.segment import HEADER_SIZE, encode_header
 from journal.segment_file import EditLogSegment, read_transactions
 
 __all__ = ["warm_up"]
@@ -53,6 +56,9 @@ def warm_up() -> float:
             namespace.namespace.table.row_of.reserve(_MORE)
             namespace.apply(read_transactions([segment], _FIRST))
             namespace.save([Path(folder)])
+        # The thread that does this is for longer segments.
+        data = np.frombuffer(segment.path.read_bytes(), np.uint8)
+        check_frames(data, HEADER_SIZE, data.size, NO_END)
     return time.monotonic() - started
 
 

@@ -13,8 +13,9 @@ from checkpointer.namespace import Namespace
 from checkpointer.namespace.tree import ROOT_ID
 from checkpointer.replay.acls import inherit_default_acl, set_acl
 from checkpointer.replay.kernels import state
+from checkpointer.replay.kernels.frames import BODY, NO_END
 from checkpointer.replay.kernels.lookup import find_rows
-from checkpointer.replay.kernels.run import BODY, FIRST_LAYOUT, run
+from checkpointer.replay.kernels.run import FIRST_LAYOUT, run
 from checkpointer.replay.registry import errors_of
 from hadoop_common.errors import HdfsError
 from image_format.bytes_table import BytesTable
@@ -67,7 +68,6 @@ _NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
-_NO_END: Final = (1 << 63) - 1
 _KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
 """Under what kernels know a string of the table."""
 _OF_ONE_INODE = (
@@ -140,12 +140,15 @@ class CompiledReplay:
     def _counters_fit(self) -> bool:
         namespace, info = self._namespace, self._namespace.info
         counters = (info.genstampV2, info.lastAllocatedBlockId, info.transactionId, namespace.last_inode_id)
-        return max(counters) <= _NO_END
+        return max(counters) <= NO_END
 
-    def run(self, cursor: SegmentCursor, limit: int) -> int:
+    def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
         """Apply at most `limit` operations from the cursor on, and move it; returns how many were applied.
 
         Fewer than `limit` mean that the plain function has to look at the next one.
+
+        Args:
+            checked: position in the segment before which all checksums are known to be right.
 
         Raises:
             RecordError: the base image is damaged; the namespace is of no use any more.
@@ -153,23 +156,23 @@ class CompiledReplay:
         """
         if not self._holders_known:
             self._mark_holders()
-        applied, status = self._run(cursor, limit)
+        applied, status = self._run(cursor, limit, checked)
         if status == state.DAMAGED:
             what = "an entry of a directory that is deleted is damaged"
             raise self._index.place("INODE_DIR").error(RecordError, what, 0)
         return applied
 
-    def _run(self, cursor: SegmentCursor, limit: int) -> tuple[int, int]:
+    def _run(self, cursor: SegmentCursor, limit: int, checked: int) -> tuple[int, int]:
         """(how many operations were applied, why it stopped)."""
         buffer = np.frombuffer(cursor.buffer, np.uint8)
-        last_txid = _NO_END if cursor.last_txid is None else cursor.last_txid
+        last_txid = NO_END if cursor.last_txid is None else cursor.last_txid
         applied, status, grown_at = 0, state.DONE, -1
         try:
             while applied < limit:
                 self._enter()
                 self._point()
                 position, count, status = run(
-                    self._state, buffer, cursor.position, limit - applied, cursor.layout_version, last_txid
+                    self._state, buffer, cursor.position, limit - applied, cursor.layout_version, last_txid, checked
                 )
                 self._leave()
                 self._give_acls(cursor)

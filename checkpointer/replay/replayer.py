@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from checkpointer.errors import CheckpointCancelledError
@@ -16,6 +17,7 @@ from checkpointer.replay import files as _files
 from checkpointer.replay import managers as _managers
 from checkpointer.replay import snapshots as _snapshots
 from checkpointer.replay import structure as _structure
+from checkpointer.replay.checks_ahead import checks_ahead
 from checkpointer.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
@@ -32,6 +34,8 @@ PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 _HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
+_FIRST_RUN = 1 << 10
+"""Operations of the first run in a segment; later ones have up to twice as many, and find more checksums known."""
 
 
 def replay(
@@ -115,16 +119,22 @@ class _Run:
 
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
         """Apply a segment; False where `watch` ended it."""
-        fits = compiled.begin(cursor)
-        while True:
-            if fits and cursor.expected == self._namespace.last_txid + 1:
-                self._counted(compiled.run(cursor, _KERNEL_RUN))
-            op = next(cursor, None)
-            if op is None:
-                return True
-            if not self._apply(op):
-                return False
-            compiled.learn(op)
+        fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
+        with checks_ahead(cursor) if fits else nullcontext() as ahead:
+            while True:
+                while fits and cursor.expected == self._namespace.last_txid + 1:
+                    checked = 0 if ahead is None else ahead.known(cursor.position)
+                    applied = compiled.run(cursor, limit, checked)
+                    self._counted(applied)
+                    if applied < limit:
+                        break
+                    limit = min(2 * limit, _KERNEL_RUN)
+                op = next(cursor, None)
+                if op is None:
+                    return True
+                if not self._apply(op):
+                    return False
+                compiled.learn(op)
 
     def _apply(self, op: EditOp) -> bool:
         """Apply an operation; False where `watch` is against it."""

@@ -99,13 +99,19 @@ def _children_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _name_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """(start, size) of the name of an inode in INODE, size -1 for an id that the image does not have."""
-    slot = slot_of(a, inode_id)
+def _name_of(a, inode_id, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
+
+    `behind` is the slot where it most likely is, behind all slots where nobody knows.
+    """
+    ids = _base_ids(a)
+    slot = np.int64(behind)
+    if base_slots_of(a).size or slot >= ids.low.size or packed_at(ids, slot) != inode_id:
+        slot = slot_of(a, inode_id)
     if slot < 0:
-        return np.int64(0), np.int64(-1)
+        return np.int64(0), np.int64(-1), slot
     start, size = name_span(inodes_of(a), base_offset(a, slot))
-    return np.int64(start), np.int64(size)
+    return np.int64(start), np.int64(size), slot
 
 
 @step
@@ -114,12 +120,13 @@ def _in_order(a, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001
     buf = directories_of(a)
     last_start = np.int64(0)
     last_size = np.int64(-1)
+    slot = np.int64(0)
     pos = first
     while pos < behind:
         inode_id, pos = read_varint(buf, pos, behind)
         if pos < 0:
             return False
-        start, size = _name_of(a, inode_id)
+        start, size, slot = _name_of(a, inode_id, slot + 1)
         if size < 0:
             return False
         if last_size >= 0 and compare_names(inodes_of(a), last_start, last_size, inodes_of(a), start, size) >= 0:
@@ -180,7 +187,7 @@ def _find_child(a, first, behind, buf, start, size):  # type: ignore[no-untyped-
         while middle > low and packed[middle - 1] >= 0x80:
             middle -= 1
         inode_id, following = read_varint(packed, middle, behind)
-        name_start, name_size = _name_of(a, inode_id)
+        name_start, name_size, _ = _name_of(a, inode_id, np.int64(base_ids_low_of(a).size))
         if following < 0 or name_size < 0:
             break
         order = compare_names(inodes_of(a), name_start, name_size, buf, start, size)

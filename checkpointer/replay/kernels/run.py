@@ -6,7 +6,8 @@ import numpy as np
 
 from checkpointer.replay.kernels.attributes import set_owner, set_permissions, set_replication, times
 from checkpointer.replay.kernels.files import add, add_block, close, reassign_lease, update_blocks
-from checkpointer.replay.kernels.records import crc32, i32, i64
+from checkpointer.replay.kernels.frames import BODY, CHECKSUM, checksum_fits, frame_end
+from checkpointer.replay.kernels.records import i64
 from checkpointer.replay.kernels.state import (
     AGAIN,
     DONE,
@@ -19,16 +20,15 @@ from checkpointer.replay.kernels.state import (
 )
 from checkpointer.replay.kernels.structure import delete, mkdir, rename, rename_old
 from image_format.kernels.jit import kernel, step
+from image_format.kernels.prefetch import prefetch
 
-__all__ = ["BODY", "FIRST_LAYOUT", "run"]
+__all__ = ["FIRST_LAYOUT", "run"]
 
 FIRST_LAYOUT = -60
 """Older edit logs have operations in other forms; the plain functions read those."""
-
-BODY = 13
-"""Bytes of an operation before its body."""
-_MIN_LENGTH = 12
-_CHECKSUM = 4
+_AHEAD = 1024
+"""Bytes of a segment that are asked for before they are read."""
+_LINE = 64
 
 
 @step
@@ -95,12 +95,13 @@ def _apply(a, buf, opcode, pos, end, layout):  # type: ignore[no-untyped-def]  #
 
 
 @kernel
-def run(a, buf, pos, limit, layout, last_txid):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def run(a, buf, pos, limit, layout, last_txid, checked):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Replay the operations of a segment that are plain, from the one at `pos` on.
 
     Args:
         a: the state, see `kernels.state`; buf: the segment.
         limit: how many operations at most; last_txid: behind which it stops.
+        checked: operations before it have the right checksum.
 
     Returns:
         (position of the first operation that was not applied, how many were, `DONE` or why it stopped). An operation
@@ -110,25 +111,22 @@ def run(a, buf, pos, limit, layout, last_txid):  # type: ignore[no-untyped-def] 
     count = 0
     status = np.int64(DONE)
     while count < limit and a[LAST_TXID] < last_txid:
-        if buf.size - pos < BODY + _CHECKSUM:
+        end = frame_end(buf, pos)
+        if end < 0:
             status = np.int64(UNUSUAL)
             break
-        length = i32(buf, pos + 1)
-        end = pos + 1 + length
         txid = i64(buf, pos + 5)
-        expected = a[LAST_TXID] + 1
-        if length < _MIN_LENGTH or end + _CHECKSUM > buf.size or txid != expected:
+        if txid != a[LAST_TXID] + 1 or not (end < checked or checksum_fits(buf, pos, end)):
             status = np.int64(UNUSUAL)
             break
-        if crc32(buf, pos, end) != i32(buf, end) & 0xFFFFFFFF:
-            status = np.int64(UNUSUAL)
-            break
+        for line in range(_AHEAD, _AHEAD + min(end - pos, _AHEAD), _LINE):
+            prefetch(buf, pos + line)
         status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end, layout))
         if status != DONE:
             break
         a[LAST_TXID] = txid
         count += 1
-        pos = end + _CHECKSUM
+        pos = end + CHECKSUM
         if a[NAMED_WANTED] > 0:
             status = np.int64(AGAIN)
             break
