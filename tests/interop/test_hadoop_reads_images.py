@@ -158,7 +158,7 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
 )
 def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str, streams: int, tmp_path: Path) -> None:
     """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""
-    base = make(tmp_path / "base", snapshots=True, inodes=40_000)
+    base = make(tmp_path / "base", snapshots=True, inodes=50_000)
     image = packed(base.path, tmp_path / "packed", codec, streams)
     saved = hadoop.load_and_save(image, base.path.parent / "VERSION")
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
