@@ -6,6 +6,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= codecs edits image merge rpc
 VENV := .venv
 BIN := $(VENV)/bin
+MODES ?= snapshot mixed
 SEEDS ?= 20
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
@@ -13,7 +14,7 @@ FUZZ_STAMP := $(FUZZ)/.ready
 ROUNDS ?= 500
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup kills fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
+.PHONY: help setup demo test unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -41,14 +42,18 @@ unit: setup ## the tests that need no Hadoop
 interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
 	$(BIN)/python -m pytest -n 2 -m interop tests/interop
 
-differential: interop-setup ## SEEDS=20 random recordings of a real NameNode, from FIRST_SEED=1 on, against our merge
-	SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
+differential: interop-setup ## SEEDS=20 random recordings of a real NameNode of each of MODES="snapshot mixed", from FIRST_SEED=1 on, against our merge
+	MODES="$(MODES)" SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
 
 kills: setup ## ROUNDS=500 kills of writers and JournalNodes at random moments, by FIRST_SEED=1: acknowledged is recovered
 	KILL_ROUNDS=$(ROUNDS) KILL_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/journal/test_journal_kills.py tests/journal/test_quorum_kills.py tests/journal/test_takeover_kills.py
 
-interop-setup: setup ## fetch a JDK and Chromium (with apt) and Hadoop's jars (with pip, 220 MB), once
+faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
+	CHECKPOINTER_TEST_DEPTH=deep $(BIN)/python -m pytest -n 2 -rP tests/faults
+
+interop-setup: setup ## fetch a JDK, Chromium and strace (with apt) and Hadoop's jars (with pip, 220 MB), once
 	$(BIN)/python -m tests.interop
+	$(BIN)/python -m tests.faults
 	$(BIN)/python -m tests.browser
 
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS

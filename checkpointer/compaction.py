@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from checkpointer.errors import CheckpointCancelledError, NamespaceError
+from checkpointer.errors import CheckpointCancelledError, InconsistentNamespaceError, NamespaceError
+from checkpointer.healing import Healing
 from checkpointer.namespace import Namespace
 from checkpointer.namespace.links import ChangedNames
 from checkpointer.namespace.references import Hub, WithName
@@ -288,7 +289,9 @@ class Compaction:
         return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
 
     def _check_held(self, rows: Ids) -> None:
-        """Raises NamespaceError where a directory has a child that is gone: no image may say so."""
+        """Raises NamespaceError where a directory has a child that is gone: only Hadoop's images say so."""
+        if self._namespace.heals.mode is Healing.AS_HADOOP:
+            return
         lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]
         if lost.size:
             row = int(lost[0])
@@ -306,6 +309,16 @@ def _background() -> Iterator[Executor]:
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _compaction(namespace: Namespace, merger: SectionMerger, background: Executor) -> Compaction:
+    try:
+        return Compaction(namespace, merger, background)
+    except InconsistentNamespaceError:
+        if namespace.heals.mode is not Healing.HEAL:
+            raise
+    namespace.settle(suspicious=True)
+    return Compaction(namespace, merger, background)
 
 
 def write_image(
@@ -331,9 +344,11 @@ def write_image(
 
     Raises:
         CheckpointCancelledError: `cancelled` said so; the stream is incomplete.
+        InconsistentNamespaceError: see `Namespace.settle`.
     """
+    namespace.settle()
     with _background() as background:
-        compaction = Compaction(namespace, merger, background)
+        compaction = _compaction(namespace, merger, background)
         inodes = namespace.tree.inode_count
         target = wanted_sub_sections(image.sections, inodes, writer.layout_version, writer.codec, sub_sections)
         written = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checkpointer.healing import Healed
 from checkpointer.storage.saver import SaveResult
 
 __all__ = ["MergeResult", "Timings"]
@@ -28,6 +29,7 @@ class MergeResult:
         saved: where the new image lies, its digest and size.
         layout_version: of the new image.
         warnings: what an operator has to know of the new image.
+        healed: what the namespace had that no NameNode loads, and the new image has not.
         engine: what made it: `local` or `spark`.
         rollback: whether it is the image that a rolling upgrade could be rolled back to.
     """
@@ -42,3 +44,4 @@ class MergeResult:
     warnings: tuple[str, ...] = ()
     rollback: bool = False
     engine: str = "local"
+    healed: tuple[Healed, ...] = ()

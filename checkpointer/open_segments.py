@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from checkpointer.errors import StorageError
+from hadoop_common.file_faults import told
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.salvage import examine_segment
@@ -49,7 +50,7 @@ def read_open_segments(segments: Iterable[EditLogSegment]) -> list[OpenSegment]:
         examined = [_examine(segment) for segment in segments if segment.path.stat().st_size > 0]
     except OSError as error:
         raise StorageError(
-            f"a segment in progress cannot be read: {error}", hint="Check its disk and permissions."
+            f"a segment in progress cannot be read: {told(error)}", hint="Check its disk and permissions."
         ) from error
     return [found for found in examined if found is not None]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checkpointer.healing import Healing
+
 __all__ = ["ReplayRules"]
 
 
@@ -19,6 +21,7 @@ class ReplayRules:
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
         ordered_snapshot_deletion: only the earliest snapshot is really deleted
             (dfs.namenode.snapshot.deletion.ordered).
+        healing: what to do about snapshots that do not fit together; no setting of the cluster's.
     """
 
     min_replication: int = 1
@@ -26,6 +29,7 @@ class ReplayRules:
     capture_open_files: bool = False
     skip_access_time_changes: bool = False
     ordered_snapshot_deletion: bool = False
+    healing: Healing = Healing.HEAL
 
     def clamp_replication(self, replication: int) -> int:
         """A replication factor as BlockManager.adjustReplication lets it be."""

@@ -7,7 +7,12 @@ import pwd
 
 from hadoop_common.configuration import Configuration, ConfigurationError
 
-__all__ = ["rpc_user"]
+__all__ = ["process_user", "rpc_user"]
+
+
+def process_user() -> str:
+    """The user that this process runs as."""
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def rpc_user(configuration: Configuration) -> str:
@@ -20,4 +25,4 @@ def rpc_user(configuration: Configuration) -> str:
     if method not in ("", "simple"):
         problem = f"is {method}: this version calls NameNodes with simple authentication only"
         raise ConfigurationError([configuration.fault("hadoop.security.authentication", problem)])
-    return configuration.get("hadoop.user.name", "") or pwd.getpwuid(os.geteuid()).pw_name
+    return configuration.get("hadoop.user.name", "") or process_user()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
 
 from checkpointer.errors import CheckpointCancelledError
+from checkpointer.healing import healed_finding
 from checkpointer.namespace import Namespace
 from checkpointer.observer import Observer
+from image_format.reader import ImageFile
+from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.verify.history_repair import repair_history
 from image_format.writer import Sink
 
-__all__ = ["cancellable", "image_warnings"]
+__all__ = ["cancellable", "image_warnings", "sound"]
+
+T = TypeVar("T")
 
 _PIECE = 8 << 20
 
@@ -25,6 +33,36 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
             sink(view[start : start + _PIECE])
 
     return write
+
+
+def sound(
+    namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
+) -> T | None:
+    """Write an image; where something was healed, verify it first, and repair what is left.
+
+    Args:
+        write: writes the image.
+        path: stands for the image in errors.
+        spool_dir: where an image that has to be verified lies meanwhile.
+
+    Returns:
+        What `write` gave; None where the image is another one, because something was left.
+
+    Raises:
+        InconsistentHistoryError: something is left that cannot be repaired.
+        ImageStorageError: there is no room.
+    """
+    namespace.settle()
+    if not namespace.heals:
+        return write(sink)
+    with Spool(spool_dir, SPOOL_LIMIT) as spool:
+        given = write(lambda data: spool.write(memoryview(data)))
+        image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
+    with image:
+        for finding in left:
+            namespace.heals.add(healed_finding(finding, "in the new image, before it was saved"))
+        sink(image.file_bytes())
+    return None if left else given
 
 
 def image_warnings(namespace: Namespace) -> Iterator[str]:

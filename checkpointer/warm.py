@@ -15,21 +15,27 @@ from typing import Self
 
 from checkpointer.digest_check import DigestCheck
 from checkpointer.errors import CheckpointCancelledError
+from checkpointer.healing import Healing, healed_finding
 from checkpointer.loaded_image import LoadedImage, load_image
 from checkpointer.merge_result import MergeResult, Timings
 from checkpointer.namespace import Namespace
 from checkpointer.observer import Observer, SilentObserver
+from checkpointer.past.stretches import Recorder
 from checkpointer.replay import replay
 from checkpointer.replay_rules import ReplayRules
-from checkpointer.saving import cancellable, image_warnings
+from checkpointer.saving import cancellable, image_warnings, sound
 from checkpointer.storage.saver import Sink, save_image
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from image_format.convert import at_layout
+from image_format.errors import InconsistentHistoryError
+from image_format.history_check import check_history
 from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
 from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
+from image_format.verify.history_repair import repair_history
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment_file import Transactions
@@ -51,6 +57,10 @@ class _Open:
     digest: DigestCheck
     loaded: LoadedImage
     resources: ExitStack
+
+
+def _unknown_index() -> None:
+    """The index of an image that only a scan can tell."""
 
 
 class _Source:
@@ -87,6 +97,7 @@ class WarmNamespace:
         sub_sections: see `write_image`.
         rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
         memory: what the large arrays of index and delta may take; None for no limit.
+        recorder: notes the transactions that are applied; None where nobody asks.
 
     Attributes:
         codec, sub_sections: as above; may be changed between steps.
@@ -102,6 +113,7 @@ class WarmNamespace:
         sub_sections: SubSectionRule | None = None,
         rules: ReplayRules | None = None,
         memory: MemoryLimit | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.codec = codec
         self.sub_sections = sub_sections
@@ -109,6 +121,7 @@ class WarmNamespace:
         self._allow_unknown = allow_unknown_layout
         self._rules = rules
         self._memory = memory or MemoryLimit()
+        self._recorder = recorder
         self._open: _Open | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
@@ -196,10 +209,7 @@ class WarmNamespace:
             )
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
-            base = resources.enter_context(at_layout(image, self.layout_version, spool_dir=self._memory.folder))
-            kept = arrays if base is image else None
-            room = self._memory.room(taken=0 if kept is None else kept.nbytes)
-            loaded = load_image(base, self._rules, room, kept)
+            loaded = self._load_base(image, arrays, resources)
             if not (for_save and digest.can_be_paired()):
                 # not before: the scan has work for all cores
                 digest.start()
@@ -208,6 +218,30 @@ class WarmNamespace:
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
 
+    def _load_base(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+        """Index an image at the layout wanted; where its snapshots lead to what is not there, a healed copy of it."""
+        healing = Healing.HEAL if self._rules is None else self._rules.healing
+        try:
+            loaded = self._load_at_layout(image, arrays, resources)
+            if arrays is None and healing is not Healing.AS_HADOOP:
+                check_history(loaded.index)
+            return loaded
+        except InconsistentHistoryError as error:
+            if healing is not Healing.HEAL:
+                raise
+            _LOG.warning("%s; a copy of it is healed before it is read", error)
+        repaired, changes = repair_history(image, spool_dir=self._memory.folder)
+        loaded = self._load_at_layout(resources.enter_context(repaired), None, resources)
+        for change in changes:
+            loaded.namespace.heals.add(healed_finding(change, "in the old image"))
+        return loaded
+
+    def _load_at_layout(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+        base = resources.enter_context(at_layout(image, self.layout_version, spool_dir=self._memory.folder))
+        kept = arrays if base is image else None
+        room = self._memory.room(taken=0 if kept is None else kept.nbytes)
+        return load_image(base, self._rules, room, kept)
+
     def apply(
         self,
         ops: Iterable[EditOp],
@@ -215,6 +249,7 @@ class WarmNamespace:
         expected: int | None = None,
         observer: Observer | None = None,
         watch: Callable[[EditOp], bool] | None = None,
+        read: Callable[[int], Iterator[EditOp]] | None = None,
     ) -> int:
         """Replay `ops`, which follow `last_txid`; returns how many there were.
 
@@ -223,13 +258,16 @@ class WarmNamespace:
         Args:
             expected: number of transactions, for progress.
             watch: see `replay`.
+            read: gives operations of the segment that `ops` are of, from a txid on; see `Recorder.resumes`.
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
             CheckpointCancelledError: the observer said so.
         """
         watcher = observer or SilentObserver()
-        source = ops if isinstance(ops, Transactions) else _Source(ops)
+        if self._recorder is not None and read is not None:
+            self._recorder.resumes(read)
+        source = self._noted(ops)
         started = time.monotonic()
         watcher.phase("replay", expected)
         with self._step(source) as opened:
@@ -243,6 +281,14 @@ class WarmNamespace:
                 )
             finally:
                 self._replay_seconds += time.monotonic() - started
+                if self._recorder is not None:
+                    self._recorder.reached(opened.loaded.namespace.last_txid)
+
+    def _noted(self, ops: Iterable[EditOp]) -> _Source | Transactions:
+        recorder = self._recorder
+        if isinstance(ops, Transactions):
+            return ops if recorder is None else ops.observed(recorder.opened)
+        return _Source(ops if recorder is None else recorder.noting(ops))
 
     def save(
         self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
@@ -268,6 +314,36 @@ class WarmNamespace:
             del update
             self._rebase(result.saved.paths[0], arrays)
         return result
+
+    def measure(self, observer: Observer | None = None) -> int:
+        """Make the image that `save` would write and give its size in bytes; no file is written.
+
+        Raises:
+            DigestMismatchError: the base image is not what its digest file says.
+            CheckpointCancelledError: the observer said so.
+        """
+        watcher, size = observer or SilentObserver(), 0
+
+        def count(data: bytes | bytearray | memoryview) -> None:
+            nonlocal size
+            size += len(data)
+
+        with self._step() as opened:
+            watcher.phase("measure", opened.image.size)
+            namespace = opened.loaded.namespace
+            spool = self._memory.folder
+            sound(namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool)
+            opened.digest.confirm()
+        return size
+
+    def _write(self, opened: _Open, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
+        """See `LoadedImage.write`."""
+        return opened.loaded.write(
+            cancellable(sink, watcher),
+            codec=opened.image.codec if self.codec is None else self.codec,
+            sub_sections=self.sub_sections,
+            progress=watcher.advance,
+        )
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
         """The index of the image that was saved; None where there is to be no second index in memory."""
@@ -303,16 +379,14 @@ class WarmNamespace:
         with self._step() as opened:
             watcher.phase("save", opened.image.size)
             namespace = opened.loaded.namespace
-            updates = []
+            updates: list[Callable[[], IndexArrays | None]] = []
+
+            def write_image(sink: Sink) -> Callable[[], IndexArrays | None]:
+                return self._write(opened, sink, watcher)
 
             def write(sink: Sink) -> None:
-                update = opened.loaded.write(
-                    cancellable(sink, watcher),
-                    codec=opened.image.codec if self.codec is None else self.codec,
-                    sub_sections=self.sub_sections,
-                    progress=watcher.advance,
-                )
-                updates.append(update)
+                update = sound(namespace, write_image, sink, folders[0], spool_dir=self._memory.folder)
+                updates.append(update or _unknown_index)
 
             saved = save_image(
                 folders,
@@ -331,6 +405,7 @@ class WarmNamespace:
             saved=saved,
             layout_version=namespace.base.layout_version,
             warnings=tuple(image_warnings(namespace)),
+            healed=tuple(namespace.heals),
             timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
             rollback=rollback,
         )
@@ -340,7 +415,7 @@ class WarmNamespace:
         try:
             self._load(path, arrays, SilentObserver())
         except (HdfsError, OSError, MemoryError) as error:
-            _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, error)
+            _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, told(error))
 
     @contextmanager
     def _step(self, source: _Source | Transactions | None = None) -> Iterator[_Open]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
+
+from hadoop_common.file_faults import file_faults
 
 __all__ = ["TEMPORARY_SUFFIX", "fsync_directory", "rename_durably", "write_atomically", "written_atomically"]
 
@@ -17,22 +19,24 @@ def fsync_directory(path: Path) -> None:
     """Make the names in directory `path` durable.
 
     Raises:
-        OSError: the directory cannot be opened or synced.
+        FileFaultError: the directory cannot be opened or synced.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with file_faults(path, "cannot be synced"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def rename_durably(source: Path, target: Path) -> None:
     """Rename `source` over `target`, in one directory, and sync that directory.
 
     Raises:
-        OSError: the rename or the sync failed.
+        FileFaultError: the rename or the sync failed.
     """
-    source.replace(target)
+    with file_faults(source, f"cannot be renamed to {target.name}"):
+        source.replace(target)
     fsync_directory(target.parent)
 
 
@@ -43,17 +47,19 @@ def written_atomically(path: Path) -> Iterator[BufferedWriter]:
     An exception inside leaves `path` as it was, and the temporary file is removed.
 
     Raises:
-        OSError: the file could not be written.
+        FileFaultError: the file could not be written.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
-        with temporary.open("wb") as out:
+        with file_faults(path, "cannot be written"), temporary.open("wb") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
         rename_durably(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            # the fault that brought us here says it all
+            temporary.unlink(missing_ok=True)
         raise
 
 

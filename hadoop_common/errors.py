@@ -8,6 +8,7 @@ __all__ = [
     "EXIT_BAD_EDITS",
     "EXIT_BAD_IMAGE",
     "EXIT_FAILURE",
+    "EXIT_NOT_TAKEN",
     "EXIT_STORAGE",
     "EXIT_TRANSFER",
     "EXIT_UNSUPPORTED",
@@ -23,6 +24,8 @@ EXIT_BAD_EDITS = 4
 EXIT_UNSUPPORTED = 5
 EXIT_STORAGE = 6
 EXIT_TRANSFER = 7
+# a checkpoint was made, but no NameNode took it
+EXIT_NOT_TAKEN = 8
 
 
 class HdfsError(Exception):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
 
 __all__ = ["LOCK_FILE", "StorageInUseError", "StorageLock"]
 
 LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
+_LOG = logging.getLogger(__name__)
 
 # POSIX record locks do not conflict within a process, and closing any descriptor of the file drops them
 _held: set[tuple[int, int]] = set()
@@ -68,15 +72,16 @@ class StorageLock:
             raise
 
     def release(self) -> None:
-        """Let go of the lock; nothing happens where it is not held."""
+        """Let go of the lock; nothing happens where it is not held. A file that stays is no lock, and only reported."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
-        try:
-            self.path.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
-            self._unreserve()
+        for step in (partial(self.path.unlink, missing_ok=True), partial(os.close, descriptor)):
+            try:
+                step()
+            except OSError as fault:
+                _LOG.warning("%s cannot be removed, which keeps nobody out: %s", self.path, told(fault))
+        self._unreserve()
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import socket
@@ -14,7 +15,7 @@ from typing import Self
 
 from google.protobuf.message import EncodeError, Message
 
-from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.errors import RemoteError, RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
 from hadoop_rpc.server_state import Call, Closing, ServerConnection
 from hadoop_rpc.service import CallContext, Dispatcher, Service
@@ -27,6 +28,9 @@ _LOG = logging.getLogger(__name__)
 _QUEUE_PER_HANDLER = 100
 _RECEIVE_BYTES = 1 << 16
 _BACKLOG = 128
+# how often a reader looks whether a full queue has room again
+_FULL_QUEUE_SECONDS = 0.05
+_REFUSAL = RetriableError("this server is stopping"), ErrorCode.APPLICATION
 
 
 class RpcServer:
@@ -71,7 +75,8 @@ class RpcServer:
         self._lock = threading.Lock()
         self._connections: set[_Connection] = set()
         self._stopping = threading.Event()
-        self._given_up = threading.Event()
+        # held while a call is queued, so that none is once the server stops
+        self._gate = threading.Lock()
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -104,35 +109,51 @@ class RpcServer:
         return str(host), int(port)
 
     def stop(self) -> None:
-        """Take no more calls, let running ones end for `shutdown_timeout`, close all connections; idempotent."""
+        """Refuse all calls that have not begun, and close every connection as soon as none of its calls is running.
+
+        Running calls may end for `shutdown_timeout`; then their connections are closed too. Idempotent.
+        """
         if self._listener is None or self._stopping.is_set():
             return
         self._requested = self.address
-        self._stopping.set()
+        with self._gate:
+            self._stopping.set()
         # Closing alone would not wake the thread that waits in accept().
         _shut(self._listener)
         self._acceptor.join()
         self._listener.close()
+        refusing = threading.Thread(target=self._refuse, args=(self._waiting(),), name="rpc-refuser", daemon=True)
+        refusing.start()
         for connection in self._open_connections():
-            connection.stop_reading()
+            connection.end_when_idle()
         self._drain()
         for connection in self._open_connections():
             connection.close()
+        refusing.join()
+
+    def _waiting(self) -> list[tuple[_Connection, Call]]:
+        """Take what waits for a handler out of the queue, and let handlers end."""
+        waiting = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if (item := self._calls.get_nowait()) is not None:
+                    waiting.append(item)
+        for _ in self._handlers:
+            self._calls.put(None)
+        return waiting
+
+    def _refuse(self, waiting: list[tuple[_Connection, Call]]) -> None:
+        """Answer at once: nobody is to wait for the calls of others. A client may take its time to take an answer."""
+        for connection, call in waiting:
+            connection.answer(call, _REFUSAL)
 
     def _drain(self) -> None:
         deadline = time.monotonic() + self._shutdown_timeout
-        for _ in self._handlers:
-            try:
-                self._calls.put(None, timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Full:
-                break
         for handler in self._handlers:
             handler.join(max(0.0, deadline - time.monotonic()))
-        # What the calls work on may be closed from now on: none must begin.
-        self._given_up.set()
         busy = sum(handler.is_alive() for handler in self._handlers)
         if busy:
-            _LOG.warning("%d calls are still running, and those that wait for them are given up", busy)
+            _LOG.warning("%d calls are still running and are given up", busy)
 
     def __enter__(self) -> Self:
         self.start()
@@ -183,19 +204,22 @@ class RpcServer:
 
     def enqueue(self, connection: _Connection, call: Call) -> bool:
         """Wait for a free place in the queue; False when the server stops first."""
-        while not self._stopping.is_set():
-            try:
-                self._calls.put((connection, call), timeout=0.5)
-                return True
-            except queue.Full:
-                continue
-        return False
+        while True:
+            with self._gate:
+                if self._stopping.is_set():
+                    return False
+                with contextlib.suppress(queue.Full):
+                    self._calls.put_nowait((connection, call))
+                    return True
+            self._stopping.wait(_FULL_QUEUE_SECONDS)
 
     def _handle(self) -> None:
         while (item := self._calls.get()) is not None:
-            if self._given_up.is_set():
-                return
             connection, call = item
+            if self._stopping.is_set():
+                # What the calls work on may be closed soon: none must begin.
+                connection.answer(call, _REFUSAL)
+                continue
             answer = self._dispatcher.perform(call, connection.context(call))
             connection.answer(call, answer)
 
@@ -212,6 +236,7 @@ class _Connection:
         self._state = ServerConnection(max_frame=max_frame)
         self._lock = threading.Lock()
         self._pending = 0
+        self._leaving = False
         self._ended = False
         self._failed = False
         self.reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
@@ -248,8 +273,18 @@ class _Connection:
             error = RemoteError(f"the answer of {call.method} cannot be encoded")
             return self._state.fail(call, error, ErrorCode.SERIALIZING_RESPONSE)
 
-    def stop_reading(self) -> None:
-        _shut(self._socket, socket.SHUT_RD)
+    def end_when_idle(self) -> None:
+        """Tell the client that nothing more comes, once every call that runs has its answer; later ones are refused.
+
+        Reading goes on until the client has closed too: closing over unread bytes would take answers back.
+        """
+        self._leaving = True
+        # Who holds the lock, perhaps while its client takes its time, closes it afterwards.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._close_when_done()
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """End the connection, whatever calls of it are still running."""
@@ -281,16 +316,19 @@ class _Connection:
         with self._lock:
             self._pending += 1
         if not self._server.enqueue(self, call):
-            with self._lock:
-                self._pending -= 1
+            self.answer(call, _REFUSAL)
 
     def _close_when_done(self) -> None:
         """With the lock held: close once nothing is read any more and every call has its answer."""
-        if self._ended and not self._pending:
-            self._failed = True
-            _shut(self._socket)
-            self._socket.close()
-            self._server.forget(self)
+        if self._pending or not (self._ended or self._leaving):
+            return
+        self._failed = True
+        if not self._ended:
+            _shut(self._socket, socket.SHUT_WR)
+            return
+        _shut(self._socket)
+        self._socket.close()
+        self._server.forget(self)
 
     def _send(self, data: bytes) -> None:
         with self._lock:

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import explained
 from hadoop_rpc.errors import (
     NoSuchProtocolError,
     NoSuchRpcMethodError,
@@ -82,10 +82,11 @@ class Dispatcher:
             return found.handler(request, context)
         except RemoteError as error:
             return error, ErrorCode.APPLICATION
-        except HdfsError as error:
-            _LOG.warning("%s of %s failed: %s", call.method, context.user, error)
-            return RemoteError(error.message), ErrorCode.APPLICATION
         except Exception as error:
+            known = explained(error)
+            if known is not None:
+                _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
+                return RemoteError(known.message), ErrorCode.APPLICATION
             _LOG.exception("%s of %s failed in an unexpected way", call.method, context.user)
             text = f"the call failed for a reason of this server's own, its log says more ({type(error).__name__})"
             return RemoteError(text), ErrorCode.APPLICATION

@@ -13,6 +13,7 @@ __all__ = [
     "DigestMismatchError",
     "ImageFormatError",
     "ImageStorageError",
+    "InconsistentHistoryError",
     "MissingDigestError",
     "MissingSectionError",
     "Place",
@@ -90,6 +91,10 @@ class TransactionIdError(ImageFormatError):
 
 class RecordError(ImageFormatError):
     """A record of a section is cut, cannot be parsed or holds an impossible value."""
+
+
+class InconsistentHistoryError(RecordError):
+    """What snapshots keep leads to what is not there, as NameNodes themselves leave it; each record is whole."""
 
 
 class CodecError(ImageFormatError):

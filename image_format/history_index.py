@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place
+from image_format.errors import InconsistentHistoryError, Place
 from image_format.history_sections import Bytes, HistorySections, Ids, Marks
 from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
@@ -87,7 +87,8 @@ class HistoryIndex(HistorySections):
         room: for what is kept of each inode; None for one without a limit.
 
     Raises:
-        RecordError: a record is damaged, an inode has two entries, or one belongs to no inode.
+        RecordError: a record is damaged, or an inode has two entries.
+        InconsistentHistoryError: a record belongs to no inode.
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class HistoryIndex(HistorySections):
     def _check_known(self, inode_ids: Ids, section: str) -> None:
         unknown = inode_ids[self._inodes.ids.find_all(inode_ids) < 0]
         if unknown.size:
-            raise self._damaged(section, 0, f"a record of inode {int(unknown[0])}, which the image does not have")
+            what = f"a record of inode {int(unknown[0])}, which the image does not have"
+            raise self._place(section).error(InconsistentHistoryError, what, 0)
 
     def holders(self) -> Ids:
         held = np.zeros(self.reference_count, np.int64)
@@ -148,6 +150,21 @@ class HistoryIndex(HistorySections):
         slots = np.array([slot for each in found for slot in each], np.int64)
         ids = self._inodes.ids_at(slots, self._room)
         return np.split(ids, np.cumsum([len(each) for each in found])[:-1])
+
+    @property
+    def size(self) -> int:
+        """Bytes in SNAPSHOT_DIFF."""
+        return int(self._diffs.size)
+
+    @property
+    def columns(self) -> tuple[Bytes, Ids, Ids]:
+        """SNAPSHOT_DIFF, and the inode id and the offset of each of its entries."""
+        return self._diffs, self.owners, self._offsets
+
+    @property
+    def reference_columns(self) -> tuple[Bytes, Ids]:
+        """INODE_REFERENCE, and the offset of each of its records."""
+        return self._references, self._reference_offsets
 
     @property
     def referred(self) -> Ids:

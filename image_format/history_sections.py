@@ -22,6 +22,8 @@ Ids = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
+# as sections are: kernels are compiled for one kind of array only
+_NOTHING.flags.writeable = False
 
 
 class HistorySections:

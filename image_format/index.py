@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -191,6 +191,23 @@ class ImageIndex:
         """Offset of the first INode record, behind the section's header."""
         return self._offsets.item(0) if self._offsets.size else self.inode_buffer.size
 
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """What kernels take to find names: INODE_DIR, ids and offsets of its entries, INODE_REFERENCE, offset and
+        inode id of its records, and of the inodes ids, slots, offsets, and INODE.
+        """
+        return (
+            self.directory_buffer,
+            self._directory_ids,
+            self._directory_offsets,
+            *self.history.reference_columns,
+            self.history.referred,
+            self._ids,
+            self._slots,
+            self._offsets,
+            self.inode_buffer,
+        )
+
     def section(self, name: str) -> Bytes | None:
         return self._image.section(name)
 
@@ -314,9 +331,16 @@ class ImageIndex:
 
     def name(self, inode_id: int) -> bytes:
         """Local name of an inode of the image."""
+        return self._record(inode_id).name
+
+    def kind(self, inode_id: int) -> int:
+        """Type of an inode of the image, as the record says it."""
+        return self._record(inode_id).type
+
+    def _record(self, inode_id: int) -> pb.INode:
         place = self.place("INODE")
         offset = self.inode_offset(self.slot(inode_id))
-        return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place).name
+        return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
         children, _ = self._entry(directory_id)

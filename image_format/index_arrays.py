@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError, RecordError
 from image_format.inode_scan import inode_section, scan_inode_section, scanners
 from image_format.kernels.packed import unpack
@@ -152,7 +153,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
         return array
     except (OSError, ValueError, EOFError) as error:
         hint = f"Remove {folder} and start again."
-        raise ImageStorageError(f"cannot read {path}: {error}", hint=hint) from error
+        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
 
 
 def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordError:

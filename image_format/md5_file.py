@@ -6,6 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from hadoop_common.file_faults import told
 from hadoop_common.names import md5_name
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
 
@@ -60,7 +61,9 @@ def read_md5_file(image: Path) -> bytes:
         text = f"no MD5 file lies beside the image (expected {path.name})"
         raise MissingDigestError(text, file=str(image), hint=_HINT) from error
     except OSError as error:
-        raise ImageStorageError(f"cannot read {path}: {error}", hint="Check the disk and permissions.") from error
+        raise ImageStorageError(
+            f"cannot read {path}: {told(error, path)}", hint="Check the disk and permissions."
+        ) from error
     return parse_md5(content, image.name, str(path))
 
 
@@ -74,4 +77,6 @@ def md5_of_file(path: Path) -> bytes:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "md5").digest()
     except OSError as error:
-        raise ImageStorageError(f"cannot read {path}: {error}", hint="Check the disk and permissions.") from error
+        raise ImageStorageError(
+            f"cannot read {path}: {told(error, path)}", hint="Check the disk and permissions."
+        ) from error

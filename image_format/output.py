@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from hadoop_common.file_faults import told
 from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
@@ -167,7 +168,7 @@ class DigestingFileSet:
         for worker in whole:
             worker.guard(worker.remove)
         if left := [worker for worker in whole if worker.error is not None]:
-            reasons = "; ".join(f"{worker.path}: {worker.error}" for worker in left)
+            reasons = "; ".join(f"{worker.path}: {told(worker.error)}" for worker in left)
             raise ImageStorageError(f"unfinished files could not be removed: {reasons}", hint=_HINT)
 
     def _check_alive(self) -> None:
@@ -177,7 +178,7 @@ class DigestingFileSet:
         if not self._done:
             self._end()
             self._join()
-        reasons = "; ".join(f"{failure.path}: {failure.error}" for failure in failures)
+        reasons = "; ".join(f"{failure.path}: {told(failure.error, failure.path)}" for failure in failures)
         raise ImageStorageError(f"the image could not be written anywhere: {reasons}", hint=_HINT)
 
 
@@ -263,9 +264,8 @@ class _FileWorker(_Worker):
 
     def failed(self, error: Exception) -> None:
         try:
-            if self._file is not None:
-                self.remove()
-                self._close()
+            self.remove()
+            self._close()
         except OSError as second:
             error.add_note(f"and it could not be removed: {second}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably, write_atomically
+from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet, Written
@@ -51,7 +52,7 @@ def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
         rename_durably(temporary, path)
     except OSError as error:
         hint = "Free space there, or check its permissions, and try again."
-        raise ImageStorageError(f"{path} could not be written: {error}", hint=hint) from error
+        raise ImageStorageError(f"{path} could not be written: {told(error, path)}", hint=hint) from error
     finally:
         temporary.unlink(missing_ok=True)
     return Written(written.md5, written.size, (path,), ())

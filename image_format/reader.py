@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.cores import available_cores
+from hadoop_common.file_faults import told
 from hadoop_common.names import parse_image
 from image_format.codecs import find_codec
 from image_format.errors import (
@@ -307,4 +308,4 @@ def _map_file(path: Path) -> npt.NDArray[np.uint8]:
             return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     except OSError as error:
         hint = "Check that the path is right, the disk works and the file is readable."
-        raise ImageStorageError(f"cannot read {path}: {error}", hint=hint) from error
+        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error

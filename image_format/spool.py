@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
 __all__ = ["SPOOL_LIMIT", "Spool"]
@@ -81,4 +82,4 @@ class Spool:
     def _failure(self, error: OSError) -> ImageStorageError:
         where = self._directory or tempfile.gettempdir()
         hint = "Free space there or choose another spool directory."
-        return ImageStorageError(f"cannot spool a decompressed section to {where}: {error}", hint=hint)
+        return ImageStorageError(f"cannot spool a decompressed section to {where}: {told(error)}", hint=hint)

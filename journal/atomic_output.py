@@ -9,6 +9,7 @@ from io import BufferedWriter
 from pathlib import Path
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably
+from hadoop_common.file_faults import told
 from journal.errors import JournalStorageError
 
 __all__ = ["write_new_file"]
@@ -40,7 +41,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
     except OSError as error:
         temporary.unlink(missing_ok=True)
         hint = "Check that the directory exists, is writable and has room."
-        raise JournalStorageError(f"{output} cannot be written: {error}", hint=hint) from error
+        raise JournalStorageError(f"{output} cannot be written: {told(error, output)}", hint=hint) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

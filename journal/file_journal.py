@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.file_faults import told
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from hadoop_common.storage_lock import StorageLock
@@ -228,7 +229,7 @@ class _FileSegmentWriter:
             yield
         except OSError as error:
             self.abort()
-            problem = f"the segment {what}: {error}"
+            problem = f"the segment {what}: {told(error, self._stream.path)}"
             raise JournalStorageError(problem, file=str(self._stream.path), txid=txid) from error
         except BaseException:
             self.abort()

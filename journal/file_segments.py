@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from hadoop_common.file_faults import told
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import JournalStorageError
 from journal.open_scan import OpenExtent, scan_open_file
@@ -43,7 +44,9 @@ class FileSegment:
                 segment = self._finalized() or segment
             yield from read_ops(segment, from_txid=from_txid, max_op_size=self.max_op_size)
         except OSError as error:
-            raise JournalStorageError(f"the segment cannot be read: {error}", file=self.name) from error
+            raise JournalStorageError(
+                f"the segment cannot be read: {told(error, self.path)}", file=self.name
+            ) from error
 
     def _finalized(self) -> EditLogSegment | None:
         """What became of it since it was looked at."""

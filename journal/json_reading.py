@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
+from hadoop_common.file_faults import told
 from journal.binary_codec import MAX_OP_SIZE, check_layout
 from journal.errors import EditsTextError, JournalStorageError, SegmentError, TransactionGapError
 from journal.json_records import Record, decode_record
@@ -89,7 +90,9 @@ def read_records(file: JsonFile) -> Iterator[Record]:
                 yield record
                 expected += 1
     except OSError as error:
-        raise JournalStorageError(f"the file cannot be read: {error}", file=str(path), txid=expected) from error
+        raise JournalStorageError(
+            f"the file cannot be read: {told(error, path)}", file=str(path), txid=expected
+        ) from error
     if expected <= file.last:
         problem = f"the file ends before txid {expected}, its name promises txid {file.last}"
         raise SegmentError(problem, file=str(path), txid=expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hadoop_common.file_faults import told
 from journal.binary_codec import decode_op
 from journal.errors import JournalError, JournalStorageError, SegmentError, TransactionGapError
 from journal.journal import RecordBatch
@@ -79,7 +80,7 @@ class JsonSegmentWriter:
             yield
         except OSError as error:
             self.abort()
-            raise JournalStorageError(f"the segment {what}: {error}", file=self._place, txid=txid) from error
+            raise JournalStorageError(f"the segment {what}: {told(error)}", file=self._place, txid=txid) from error
         except BaseException:
             self.abort()
             raise

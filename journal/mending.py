@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, rename_durably, written_atomically
+from hadoop_common.file_faults import told
 from hadoop_common.names import segment_name
 from journal.errors import JournalError, JournalStorageError
 from journal.file_segments import FileSegment
@@ -48,7 +49,7 @@ def mend_folder(folder: Path, segments: Iterable[SegmentCopies], layout_version:
             for copy in own:
                 _put_away(copy, segment.last)
     except OSError as error:
-        raise JournalStorageError(f"it cannot be mended: {error}", file=str(folder)) from error
+        raise JournalStorageError(f"it cannot be mended: {told(error)}", file=str(folder)) from error
     return taken
 
 
@@ -89,7 +90,7 @@ def _is_whole(copy: FileSegment) -> bool:
     try:
         check_segment_file(copy.path, copy.first, copy.last, name=copy.name)
     except (JournalError, OSError) as error:
-        _LOG.warning("%s is not copied: %s", copy.name, error)
+        _LOG.warning("%s is not copied: %s", copy.name, told(error))
         return False
     return True
 

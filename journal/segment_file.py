@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from hadoop_common.file_faults import file_faults
 from hadoop_common.names import parse_segment
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
@@ -46,8 +48,10 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
         OSError: the directory cannot be read.
         SegmentError: a name ends before it begins.
     """
+    with file_faults(directory, "cannot be listed"):
+        paths = list(directory.iterdir())
     segments = []
-    for path in directory.iterdir():
+    for path in paths:
         name = parse_segment(path.name)
         if name is None:
             continue
@@ -64,12 +68,13 @@ def map_file(path: Path) -> Iterator[Buffer]:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as source:
-        if not source.seek(0, 2):
-            yield b""
-            return
-        with mmap(source.fileno(), 0, access=ACCESS_READ) as content:
-            yield content
+    with file_faults(path, "cannot be read"), path.open("rb") as source:
+        content = mmap(source.fileno(), 0, access=ACCESS_READ) if source.seek(0, 2) else b""
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content:
+        yield content
 
 
 def read_ops(
@@ -93,10 +98,18 @@ def read_ops(
         )
 
 
+Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
+"""See `Transactions`."""
+
+
 class Transactions:
     """The operations of `segments` (as `select_segments` gives them) in one sequence from `from_txid` on.
 
     A reader takes them one by one, or segment by segment as cursors.
+
+    Args:
+        opened: told of each segment before it is read: the segment, the first txid wanted of it, and what gives its
+            operations from a txid on, read from the same mapping of the file.
 
     Raises (while they are read):
         JournalError: see `read_ops`.
@@ -104,25 +117,31 @@ class Transactions:
         OSError: a file cannot be read.
     """
 
-    def __init__(self, segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE) -> None:
+    def __init__(
+        self,
+        segments: Iterable[EditLogSegment],
+        from_txid: int,
+        *,
+        max_op_size: int = MAX_OP_SIZE,
+        opened: Opened | None = None,
+    ) -> None:
         self._segments = segments
         self._from_txid = from_txid
         self._max_op_size = max_op_size
+        self._opened = opened
+
+    def observed(self, opened: Opened) -> Transactions:
+        """The same, with `opened` as above."""
+        return Transactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
         """A cursor for each segment, at the first operation wanted; it is to be used up before the next is taken."""
         expected = self._from_txid
         for segment in self._segments:
             with map_file(segment.path) as content:
-                cursor = SegmentCursor(
-                    content,
-                    file=segment.path.name,
-                    first_txid=segment.first,
-                    last_txid=segment.last,
-                    from_txid=expected,
-                    in_progress=segment.in_progress,
-                    max_op_size=self._max_op_size,
-                )
+                cursor = self._cursor(content, segment, expected)
+                if self._opened is not None:
+                    self._opened(segment, expected, partial(self._cursor, content, segment))
                 cursor.skip()
                 if cursor.expected is not None and cursor.expected > expected:
                     file = segment.path.name
@@ -133,6 +152,17 @@ class Transactions:
     def __iter__(self) -> Iterator[EditOp]:
         for cursor in self.cursors():
             yield from cursor
+
+    def _cursor(self, content: Buffer, segment: EditLogSegment, from_txid: int) -> SegmentCursor:
+        return SegmentCursor(
+            content,
+            file=segment.path.name,
+            first_txid=segment.first,
+            last_txid=segment.last,
+            from_txid=from_txid,
+            in_progress=segment.in_progress,
+            max_op_size=self._max_op_size,
+        )
 
 
 def read_transactions(

@@ -13,9 +13,10 @@ from types import FrameType
 import click
 import requests
 
+from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.daemon.control import Control
 from hadoop_common.configuration import Configuration
-from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import explained
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
@@ -39,7 +40,7 @@ _conf = click.option(
     "--conf",
     "conf_dir",
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="Directory with core-site.xml and hdfs-site.xml.",
 )
 
@@ -71,7 +72,15 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
         journals = open_other_journals(config)
         for journal in journals:
             closing.callback(journal.close)
-        format_storage(config.image_directories, config.edits_directories, info, journals=journals, force=force)
+        format_storage(
+            config.image_directories,
+            config.edits_directories,
+            info,
+            journals=journals,
+            force=force,
+            user=config.rpc_user,
+            group=config.supergroup,
+        )
     click.echo(f"formatted, cluster {info.cluster_id}")
 
 
@@ -95,7 +104,8 @@ def run(conf_dir: Path, standby: bool) -> None:
     """Run until SIGTERM or POST /shutdown: load image and edits, serve the namespace over RPC and HTTP, take images.
 
     RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS; Hadoop's clients and checkpointers
-    work with it, as far as names go: there are no DataNodes. Permissions are kept, but not enforced.
+    work with it, as far as names go: there are no DataNodes. Permissions are kept, but not enforced. The superuser is
+    who runs this, or HADOOP_USER_NAME.
 
     A standby follows dfs.namenode.shared.edits.dir and sends clients to the active NameNode, until `namenode-stub
     transition active` or `hdfs haadmin -transitionToActive` makes it take over. The other one is fenced by that: it
@@ -156,11 +166,14 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except HdfsError as error:
-        click.echo(f"namenode-stub: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  next: {error.hint}", err=True)
-        sys.exit(error.exit_code)
+    except Exception as fault:
+        known = explained(fault)
+        if known is None:
+            raise
+        click.echo(f"namenode-stub: {known.message}", err=True)
+        if known.hint:
+            click.echo(f"  next: {known.hint}", err=True)
+        sys.exit(known.exit_code)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ from journal.edit_log_writer import EditLogWriter
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.file_status import FileStatus, file_status, listing, walk
 from namenode_stub.names.attributes import Attributes
+from namenode_stub.names.caching import Caching
 from namenode_stub.names.caller import Caller
 from namenode_stub.names.directories import Directories
 from namenode_stub.names.files import Files
 from namenode_stub.names.paths import existing
+from namenode_stub.names.snapshot_diff import SnapshotDiffs
 from namenode_stub.names.snapshot_operations import SnapshotOperations
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.names.views import Views
@@ -52,6 +54,10 @@ class ActiveNamespace:
         self.files = Files(self.transactions)
         self.attributes = Attributes(self.transactions)
         self.snapshots = SnapshotOperations(self.transactions)
+        self.caching = Caching(self.transactions)
+        self.snapshot_diffs = SnapshotDiffs(self.transactions)
+        self.storage_policies = self.files.storage_policies
+        self.erasure_coding = self.files.erasure_coding
         self.views = Views(self.transactions, list_limit)
 
     @property

@@ -90,6 +90,7 @@ class ActiveState:
             parts.reservations,
             roll=self.roll,
             folders=parts.image_folders,
+            log_folder=parts.config.log_directory,
             is_ha=bool(config.shared_edits),
         )
         self._roller = SegmentRoller(

@@ -13,8 +13,9 @@ from checkpointer.storage.rollback import latest_rollback_image, promote_rollbac
 from checkpointer.storage.saver import SaveResult, save_image
 from journal import ops
 from namenode_stub.image_store import StubImages
+from namenode_stub.names.block_report import block_report
 from namenode_stub.names.transactions import Transactions, now
-from namenode_stub.refusals import OperationRefusedError
+from namenode_stub.refusals import IllegalArgumentError, OperationRefusedError
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 
@@ -41,6 +42,7 @@ class Administration:
         reservations: of the uploads, whose temporary files have the same names as those of an image saved here.
         roll: rolls the edit log.
         folders: `current` folders that get images.
+        log_folder: where `meta_save` writes.
         is_ha: whether there is a standby, which then makes the rollback images.
         clock: seconds since the epoch.
     """
@@ -54,6 +56,7 @@ class Administration:
         *,
         roll: Callable[[], int],
         folders: Sequence[Path],
+        log_folder: Path,
         is_ha: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -63,6 +66,7 @@ class Administration:
         self._reservations = reservations
         self._roll = roll
         self._folders = folders
+        self._log_folder = log_folder
         self._is_ha = is_ha
         self._clock = clock
         self._saved_at = clock()
@@ -141,6 +145,27 @@ class Administration:
         for failure in saved.failures:
             _LOG.error("the image of txid %d is not in %s", saved.txid, failure)
         return saved
+
+    # ---- what there is ------------------------------------------------------------------------------------------
+
+    def meta_save(self, name: str) -> None:
+        """Write what a NameNode knows of its blocks and DataNodes to a file in the folder for logs.
+
+        Raises:
+            IllegalArgumentError: it is no name of a file.
+            OperationRefusedError: the file cannot be written.
+        """
+        if name in ("", "..") or "\0" in name or Path(name).name != name:
+            raise IllegalArgumentError(f"{name!r} is no name of a file in the log directory")
+        with self._transactions.view() as namespace:
+            text = block_report(namespace)
+        try:
+            (self._log_folder / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OperationRefusedError(
+                f"{self._log_folder / name} cannot be written: {error.strerror}",
+                hint="Set HADOOP_LOG_DIR to a directory that the NameNode can write to.",
+            ) from error
 
     # ---- rolling upgrade ---------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ def _fetch(storage: StorageDirectories, config: CheckpointConfig) -> None:
     nodes = NameNodes.of(config)
     images = ImageSource(storage, config, count=lambda size: None, fetched=lambda address, txid: None)
     try:
-        source = open_edit_source(config, nodes.active_txid)
+        source = open_edit_source(config)
         addresses = config.namenode_http_addresses
         bootstrap(storage, source, nodes.version_at, images, addresses, lambda: False)
     finally:

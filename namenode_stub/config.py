@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from checkpointer.addresses import Identity, address, identity, scoped_key
 from checkpointer.config_keys import DEFAULTS
-from checkpointer.rpc_user import rpc_user
+from checkpointer.rpc_user import process_user, rpc_user
 from checkpointer.shared_edits import directory_of, journal_uris
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.quorum.settings import QuorumSettings
@@ -25,6 +25,7 @@ _ROLL_SHARE_KEY = "dfs.namenode.edit.log.autoroll.multiplier.threshold"
 _ROLL_PERIOD_KEY = "dfs.ha.log-roll.period"
 _EDITS_KEY = "dfs.namenode.edits.dir"
 _RESTORE_KEY = "dfs.namenode.name.dir.restore"
+_LOG_KEY = "hadoop.log.dir"
 _STUB_DEFAULTS = {
     _ROLL_SHARE_KEY: "0.5",
     _ROLL_PERIOD_KEY: "120s",
@@ -38,6 +39,7 @@ _STUB_DEFAULTS = {
     "dfs.replication": "3",
     "io.file.buffer.size": "4096",
     "fs.trash.interval": "0",
+    _LOG_KEY: "${env.HADOOP_LOG_DIR:-.}",
 }
 _HTTP_PORT = 9870
 _RPC_PORT = 8020
@@ -57,13 +59,14 @@ class StubConfig:
         roll_transactions, roll_period: when it rolls its edit log by itself; a period of 0 or less is never.
         checkpoint_transactions, checkpoint_period: how young an image it refuses.
         rpc_address: where Hadoop's clients and checkpointers call; None for no RPC server.
-        rpc_user: whom other servers take the stub for.
+        rpc_user: the superuser, and whom other servers take the stub for: HADOOP_USER_NAME, or the user it runs as.
         nameservice: "" where there is none.
         quorum: limits on JournalNodes.
         standby: how it follows another NameNode while it is not active itself.
-        supergroup: whose members administer, beside the user that the stub runs as.
+        supergroup: whose members administer, beside `rpc_user`.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
+        log_directory: where metaSave writes; HADOOP_LOG_DIR, or where the stub was started.
     """
 
     image_directories: tuple[Path, ...]
@@ -81,13 +84,14 @@ class StubConfig:
     minimum_edits: int = 1
     restore_edits: bool = False
     rpc_address: tuple[str, int] | None = None
-    rpc_user: str = "hdfs"
+    rpc_user: str = field(default_factory=process_user)
     nameservice: str = ""
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = "supergroup"
     list_limit: int = 1000
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
+    log_directory: Path = Path()
 
     @property
     def edits_directories(self) -> tuple[Path, ...]:
@@ -169,6 +173,7 @@ class _Reader:
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._at_least("dfs.ls.limit", self._settings.get_int, 1),
             server_defaults=self._server_defaults(),
+            log_directory=Path(self._settings.get(_LOG_KEY, "")),
         )
 
     def _server_defaults(self) -> ServerDefaults:

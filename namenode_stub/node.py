@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import threading
 import time
@@ -64,7 +63,7 @@ class NameNodeStub:
         self._resources = ExitStack()
         self._changing = threading.RLock()
         self._locks = StorageLocks()
-        self._gate = Gate(getpass.getuser(), config.supergroup)
+        self._gate = Gate(config.rpc_user, config.supergroup)
         self._doorway = Doorway()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()

@@ -12,8 +12,10 @@ __all__ = [
     "IllegalArgumentError",
     "InSafeModeError",
     "InvalidPathError",
+    "InvalidRequestError",
     "LeaseExpiredError",
     "NoDataNodesError",
+    "NoPolicySetError",
     "NotADirectoryRefusalError",
     "NotEmptyError",
     "NotThereError",
@@ -23,6 +25,7 @@ __all__ = [
     "SnapshotPathError",
     "SnapshotRefusedError",
     "SymlinkInPathError",
+    "UnsupportedRequestError",
 ]
 
 
@@ -118,3 +121,21 @@ class SymlinkInPathError(OperationRefusedError):
 
 class NoDataNodesError(OperationRefusedError):
     """Data cannot be written: the stub has no DataNodes."""
+
+
+class NoPolicySetError(OperationRefusedError):
+    """A directory has no erasure coding policy of its own."""
+
+    java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException"
+
+
+class InvalidRequestError(OperationRefusedError):
+    """What was asked of the caches makes no sense, or names what is not there."""
+
+    java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidRequestException"
+
+
+class UnsupportedRequestError(OperationRefusedError):
+    """Files of this kind do not have the operation."""
+
+    java_class: ClassVar[str] = "java.lang.UnsupportedOperationException"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from checkpointer.errors import CheckpointCancelledError, StorageError
 from checkpointer.loaded_image import LoadedImage
@@ -17,6 +17,7 @@ from checkpointer.storage.lookup import latest_image
 from checkpointer.storage.rollback import promote_rollback_images
 from checkpointer.warm import WarmNamespace
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from namenode_stub.names.retry_cache import RetryCache
@@ -119,7 +120,7 @@ class StandbyNamespace:
                 self._tailer.catch_up(self._observer)
             except OSError as fault:
                 raise StorageError(
-                    f"{self._source.location} cannot be read: {fault}",
+                    f"{self._source.location} cannot be read: {told(fault)}",
                     hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
                 ) from fault
             except TransactionGapError as gap:
@@ -167,7 +168,7 @@ class StandbyNamespace:
         except CheckpointCancelledError:
             return
         except (HdfsError, OSError) as error:
-            self._report(str(error))
+            self._report(told(error))
         except Exception as error:
             _LOG.exception("a fault of the NameNode itself")
             self._report(f"{type(error).__name__}: {error}")
@@ -214,8 +215,9 @@ class _NotingCalls(WarmNamespace):
         expected: int | None = None,
         observer: Observer | None = None,
         watch: Callable[[EditOp], bool] | None = None,
+        read: Callable[[int], Iterator[EditOp]] | None = None,
     ) -> int:
-        return super().apply(self._calls.watch(ops), expected=expected, observer=observer, watch=watch)
+        return super().apply(self._calls.watch(ops), expected=expected, observer=observer, watch=watch, read=read)
 
 
 class _StoppingObserver(SilentObserver):

@@ -59,7 +59,7 @@ class StandbyState:
             active=lambda: False,
             clock=parts.clock,
         )
-        self._source: EditSource = open_edit_source(parts.config, self._nodes.active_txid)
+        self._source: EditSource = open_edit_source(parts.config)
         try:
             self._source.open(parts.info)
         except BaseException:

@@ -17,7 +17,7 @@ from hadoop_common.errors import HdfsError
 from namenode_stub.image_store import StubImages
 from namenode_stub.parts import NodeParts
 from namenode_stub.releases import release_of
-from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_status_bean
+from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
 from servlets.metrics import metrics_blueprint
 from servlets.metrics_snapshot import MetricsSnapshot, snapshot_of_status
@@ -98,7 +98,7 @@ class StatusPages:
         )
         ha_state = _FAILED if self._parts.fail_stop.reason else self._state.role
         bean = fs_namesystem_bean(self._measured(), facts, ha_state=ha_state)
-        return [bean, namenode_status_bean(facts, ha_state=ha_state)]
+        return [bean, namenode_status_bean(facts, ha_state=ha_state), namenode_info_bean(facts)]
 
     def _metrics(self) -> MetricsSnapshot:
         return snapshot_of_status(

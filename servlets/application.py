@@ -8,6 +8,7 @@ import re
 from flask import Blueprint, Flask, Response
 from werkzeug.exceptions import HTTPException
 
+from hadoop_common.file_faults import explained
 from servlets.errors import ServletError
 
 __all__ = ["create_application", "sentence_response"]
@@ -48,6 +49,10 @@ def create_application(*blueprints: Blueprint) -> Flask:
 
     @application.errorhandler(Exception)
     def unexpected(fault: Exception) -> Response:
+        known = explained(fault)
+        if known is not None:
+            _LOG.error("a request failed: %s", known)
+            return sentence_response(500, known.message)
         _LOG.error("a request failed in an unexpected way", exc_info=fault)
         return sentence_response(500, "the request failed for a reason of this server's own, its log says more")
 

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from servlets.application import sentence_response
 from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError
@@ -86,8 +87,8 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
     if isinstance(fault, (HdfsError, OSError)):
-        _LOG.error("%s failed: %s", request.full_path, fault)
-        return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {fault}")
+        _LOG.error("%s failed: %s", request.full_path, told(fault))
+        return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {told(fault)}")
     _LOG.error("%s failed in an unexpected way", request.full_path, exc_info=fault)
     sentence = "the request failed for a reason of this server's own, its log says more"
     return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

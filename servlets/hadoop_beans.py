@@ -123,6 +123,15 @@ def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "Nam
     )
 
 
+def namenode_info_bean(facts: NodeFacts) -> Bean:
+    """NameNodeInfo with the one attribute that tells releases apart."""
+    return Bean(
+        "Hadoop:service=NameNode,name=NameNodeInfo",
+        "org.apache.hadoop.hdfs.server.namenode.FSNamesystem",
+        {"SoftwareVersion": facts.software_version},
+    )
+
+
 def checkpointer_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean:
     """All of /status, each key as an attribute with a capital first letter (`imageTxid` is `ImageTxid`)."""
     attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in status.items()}

@@ -30,6 +30,7 @@ DEFAULT_TIMEOUT = 60.0
 DEFAULT_LINGER = 10.0
 _MAX_HEADER_BYTES = 65536
 _DRAIN_BYTES = 65536
+_LONGEST_DRAIN = 3600.0
 
 
 class HttpServer:
@@ -37,8 +38,9 @@ class HttpServer:
 
     Bodies are streamed both ways and have no size limit. `port` 0 takes a free port, see `address`. `timeout`
     bounds each wait on a connection, `shutdown_timeout` how long running requests may go on after `stop()`.
-    A client that still sends when its request is already answered is heard for `linger` seconds more, so that
-    it gets to see the answer. All times are seconds.
+    A client that still sends when its request is already answered is heard until it pauses for `linger` seconds, an
+    hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when their whole image is sent, and
+    make the checkpoint anew at once where the connection breaks before. All times are seconds.
     """
 
     def __init__(
@@ -148,11 +150,11 @@ class _Request(HTTPRequest):
     def _drain(self) -> None:
         """Take what the client still sends: closing over unread bytes would reset the connection."""
         connection: socket.socket = self.conn.socket
-        deadline = time.monotonic() + self.server.linger
+        deadline = time.monotonic() + _LONGEST_DRAIN
         try:
             connection.shutdown(socket.SHUT_WR)
-            while (left := deadline - time.monotonic()) > 0:
-                connection.settimeout(left)
+            while time.monotonic() < deadline:
+                connection.settimeout(self.server.linger)
                 if not connection.recv(_DRAIN_BYTES):
                     return
         except OSError as fault:

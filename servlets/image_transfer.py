@@ -13,6 +13,7 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
@@ -205,8 +206,8 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
     if isinstance(fault, (HdfsError, OSError)):
-        _LOG.error("%s %s failed: %s", request.method, request.path, fault, extra=_who(410))
-        return sentence_response(410, f"the transfer failed: {fault}")
+        _LOG.error("%s %s failed: %s", request.method, request.path, told(fault), extra=_who(410))
+        return sentence_response(410, f"the transfer failed: {told(fault)}")
     _LOG.error("%s %s failed in an unexpected way", request.method, request.path, exc_info=fault)
     return sentence_response(410, "the transfer failed for a reason of this server's own, its log says more")
 

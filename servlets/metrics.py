@@ -103,6 +103,7 @@ def _checkpoint(now: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("image_size_bytes", "Size of the newest image.", now.image_bytes)
     yield _counter("checkpoints", "Checkpoints made since the start.", [((), now.checkpoints)])
     yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), now.failures)])
+    yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), now.healed)])
     yield _gauge(
         "last_error_timestamp_seconds",
         "When a checkpoint or an upload last failed, in seconds since the epoch.",

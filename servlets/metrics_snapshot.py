@@ -54,6 +54,7 @@ class MetricsSnapshot:
         phase_seconds: duration of each phase of the last checkpoint.
         latency_seconds: from the trigger of the last checkpoint until its image had its name.
         image_bytes: size of the newest image.
+        healed: inconsistencies of snapshots that were healed in images since the start.
         uploads: images that NameNodes took since the start.
         alarms: conditions that need an operator now.
         lake_up: whether the last append to the lake succeeded; None where there is no lake.
@@ -83,6 +84,7 @@ class MetricsSnapshot:
     checkpoints: int = 0
     failures: int = 0
     uploads: int = 0
+    healed: int = 0
     upload_failures: int = 0
     alarms: int = 0
     last_error_at: float | None = None
@@ -112,9 +114,10 @@ def snapshot_of_status(
     """The snapshot of a daemon's status mapping at `now` (seconds since the epoch).
 
     Reads the keys of GET /status: role, phase, alarms, imageTxid, journalTxid, transactionsBehind, savedAt,
-    imageBytes, secondsSinceCheckpoint, lastSeconds, latencySeconds, checkpoints, failures, uploads, uploadFailures,
-    lastErrorAt, storage, targets, lake; where a role has them sourceTxid, appliedTxid, activeTxid and journalNodes,
-    and, there or in its `details`, tailingLagSeconds and tailingLagTransactions. Missing keys are not known; without
+    imageBytes, secondsSinceCheckpoint, lastSeconds, latencySeconds, checkpoints, failures, healedTotal, uploads,
+    uploadFailures, lastErrorAt, storage, targets, lake; where a role has them sourceTxid, appliedTxid, activeTxid and
+    journalNodes, and, there or in its `details`, tailingLagSeconds and tailingLagTransactions. Missing keys are not
+    known; without
     a `counter`, uploadedBytes were sent.
     """
     details = status.get("details", {})
@@ -140,6 +143,7 @@ def snapshot_of_status(
         bytes_received=received,
         checkpoints=int(status.get("checkpoints", 0)),
         failures=int(status.get("failures", 0)),
+        healed=int(status.get("healedTotal", 0)),
         uploads=int(status.get("uploads", 0)),
         upload_failures=int(status.get("uploadFailures", 0)),
         alarms=len(status.get("alarms", ())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from checkpointer.backup.ending import CheckpointEnd
 from checkpointer.backup.folders import FailedFolders
@@ -12,14 +13,17 @@ from checkpointer.backup.keeper import StepKeeper
 from checkpointer.backup.namenode_link import NamenodeLink
 from checkpointer.backup.receiver import JournalReceiver
 from checkpointer.config import CheckpointConfig
-from checkpointer.errors import RoleGaveUpError
-from checkpointer.history import lacks_image
+from checkpointer.errors import RoleGaveUpError, StorageError
 from checkpointer.observer import Observer
+from checkpointer.past.proof import refuse
+from checkpointer.past.record import image_md5
+from checkpointer.past.stretches import HeldImage
+from checkpointer.past.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.warm import MergeResult, WarmNamespace
-from hadoop_rpc.errors import RpcError
+from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
 __all__ = ["BackupCheckpoints"]
@@ -44,6 +48,7 @@ class BackupCheckpoints:
         follower: Follower,
         keeper: StepKeeper,
         failed: FailedFolders,
+        past: PastWatch,
         *,
         streaming: bool,
     ) -> None:
@@ -54,10 +59,9 @@ class BackupCheckpoints:
         self._follower = follower
         self._keeper = keeper
         self._failed = failed
+        self._past = past
         self._streaming = streaming
         self._ending = CheckpointEnd()
-        # The image that this process made of what this NameNode had; others may be of a past that it has lost.
-        self._made_txid = -1
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         """Let the NameNode begin a segment, and make an image of all before it.
@@ -68,14 +72,15 @@ class BackupCheckpoints:
         """
         if not self._link.registered:
             self._link.register(self._storage.storage_info())
+            self._keeper.take_version()
         signature = self._start()
         try:
             if not self._receiver.take_namespace() and self._streaming:
                 self._link.registered = False
             self._keeper.adopt(signature)
-            if not self._streaming:
-                self._keeper.check_past()
+            self._keeper.check_past()
             self._follower.reach(signature.current_segment_txid - 1, observer)
+            self._assure(signature.current_segment_txid - 1, observer)
             return self._save(observer, config)
         finally:
             self._keeper.resume()
@@ -84,7 +89,10 @@ class BackupCheckpoints:
         self._receiver.freeze_at_next_segment()
         try:
             command = self._link.start_checkpoint(self._storage.storage_info())
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, RemoteError):
+                # It was started anew, or rolled back, and does not know us as what we say we are.
+                self._link.registered = False
             self._receiver.thaw()
             self._keeper.resume()
             raise
@@ -97,10 +105,30 @@ class BackupCheckpoints:
         self._ending.started(command)
         return command.signature
 
+    def _assure(self, target: int, observer: Observer) -> None:
+        """Go on only with what is of the NameNode's past as it is now, if need be from its own image.
+
+        Raises:
+            StorageError: that cannot be told.
+            HdfsError: as `Follower.reach`.
+        """
+        verdict = self._past.check(deep=True)
+        began = verdict.lost
+        if began:
+            self._keeper.begin_anew(verdict.reason)
+            self._follower.reach(target, observer)
+            verdict = self._past.check(deep=True)
+        if not verdict.holds:
+            raise StorageError(
+                f"{verdict.reason}: no image is made of it", hint="It is tried again; see that the NameNode is up."
+            )
+        if not began:
+            self._keeper.is_of_the_past()
+
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self._storage.current_folders()
         result = self._namespace.save(folders, observer=observer)
-        self._made_txid = result.txid
+        self._past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:
@@ -117,28 +145,33 @@ class BackupCheckpoints:
 
     # ---- what the NameNode gets ----------------------------------------------------------------------------
 
-    def offers(self, image: ImageCopy, settled_txid: int, holds: Callable[[int], None]) -> bool:
-        """Whether `image` is to be offered; `holds` is called with its txid where the NameNode does not need it.
+    def offers(self, image: ImageCopy, settled_txid: int, holds: Callable[[int], None]) -> None:
+        """Look whether `image` is to be offered; `holds` is called with its txid where the NameNode needs it no more.
 
         Args:
             settled_txid: newest image that it is known to need no more.
-
-        Raises:
-            StorageError: the image is of a past that the NameNode has lost.
         """
         if image.txid <= settled_txid:
-            return True
+            return
         try:
-            lacking = lacks_image(
-                image.txid, self._link.newest_image_txid, self._link.manifest, f"the NameNode at {self._link.address}"
-            )
+            newest = self._link.newest_image_txid()
         except RpcError as error:
             _LOG.info("whether the NameNode needs the image at txid %d is not known: %s", image.txid, error)
-            # One that lay here before may be of a past that the NameNode has lost.
-            return image.txid == self._made_txid
-        if not (lacking and self._ending.wants_image):
+            return
+        if newest >= image.txid or not self._ending.wants_image:
             holds(image.txid)
-        return True
+
+    def confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the NameNode's past as it is now.
+
+        Raises:
+            StorageError: it is not; the next checkpoint begins anew.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._past.confirm(HeldImage(txid, image_md5(image)))
+        if not verdict.holds:
+            self._past.doubt()
+            refuse(verdict, txid, self._link.address)
 
     def end(self, settled_txid: int) -> None:
         """End the checkpoint at the NameNode, once it has the image up to `settled_txid` that it waits for."""

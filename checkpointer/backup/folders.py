@@ -12,6 +12,7 @@ from checkpointer.errors import CheckpointCancelledError
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.faults import directory_fault
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
+from hadoop_common.file_faults import told
 from hadoop_rpc.errors import RpcError
 from servlets.throttle import Throttle
 
@@ -27,7 +28,7 @@ class FailedFolders:
         self._failures: deque[tuple[Path, str]] = deque()
 
     def note(self, folder: Path, reason: object) -> None:
-        self._failures.append((folder, str(reason)))
+        self._failures.append((folder, told(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
         """Use no more what failed, as long as another directory works."""

@@ -12,13 +12,17 @@ from checkpointer.backup.own_segments import finish_in_progress, local_segments,
 from checkpointer.backup.receiver import JournalReceiver
 from checkpointer.backup.states import BackupState
 from checkpointer.errors import CheckpointCancelledError
-from checkpointer.history import contradiction
 from checkpointer.observer import Observer
+from checkpointer.past.bounds import contradiction
+from checkpointer.past.record import image_md5
+from checkpointer.past.stretches import HeldImage
+from checkpointer.past.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from checkpointer.warm import WarmNamespace
 from hadoop_common.durable import fsync_directory
-from hadoop_common.names import segment_name
+from hadoop_common.file_faults import told
+from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
 from journal.errors import JournalError, TransactionGapError
 from journal.segment_extent import check_segment_file
@@ -69,6 +73,7 @@ class Follower:
         storage: StorageDirectories,
         namespace: WarmNamespace,
         source: ManifestSource,
+        past: PastWatch,
         http_address: str,
         *,
         timeout: float,
@@ -78,6 +83,7 @@ class Follower:
         self._storage = storage
         self._namespace = namespace
         self._source = source
+        self._past = past
         self._http_address = http_address
         self._cancelled = cancelled
         self.timeout = timeout
@@ -88,6 +94,29 @@ class Follower:
         """Begin anew with the NameNode's image: ours is of before an upgrade."""
         self._namespace.close()
         self._image_is_stale = True
+
+    def begin_anew(self, streamed_from: int | None) -> list[Path]:
+        """Set aside what is here, and have the NameNode's image instead; returns where that is now.
+
+        Args:
+            streamed_from: segments that begin here or later are of a stream that goes on, and stay.
+
+        Raises:
+            RpcError, TransferError, StorageError: the image could not be had; it is fetched when it is needed next.
+        """
+        self.forget_image()
+        # What comes while the image is fetched is of the stream that goes on, and stays whatever its name is by then.
+        here = [path.name for folder in self._storage.current_folders() for path in folder.iterdir()]
+        doomed = {name for name in here if not _is_streamed(name, streamed_from)}
+        name, aside = image_name(self._source.newest_image_txid()), []
+        if name in here:
+            # It may be another one, of the lost past.
+            aside = self._storage.set_aside(only=doomed)
+            self._past.forget()
+        kept = image_name(self._fetch_image(None))
+        aside += self._storage.set_aside(keep=[kept], only=doomed)
+        self._past.forget()
+        return aside
 
     def recover(self) -> None:
         """Finish the segments that a broken run or a failed directory left in progress; none may be open.
@@ -100,7 +129,7 @@ class Follower:
             try:
                 finish_in_progress(folder)
             except OSError as fault:
-                self._storage.drop(folder, f"edits cannot be recovered there: {fault}")
+                self._storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
 
     def contradiction(self) -> str:
         """Why what is here cannot be of the NameNode's past, "" where nothing says so; asks it for its segments."""
@@ -171,7 +200,10 @@ class Follower:
             segment = position.segment
             self.reach(position.last_txid if segment is None else segment.first - 1, observer)
             if segment is not None and segment.last is not None and segment.last > self._namespace.last_txid:
-                self._apply([segment], segment.last, observer)
+                try:
+                    self._apply([segment], segment.last, observer)
+                except FileNotFoundError:
+                    _LOG.debug("%s was finalized meanwhile, and has another name", segment.path.name)
         return True
 
     # ---- steps ---------------------------------------------------------------------------------------------
@@ -181,7 +213,9 @@ class Follower:
 
     def _load(self, observer: Observer | None) -> None:
         if not self._image_is_stale:
-            self._namespace.load(self._storage.verified_image().path, observer)
+            image = self._storage.verified_image()
+            self._namespace.load(image.path, observer)
+            self._past.loaded(HeldImage(image.txid, image_md5(image.path)))
             layout = self._namespace.namespace.base.layout_version
             # Another one is of before an upgrade that this node was not told the end of.
             self._image_is_stale = layout != self._storage.storage_info().layout_version
@@ -228,7 +262,8 @@ class Follower:
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
         return lambda: self._cancelled() or (observer is not None and observer.cancelled())
 
-    def _fetch_image(self, observer: Observer | None) -> None:
+    def _fetch_image(self, observer: Observer | None) -> int:
+        """Fetch the NameNode's newest image and load it; returns its txid."""
         txid = self._source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
         image = download_image(
@@ -241,7 +276,14 @@ class Follower:
             cancel=self._watched(observer),
         )
         self._namespace.load(image.paths[0], observer)
+        self._past.loaded(HeldImage(image.txid, image.md5))
         self._image_is_stale = False
+        return image.txid
+
+
+def _is_streamed(name: str, streamed_from: int | None) -> bool:
+    segment = parse_segment(name)
+    return segment is not None and streamed_from is not None and segment.first >= streamed_from
 
 
 def _remove_beginnings(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:

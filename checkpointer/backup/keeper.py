@@ -12,8 +12,10 @@ from checkpointer.backup.receiver import JournalReceiver
 from checkpointer.backup.states import BackupState
 from checkpointer.errors import CheckpointError, StorageError
 from checkpointer.observer import Observer, SilentObserver
+from checkpointer.past.lost import Beginnings, LostPast
 from checkpointer.storage.directories import StorageDirectories
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
@@ -38,9 +40,11 @@ class StepKeeper:
     Args:
         streaming: False where no stream of edits is wanted.
         closing: true when the node stops.
+        anew: called when this node began anew.
 
     Attributes:
         trouble: why it is not in step, "" while it is.
+        lost: why and when this node began anew last; None where it never did.
         namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
     """
 
@@ -54,6 +58,7 @@ class StepKeeper:
         *,
         streaming: bool,
         closing: Callable[[], bool],
+        anew: Callable[[], None],
     ) -> None:
         self._storage = storage
         self._link = link
@@ -62,9 +67,12 @@ class StepKeeper:
         self._pace = pace
         self._streaming = streaming
         self._closing = closing
+        self._anew = anew
         self._ahead = False
         self.trouble = "not yet in step with the NameNode"
         self.namenode_txid = -1
+        self.lost: LostPast | None = None
+        self._beginnings = Beginnings()
 
     def attempt(self, look: Callable[[], None]) -> None:
         """Run `look`, whose errors become `trouble`, unless the last ones are too recent."""
@@ -75,7 +83,7 @@ class StepKeeper:
         except HdfsError as error:
             self.note(error)
         except OSError as error:
-            self.note(StorageError(f"a file cannot be read: {error}", hint="Check the disks of the storage."))
+            self.note(StorageError(told(error), hint="Check the disks of the storage."))
         else:
             self._pace.succeeded()
             if self.trouble:
@@ -104,7 +112,11 @@ class StepKeeper:
         if self.namenode_txid < before.last_txid:
             # It counts a batch when all its journals have taken it: of a live stream one may be here before.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-                self._refuse_lost_edits(before.last_txid)
+                self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
+                self.begin_anew(
+                    f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
+                )
+                before = self._receiver.position()
             self._ahead = True
         else:
             self._ahead = False
@@ -114,6 +126,7 @@ class StepKeeper:
             self._receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to come")
         if stalled or not self._link.registered:
             self._link.register(self._storage.storage_info())
+            self.take_version()
         if not self._streaming:
             return
         if self._receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
@@ -150,13 +163,50 @@ class StepKeeper:
         raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
 
     def check_past(self) -> None:
-        """Refuse a NameNode that has other edits than those here.
+        """Begin anew where the NameNode has other segments than those here: it was set back, and went on from there.
 
         Raises:
-            CheckpointError: it was set back, and went on from there.
+            HdfsError: its image could not be had.
         """
         if problem := self._follower.contradiction():
-            self._refuse(f"{problem}: it was set back to an older state and has written other transactions since")
+            self.begin_anew(problem)
+
+    def begin_anew(self, problem: str) -> None:
+        """Set aside what is here, which the NameNode has lost, and go on from its image.
+
+        Raises:
+            StorageError: this did not help a short while ago.
+            HdfsError: its image could not be had.
+        """
+        self._beginnings.check(self._link.newest_image_txid(), problem)
+        # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
+        self.take_version()
+        self.lost = LostPast(problem, self._follower.begin_anew(self._receiver.open_first))
+        image = self._storage.latest_image().txid
+        self._beginnings.began(image)
+        self._receiver.begin_anew(image)
+        _LOG.warning("the NameNode at %s was set back: %s; %s", self._link.address, problem, self.lost.sentence())
+        self._anew()
+
+    def take_version(self) -> None:
+        """Go by the VERSION of a NameNode that was upgraded or rolled back since, and by its image.
+
+        Raises:
+            StorageError: it holds another namespace.
+            HdfsError: it does not tell.
+        """
+        theirs, ours = self._link.namespace().storage_info, self._storage.storage_info()
+        check_same_namespace(theirs, ours, self._link.address)
+        # While a rolling upgrade goes on, some releases tell the layout of their software.
+        if theirs.c_time != ours.c_time:
+            _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
+            self._storage.write_version(theirs)
+            self._receiver.use(theirs, self._storage.current_folders())
+            self._follower.forget_image()
+
+    def is_of_the_past(self) -> None:
+        """What this node holds was found to be of the NameNode's past."""
+        self._beginnings.helped()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
@@ -179,19 +229,3 @@ class StepKeeper:
         segment = self._receiver.position().segment
         if segment is not None:
             self._storage.write_seen_txid(segment.first)
-
-    def _refuse_lost_edits(self, ours: int) -> None:
-        self._refuse(
-            f"edits up to {ours} are here, and it has written no more than {self.namenode_txid}: "
-            "it has lost transactions",
-        )
-
-    def _refuse(self, problem: str) -> None:
-        """Take no edits of a NameNode whose past is not what lies here."""
-        self._link.withdraw(self._storage.storage_info(), f"This backup node has other edits: {problem}.")
-        self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
-        raise CheckpointError(
-            f"the NameNode at {self._link.address} does not have what is here: {problem}",
-            hint="Save this node's storage, which has the transactions; empty it only if the NameNode is right as it "
-            "is.",
-        )

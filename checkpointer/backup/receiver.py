@@ -15,6 +15,7 @@ from checkpointer.backup.batch import decode_batch
 from checkpointer.backup.states import BackupState, StreamEvent, after
 from checkpointer.backup.writer_check import WriterCheck
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
@@ -205,6 +206,19 @@ class JournalReceiver:
         with self._lock:
             self._break(reason)
 
+    @property
+    def open_first(self) -> int | None:
+        """First transaction of the segment that the stream writes; None where it writes none."""
+        with self._lock:
+            return None if self._writer is None else self._writer.first_txid
+
+    def begin_anew(self, last_txid: int) -> None:
+        """The newest transaction in the storage is another one now, unless the stream goes on behind it."""
+        with self._lock:
+            if self._writer is None:
+                self._last_txid = last_txid
+                self._recent.clear()
+
     def converge(self) -> bool:
         """Hand the namespace to the stream if it lacks no more than the newest transactions, which it then gets.
 
@@ -244,10 +258,10 @@ class JournalReceiver:
         """What cannot be applied is durable all the same, so the NameNode is not told."""
         try:
             self._replica.apply(ops)
-        except HdfsError as error:
-            _LOG.error("transactions up to %d are stored, but not applied: %s", self._last_txid, error)
+        except (HdfsError, OSError) as error:
+            _LOG.error("transactions up to %d are stored, but not applied: %s", self._last_txid, told(error))
             self._move(StreamEvent.NAMESPACE_LOST)
-            self._reason = error.message
+            self._reason = told(error)
         except Exception as error:
             _LOG.exception(
                 "transactions up to %d are stored, but a fault kept them from the namespace", self._last_txid
@@ -285,8 +299,8 @@ class JournalReceiver:
         """Ends the stream where a step fails with an error of ours; the caller learns it as an IOException."""
         try:
             yield
-        except JournalError as error:
-            self._break(error.message)
+        except (HdfsError, OSError) as error:
+            self._break(told(error))
             raise
         except BaseException as error:
             self._break(f"a fault of this node itself: {error!r}")

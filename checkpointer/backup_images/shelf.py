@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -11,6 +12,7 @@ from typing import Self
 from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StoredImage, list_images
 from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.file_faults import told
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from hadoop_common.storage_lock import StorageLock
@@ -66,7 +68,9 @@ class ImageShelf:
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.staging, ignore_errors=True)
+        with suppress(OSError):
+            # the next start removes what is left; rmtree may fail though it is told to ignore errors
+            shutil.rmtree(self.staging, ignore_errors=True)
         self._lock.release()
 
     @property
@@ -183,7 +187,8 @@ class ImageShelf:
 
     def _failure(self, fault: OSError) -> StorageError:
         return StorageError(
-            f"{self.folder} cannot be used: {fault}", hint="Check the space and the permissions of that directory."
+            f"{self.folder} cannot be used: {told(fault, self.folder)}",
+            hint="Check the space and the permissions of that directory.",
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
+from checkpointer.storage.aside import lost_pasts
 from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
@@ -41,6 +42,7 @@ def _directory(root: Path) -> DirectoryFacts:
         writable=os.access(nearest, os.W_OK | os.X_OK),
         free=ask(lambda: shutil.disk_usage(nearest).free),
         holder=lock_holder(root),
+        lost_pasts=ask(lambda: lost_pasts(root)).value or (),
     )
 
 

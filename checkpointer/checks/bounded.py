@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from checkpointer.checks.facts import Answer
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 
 __all__ = ["ask", "ask_all"]
 
@@ -24,7 +25,7 @@ def ask(question: Callable[[], T]) -> Answer[T]:
     except HdfsError as fault:
         return Answer(error=fault.message)
     except OSError as fault:
-        return Answer(error=str(fault))
+        return Answer(error=told(fault))
 
 
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Answer[T]]:

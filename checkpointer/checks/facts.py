@@ -68,13 +68,14 @@ class NameNodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryFacts:
-    """A storage directory. `free` in bytes; `holder` is who holds its lock, "" for nobody."""
+    """A storage directory. `free` in bytes; `holder` of its lock, "" for nobody; `lost_pasts` that were set aside."""
 
     root: Path
     listing: Answer[StorageDirectory]
     writable: bool = True
     free: Answer[int] = Answer()
     holder: str = ""
+    lost_pasts: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

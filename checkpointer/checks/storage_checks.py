@@ -39,7 +39,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     if new:
         states.append(State.WARNING)
         problems.append(f"{len(new)} directories have no image yet")
-    for state, problem in (_agreement(facts), _image(facts, details)):
+    for state, problem in (_agreement(facts), _image(facts, details), _lost_past(facts, details)):
         states.append(state)
         problems += [problem] if problem else []
     image = facts.image.value
@@ -99,6 +99,13 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     if late:
         return State.UNKNOWN, f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
     return State.OK, ""
+
+
+def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
+    """What was set aside when the NameNode was set back waits for somebody who looks at it."""
+    folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
+    details += [f"{folder}: of a past that the NameNode has lost; remove it when nobody needs it" for folder in folders]
+    return (State.WARNING, f"{len(folders)} lost pasts were set aside") if folders else (State.OK, "")
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:

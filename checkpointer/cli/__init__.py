@@ -7,7 +7,7 @@ import sys
 import click
 
 from checkpointer.cli.lazy_group import LazyGroup
-from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import explained
 
 __all__ = ["main"]
 
@@ -30,6 +30,7 @@ Exit codes:
   1  failed                     5  not supported by this version
   2  wrong usage or config      6  storage directory unusable
   3  image damaged              7  transfer failed
+                                8  made, but no NameNode took it
 """
 
 
@@ -58,8 +59,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
-    except HdfsError as error:
-        click.echo(f"checkpointer: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  next: {error.hint}", err=True)
-        sys.exit(error.exit_code)
+    except Exception as fault:
+        known = explained(fault)
+        if known is None:
+            raise
+        click.echo(f"checkpointer: {known.message}", err=True)
+        if known.hint:
+            click.echo(f"  next: {known.hint}", err=True)
+        sys.exit(known.exit_code)

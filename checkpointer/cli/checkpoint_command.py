@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from checkpointer.cli.output import conf_option, echo_json, json_option, load_co
 from checkpointer.config import Role
 from checkpointer.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
-from hadoop_common.errors import EXIT_FAILURE, EXIT_TRANSFER
+from hadoop_common.errors import EXIT_FAILURE
 
 _CONNECT_TIMEOUT = 10.0
 _GOOD_STATES = ("done", "skipped")
@@ -61,8 +62,16 @@ def command(
     The daemon is asked at the HTTP address of its role: dfs.namenode.secondary.http-address, or the NameNode's own
     dfs.namenode.http-address where a standby has dfs.ha.namenode.id, or dfs.namenode.backup.http-address.
 
-    A checkpoint that runs already is waited for. Exit code 0 means that nothing is left to do, 7 that the daemon does
-    not answer or that an image could not be uploaded, any other is that of the fault the daemon met.
+    A checkpoint that runs already is waited for. Exit code 0 means that nothing is left to do, and with --force that a
+    NameNode has the image; 8 that it was made, but every NameNode refused it or none is active; 7 that it reached none,
+    or that the daemon does not answer; any other is that of the fault the daemon met. Where one NameNode has the image,
+    what went wrong with others is a warning.
+
+    A NameNode of Hadoop 3.3 or newer takes no image while its last one is younger than 3/4 of
+    dfs.namenode.checkpoint.period, unless it brings dfs.namenode.checkpoint.txns transactions: this is said beforehand
+    where it is known, and the answer says when it takes the next one.
+
+    What did not fit together in snapshots, and was healed in the image, is told in a line each (--json: `healed`).
 
     --cancel ends it at its next safe point: nothing half-written stays, images that are complete do. Until the time is
     over every request for a checkpoint is refused with the reason.
@@ -79,6 +88,8 @@ def command(
     given = {"reason": reason, "minutes": "" if minutes is None else f"{minutes:g}"}
     query = {key: value for key, value in given.items() if value} if cancel else {"force": str(force).lower()}
     try:
+        if force and not as_json:
+            _forewarn(urls)
         answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
@@ -87,28 +98,43 @@ def command(
     code = _exit_code(answer)
     if as_json:
         echo_json(answer)
-    elif answer["state"] in _GOOD_STATES:
+    elif not code:
         click.echo(answer["message"])
+    for warning in answer.get("warnings", ()):
+        click.echo(f"checkpointer: warning: {warning}", err=True)
+    for healed in () if as_json else answer.get("healed", ()):
+        where = f"{healed['code']} at inode {healed['inode']} {healed['path']}"
+        click.echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
-        _tell(answer)
+        click.echo(f"checkpointer: {answer['message']}", err=True)
+        click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
         sys.exit(code)
 
 
 def _exit_code(answer: dict[str, Any]) -> int:
-    if answer["state"] not in _GOOD_STATES:
-        return int(answer.get("exitCode", EXIT_FAILURE))
-    return EXIT_TRANSFER if answer.get("uploadErrors") else 0
+    return int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else EXIT_FAILURE))
 
 
-def _tell(answer: dict[str, Any]) -> None:
-    """What went wrong, and what to do next, in the words of the daemon."""
-    if answer["state"] in _GOOD_STATES:
-        for address, error in answer["uploadErrors"].items():
-            click.echo(f"checkpointer: upload to {address} failed: {error}", err=True)
-        click.echo("  next: The daemon offers the image again by itself; check that NameNode meanwhile.", err=True)
-        return
-    click.echo(f"checkpointer: {answer['message']}", err=True)
-    click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
+def _forewarn(urls: dict[str, Role]) -> None:
+    """Tell of NameNodes that are known to refuse an image now; without an answer there is nothing to tell."""
+    status: dict[str, Any] = {}
+    for url in urls:
+        try:
+            status = _call("GET", f"{url}/status", {}, _CONNECT_TIMEOUT)[1]
+            break
+        except TransferError:
+            # whether there is a daemon is found out by the request itself
+            continue
+    targets = status.get("targets")
+    for target in targets if isinstance(targets, list) else ():
+        at = target.get("takesFrom")
+        if isinstance(at, int | float) and at > time.time():
+            clock = time.strftime("%H:%M:%S", time.localtime(at))
+            click.echo(
+                f"note: {target.get('address')} takes no image of few transactions before {clock}, as its last one is "
+                "recent; the checkpoint is made all the same",
+                err=True,
+            )
 
 
 def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
@@ -128,6 +154,19 @@ def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float
 
 
 def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
+    status, answer = _call("POST", url, query, timeout)
+    if not {"state", "message"} <= answer.keys():
+        raise TransferError(
+            url,
+            "the answer is not a checkpoint daemon's",
+            status=status,
+            hint="Check which process listens there, or name the daemon's role with --role.",
+        )
+    return answer
+
+
+def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
+    """Status and JSON object of an answer, empty where it is none."""
     # `--help` and wrong usage are told without them.
     import requests
     import urllib3
@@ -137,7 +176,7 @@ def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, A
             # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
             session.trust_env = False
             wait = (_CONNECT_TIMEOUT, timeout)
-            response = session.post(url, params=query, timeout=wait)
+            response = session.request(method, url, params=query, timeout=wait)
             answer = response.json()
     except requests.ReadTimeout as error:
         raise TransferError(
@@ -150,11 +189,4 @@ def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, A
         raise TransferError(url, f"the daemon broke off: {error}", hint=_LOG_HINT) from error
     except requests.RequestException as error:
         raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
-    if not isinstance(answer, dict) or not {"state", "message"} <= answer.keys():
-        raise TransferError(
-            url,
-            "the answer is not a checkpoint daemon's",
-            status=response.status_code,
-            hint="Check which process listens there, or name the daemon's role with --role.",
-        )
-    return answer
+    return response.status_code, answer if isinstance(answer, dict) else {}

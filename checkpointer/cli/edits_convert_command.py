@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.rpc_user import rpc_user
+from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
 from journal.binary_codec import NEWEST_LAYOUT
@@ -23,7 +25,6 @@ from journal.open_journal import open_journal
 from journal.quorum.open_quorum import QuorumOptions
 from journal.quorum.settings import QuorumSettings
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _TXID = click.IntRange(0, (1 << 63) - 1)
 
 
@@ -34,7 +35,7 @@ _TXID = click.IntRange(0, (1 << 63) - 1)
 @click.option("--to", "last", type=_TXID, metavar="TXID", help="Last transaction (default: the newest).")
 @click.option("--in-progress", is_flag=True, help="Take the open segment too; its copy is finalized.")
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of each segment).")
-@click.option("--version-file", type=_FILE, help="VERSION of the namespace (default: the one that SRC has).")
+@click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: the one that SRC has).")
 @click.option("--force", is_flag=True, help="Lose the journal that DST holds.")
 @conf_option(required=False)
 @json_option
@@ -128,7 +129,7 @@ def _version_of(path: Path) -> StorageInfo | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JournalStorageError(f"it cannot be read: {error}", file=str(path)) from error
+        raise JournalStorageError(f"it cannot be read: {told(error, path)}", file=str(path)) from error
 
 
 def _report(source: str, target: str, parts: list[CopiedSegment], transactions: int, *, as_json: bool) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.segment_argument import SEGMENT, segment_ops
+from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.segment_argument import segment_ops
 from journal.atomic_output import write_new_file
 from journal.json_codec import dump_json
 from journal.segment import decode_header
@@ -17,7 +18,7 @@ from journal.xml_codec import dump_xml
 
 
 @click.command("dump")
-@click.argument("path", metavar="EDITS", type=SEGMENT)
+@click.argument("path", metavar="EDITS", type=EXISTING_FILE)
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")

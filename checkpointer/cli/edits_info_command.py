@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import echo_json, json_option
-from checkpointer.cli.segment_argument import SEGMENT, segment_ops
+from checkpointer.cli.segment_argument import segment_ops
 from journal.segment import decode_header
 from journal.segment_file import map_file
 
 
 @click.command("info")
-@click.argument("path", metavar="EDITS", type=SEGMENT)
+@click.argument("path", metavar="EDITS", type=EXISTING_FILE)
 @json_option
 def command(path: Path, as_json: bool) -> None:
     """Print layout, transaction ids and the count of each operation; exit 4 where the segment is damaged.

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import echo_json, json_option
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.json_codec import parse_json
@@ -21,7 +22,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
 @click.command("load")
-@click.argument("source", metavar="INPUT", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("source", metavar="INPUT", type=EXISTING_FILE)
 @click.argument("output", metavar="OUTPUT", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), help="Default: told by the first character.")
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: the one INPUT names).")

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
 from checkpointer.cli.output import echo_json, json_option
-from checkpointer.cli.segment_argument import SEGMENT
 from hadoop_common.names import SegmentName, parse_segment, segment_name
 from journal.errors import SegmentError
 from journal.salvage import SegmentExamination, examine_segment
@@ -17,8 +17,8 @@ from journal.segment_output import write_range
 
 
 @click.command("recover")
-@click.argument("path", metavar="SEGMENT", type=SEGMENT)
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("path", metavar="SEGMENT", type=EXISTING_FILE)
+@click.argument("directory", metavar="DIR", type=EXISTING_FOLDER)
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
 def command(path: Path, directory: Path, force: bool, as_json: bool) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.image_file import IMAGE, open_image
+from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.image_file import open_image
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
@@ -20,7 +21,7 @@ from image_format.writer import Sink
 
 
 @click.command("convert")
-@click.argument("source", metavar="SRC", type=IMAGE)
+@click.argument("source", metavar="SRC", type=EXISTING_FILE)
 @click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--layout", type=int, metavar="N", help="Layout version of DST, -60 .. -67 (default: as SRC).")
 @click.option(

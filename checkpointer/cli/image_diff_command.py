@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
 from image_format.compare.difference import Difference, Kind
 from image_format.compare.images import ImageComparison
 from image_format.reader import ImageFile
 
-_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DIFFERENT = 1
 _LONGEST = 200
 
 
 @click.command("diff")
-@click.argument("first", metavar="A", type=_IMAGE)
-@click.argument("second", metavar="B", type=_IMAGE)
+@click.argument("first", metavar="A", type=EXISTING_FILE)
+@click.argument("second", metavar="B", type=EXISTING_FILE)
 @json_option
 @click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Differences to print; 0: all."

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
 from image_format.dump.delimited import dump_delimited, header_row
@@ -16,12 +17,11 @@ from image_format.dump.xml_dump import XmlForm, dump_xml
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 
-_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _RELEASES = [form.value for form in XmlForm]
 
 
 @click.command("dump")
-@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
+@click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @click.option(
     "--format",
     "form",

@@ -9,10 +9,7 @@ import click
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
 
-__all__ = ["IMAGE", "open_image"]
-
-IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
-"""Type of an argument that names an image."""
+__all__ = ["open_image"]
 
 
 def open_image(path: Path, *, verify_md5: bool = True) -> ImageFile:

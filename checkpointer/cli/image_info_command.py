@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.image_file import IMAGE, open_image
+from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.image_file import open_image
 from checkpointer.cli.output import echo_json, json_option
 
 
 @click.command("info")
-@click.argument("path", metavar="FSIMAGE", type=IMAGE)
+@click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @json_option
 def command(path: Path, as_json: bool) -> None:
     """Print layout, transaction id, codec and sections of an image.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
     from image_format.verify.checker import Progress, Verification
     from image_format.verify.repair import Repair
 
-_IMAGE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _NEW = click.Path(dir_okay=False, path_type=Path)
 _LISTED = 20
 _HINT = "Run it again with --repair OUT to write a repaired copy, or use an intact copy of the image."
 
 
 @click.command("verify")
-@click.argument("path", metavar="FSIMAGE", type=_IMAGE)
+@click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @click.option("--repair", "output", metavar="OUT", type=_NEW, help="Write a repaired copy, OUT.md5 and a report.")
 @click.option("--report", metavar="FILE", type=_NEW, help="Where the report goes (default: OUT.report.json).")
 @click.option("--drop-unreachable", is_flag=True, help="Drop unreachable inodes instead of attaching to /lost+found.")

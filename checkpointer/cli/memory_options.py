@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.memory_settings import LEAST_MEMORY, TOO_LITTLE
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import MemoryLimit
@@ -34,7 +35,7 @@ def memory_options(command: F) -> F:
     """Add both options: `memory` in bytes and `spill_dir`, None where they are not given."""
     spill = click.option(
         "--spill-dir",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=EXISTING_FOLDER,
         help="Folder for what goes beyond --memory (default: checkpointer.memory.dir of --conf, else the system's).",
     )
     memory = click.option(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
+from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import image_codec, replay_rules, sub_section_rule
 from checkpointer.engine_settings import EngineChoice, EngineSettings, engine_settings
+from checkpointer.healing import Healing
 from checkpointer.memory_settings import memory_limit
+from checkpointer.replay_rules import ReplayRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("merge")
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("directory", metavar="DIR", type=EXISTING_FOLDER)
 @conf_option(required=False)
 @click.option(
     "--in-progress", is_flag=True, help="Read segments in progress too, each up to its last good transaction."
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
     help="What merges (default: checkpoint.engine of --conf, else local).",
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
+@click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
+@click.option("--strict", is_flag=True, help="Refuse what would be healed: snapshots that do not fit together.")
+@click.option("--as-hadoop", is_flag=True, help="Heal nothing: write what Hadoop would, even if no NameNode loads it.")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @memory_options
 @json_option
@@ -46,6 +54,9 @@ def command(
     layout: int | None,
     engine: str | None,
     master: str | None,
+    dry_run: bool,
+    strict: bool,
+    as_hadoop: bool,
     allow_unknown_layout: bool,
     memory: int | None,
     spill_dir: Path | None,
@@ -64,27 +75,65 @@ def command(
     --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
     layout are always refused.
 
+    Renames, snapshots and symlinks together can bring a NameNode to a namespace whose image it could not load.
+    Such inconsistencies are healed in the new image, without loss of what a path leads to, and told in a line each in
+    the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 where they are in the
+    old image); --as-hadoop is for comparing with Hadoop's own images.
+
     --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it converts no
     layouts. auto takes it for large images, or where a master is given.
+
+    --dry-run reads, replays and makes the image, but writes nothing and takes no lock, so that it also goes beside
+    a running NameNode and on a read-only directory. It tells the transactions, how many inodes are created, changed
+    and deleted, the size of the new image and whether there is room for it, and what would be healed. It ends with
+    the exit code that the merge would end with, and takes about its time.
 
     \b
     Examples:
       checkpointer merge /data/nn --conf /etc/hadoop/conf
+      checkpointer merge /data/nn --conf /etc/hadoop/conf --dry-run
       checkpointer merge /copy/of/nn --layout -67
       checkpointer merge /data/nn --engine spark --master local[4]
     """
+    if strict and as_hadoop:
+        raise click.UsageError("--strict and --as-hadoop exclude each other.")
     from checkpointer.offline import check_image, merge_directory, plan_directory
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     codec = None if configuration is None else image_codec(configuration)
     sub_sections = None if configuration is None else sub_section_rule(configuration)
-    rules = None if configuration is None else replay_rules(configuration)
+    rules = ReplayRules() if configuration is None else replay_rules(configuration)
+    healing = Healing.STRICT if strict else Healing.AS_HADOOP if as_hadoop else Healing.HEAL
+    rules = replace(rules, healing=healing)
     configured = MemoryLimit() if configuration is None else memory_limit(configuration)
-    with StorageLock(directory):
+    with nullcontext() if dry_run else StorageLock(directory):
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         if not plan.segments:
             check_image(plan, allow_unknown_layout=allow_unknown_layout)
-            _report(as_json, plan, {"merged": False, "txid": plan.image_txid}, "nothing to merge")
+            told = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
+            _report(as_json, plan, told, "nothing to merge")
+            return
+        if dry_run:
+            from checkpointer.dry_run import dry_run as measure
+
+            if engine == EngineChoice.SPARK.value or master is not None:
+                raise click.UsageError("--dry-run is a matter of the local engine: leave --engine and --master out.")
+            with ProgressObserver(show=not as_json) as observer:
+                found = measure(
+                    plan,
+                    codec=codec,
+                    layout_version=layout,
+                    allow_unknown_layout=allow_unknown_layout,
+                    sub_sections=sub_sections,
+                    rules=rules,
+                    memory=with_options(configured, memory, spill_dir),
+                    observer=observer,
+                )
+            for warning in found.warnings:
+                click.echo(f"warning: {warning}", err=True)
+            content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
+            _report(as_json, plan, content, dry_run_text(found))
+            found.check_room()
             return
         with ProgressObserver(show=not as_json) as observer:
             result = merge_directory(
@@ -112,6 +161,7 @@ def command(
         "layoutVersion": result.layout_version,
         "versionFileLayout": plan.version_layout,
         "warnings": list(result.warnings),
+        "healed": [healed.as_dict() for healed in result.healed],
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (
@@ -126,6 +176,8 @@ def command(
         )
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
+    for healed in result.healed:
+        click.echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)
 
 

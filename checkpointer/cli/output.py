@@ -22,6 +22,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from checkpointer.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 
 __all__ = ["ProgressObserver", "conf_option", "echo_json", "json_option", "load_configuration"]
@@ -39,7 +40,7 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
     return click.option(
         "--conf",
         "conf_dir",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=EXISTING_FOLDER,
         required=required,
         help="Directory with Hadoop's own core-site.xml and hdfs-site.xml.",
     )

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
 from hadoop_common.names import SegmentName, parse_segment
 from journal.ops import EditOp
 from journal.primitives import Buffer
 from journal.segment import iter_ops
 
-__all__ = ["SEGMENT", "segment_ops"]
-
-SEGMENT = click.Path(exists=True, dir_okay=False, path_type=Path)
+__all__ = ["segment_ops"]
 
 
 def segment_ops(path: Path, content: Buffer) -> Iterator[EditOp]:

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING_FILE
+
 __all__ = ["logging_options", "set_up_logging"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +26,7 @@ def logging_options(function: F) -> F:
     verbose = click.option("--verbose", is_flag=True, help="Log more.")
     log_config = click.option(
         "--log-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="TOML file for logging.config.dictConfig, such as config/logging.toml (JSON lines).",
     )
     return verbose(log_config(function))

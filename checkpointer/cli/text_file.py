@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.durable import written_atomically
+from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
 __all__ = ["check_output", "emit"]
@@ -44,7 +45,7 @@ def emit(pieces: Iterable[str], output: Path | None) -> None:
             out.writelines(chunk.encode() for chunk in _chunks(pieces))
     except OSError as error:
         hint = "Free space, or name another --output."
-        raise ImageStorageError(f"cannot write {output}: {error}", hint=hint) from error
+        raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
 
 
 def _chunks(pieces: Iterable[str]) -> Iterator[str]:

@@ -24,6 +24,10 @@ from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.errors import CheckpointError
 from checkpointer.observer import Observer
+from checkpointer.past.namenode_witness import NamenodeWitness
+from checkpointer.past.record import ClaimBook, held_images
+from checkpointer.past.stretches import Recorder
+from checkpointer.past.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.warm import MergeResult, WarmNamespace
 from hadoop_common.errors import HdfsError
@@ -68,13 +72,23 @@ class BackupRole:
         self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
         self._http_address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
-        self._uploader = Uploader((self._http_address,), UploadPolicy.for_one(config), count=self.counter.add_sent)
+        self._uploader = Uploader(
+            (self._http_address,), UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
+        )
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        recorder = Recorder()
         self._namespace = WarmNamespace(
             codec=config.image_codec,
             sub_sections=config.sub_sections,
             rules=config.replay_rules,
             memory=config.memory,
+            recorder=recorder,
+        )
+        self._past = PastWatch(
+            recorder,
+            ClaimBook(self._storage.current_folders),
+            lambda: held_images(self._storage.current_folders()),
+            lambda last: self._witness(),
         )
         self._clock = clock
         self._closing = threading.Event()
@@ -123,6 +137,7 @@ class BackupRole:
                 self._storage,
                 self._namespace,
                 self._link,
+                self._past,
                 self._http_address,
                 timeout=self._config.transfer_timeout,
                 throttle=self._throttle(),
@@ -152,6 +167,7 @@ class BackupRole:
                 Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
                 streaming=self._streaming,
                 closing=stopping,
+                anew=self._uploader.forget,
             )
             self._checkpoints = BackupCheckpoints(
                 self._storage,
@@ -161,6 +177,7 @@ class BackupRole:
                 self._follower,
                 self._keeper,
                 self._folders,
+                self._past,
                 streaming=self._streaming,
             )
             self._resources = resources.pop_all()
@@ -233,7 +250,9 @@ class BackupRole:
         return [self._keeper.trouble] if self._keeper.trouble else []
 
     def details(self) -> Mapping[str, Any]:
-        """`state` of the stream, `streamTxid` and `namenodeTxid`, `streamed` transactions, `registered`."""
+        """`state` of the stream, `streamTxid` and `namenodeTxid`, `streamed` transactions, `registered`;
+        `lostPast`: None, or the last time that this node began anew (`LostPast`).
+        """
         position = self._receiver.position()
         segment = position.segment
         return {
@@ -244,6 +263,7 @@ class BackupRole:
             "namenodeTxid": self._keeper.namenode_txid,
             "streamed": position.streamed,
             "registered": self._link.registered,
+            "lostPast": None if self._keeper.lost is None else self._keeper.lost.values(),
         }
 
     def progress(self) -> Progress:
@@ -286,14 +306,26 @@ class BackupRole:
         """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
 
         Raises:
-            StorageError: the image is of a past that the NameNode has lost; it is not offered.
+            StorageError: the image is of a past that the NameNode has lost; it was not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         image = self._storage.latest_image()
         holds = partial(self._uploader.holds, self._http_address)
-        if self._checkpoints.offers(image, self._settled_txid, holds):
-            yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
+        self._checkpoints.offers(image, self._settled_txid, holds)
+        yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
         self._checkpoints.end(self._settled_txid)
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        self._checkpoints.confirm(image, txid)
+
+    def _witness(self) -> NamenodeWitness:
+        return NamenodeWitness(
+            self._http_address,
+            self._link.manifest,
+            self._link.transaction_id,
+            timeout=self._config.transfer_timeout,
+            cancelled=self._closing.is_set,
+        )
 
     @property
     def _settled_txid(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from checkpointer.config import CheckpointConfig
 from checkpointer.daemon.role import CheckpointRole
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 
 __all__ = ["LakeAppender", "find_module"]
 
@@ -82,7 +83,7 @@ class LakeAppender:
         try:
             arguments = self._arguments(role.latest_image(), self._folders(role))
         except (HdfsError, OSError) as error:
-            self._failed(str(error))
+            self._failed(told(error))
             return
         with self._changed:
             if self._stopped:
@@ -146,7 +147,7 @@ class LakeAppender:
             try:
                 self._append(arguments)
             except OSError as error:
-                self._failed(str(error))
+                self._failed(told(error))
 
     def _next(self) -> list[str] | None:
         with self._changed:

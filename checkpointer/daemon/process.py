@@ -16,6 +16,7 @@ from checkpointer.daemon.role import CheckpointRole, Job
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
 from servlets.application import create_application
 from servlets.http_server import HttpServer
@@ -118,7 +119,7 @@ class _Daemon:
 
     def run(self, control: Control) -> None:
         self._schedule(_POLL, self._config.poll_interval, self._service.poll, at_once=False)
-        for job in self._role.jobs():
+        for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
         if self._service.switched_off:
             _LOG.warning("%s", self._service.switched_off)
@@ -131,6 +132,9 @@ class _Daemon:
             self._notifier.stopping()
             self._scheduler.shutdown(wait=False)
             self._service.stop()
+
+    def _jobs(self) -> list[Job]:
+        return [*self._role.jobs(), *self._service.jobs()]
 
     def _obey(self, control: Control) -> None:
         while not control.stopping():
@@ -161,15 +165,15 @@ class _Daemon:
             return
         try:
             read = self._read()
-        except HdfsError as error:
-            _LOG.error("the configuration stays as it was: %s", error)
+        except (HdfsError, OSError) as error:
+            _LOG.error("the configuration stays as it was: %s", told(error))
             return
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
         # An interval that stays is left alone: setting it anew would put the next run off.
-        intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._role.jobs()}
+        intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
@@ -181,7 +185,12 @@ class _Daemon:
 
 def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:
     def work() -> None:
-        if job.run():
-            service.poll()
+        try:
+            at_once = job.run()
+        except Exception as fault:
+            service.job_failed(job.name, fault)
+        else:
+            if at_once:
+                service.poll()
 
     return work

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkpointer.daemon.role import Upload
+from checkpointer.healing import Healed
 from checkpointer.merge import MergeResult
 from checkpointer.transfer import UploadResult
 
@@ -24,6 +25,8 @@ class Record:
         saved_at: when an image was last complete on disk.
         uploaded_at: when a NameNode last took one.
         latency_seconds: from the trigger of the last checkpoint until its image had its name.
+        healed: what the last checkpoint healed; `healed_total`: how often something was, since the start.
+        last_outcome: how the image that was offered last fared, a `Taking`'s value, "" before the first.
         uploads, upload_failures, uploaded_bytes: over all NameNodes since the start.
     """
 
@@ -37,6 +40,7 @@ class Record:
     last_error: str = ""
     last_error_at: float | None = None
     last_reason: str = ""
+    last_outcome: str = ""
     checkpoints: int = 0
     failures: int = 0
     uploads: int = 0
@@ -44,6 +48,8 @@ class Record:
     uploaded_bytes: int = 0
     last_seconds: Mapping[str, float] | None = None
     latency_seconds: float | None = None
+    healed: tuple[Healed, ...] = ()
+    healed_total: int = 0
 
 
 class RecordKeeper:
@@ -77,6 +83,8 @@ class RecordKeeper:
                 "last_reason": reason,
                 "checkpoints": record.checkpoints + 1,
                 "latency_seconds": latency,
+                "healed": result.healed,
+                "healed_total": record.healed_total + len(result.healed),
                 "last_seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
             }
         )
@@ -95,8 +103,16 @@ class RecordKeeper:
                 }
             )
 
+    def fared(self, outcome: str) -> None:
+        """What became of an image that was offered is known."""
+        self._update(lambda record: {"last_outcome": outcome})
+
     def failed(self, message: str) -> None:
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
+
+    def job_failed(self, message: str) -> None:
+        """What went wrong beside checkpoints, which alone are counted."""
+        self._update(lambda record: self._error(message))
 
     def _error(self, message: str) -> dict[str, Any]:
         return {"last_error": message, "last_error_at": self._wall()}

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from checkpointer.config import CheckpointConfig
 from checkpointer.merge import MergeResult, Observer
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.refusals import has_image, too_recent
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
@@ -17,6 +18,8 @@ from servlets.transfer_counter import TransferCounter
 
 __all__ = ["STANDBY", "CheckpointRole", "Job", "Progress", "Target", "Upload"]
 
+# how far apart two clocks may tell the end of one upload, in seconds
+_SAME_UPLOAD_SECONDS = 5.0
 # the result of a target that was asked for its state and so got no image
 STANDBY = "standby"
 _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)
@@ -43,7 +46,8 @@ class Progress:
 class Upload:
     """Outcome of offering one image to one NameNode: `UploadResult` name or "failed", then with an error.
 
-    `seconds` it took, `size` bytes of the image that went out, `status` of an HTTP answer that was an error.
+    `seconds` it took, `size` bytes of the image that went out, `status` of an HTTP answer that was an error. `refusal`
+    says why it was refused by a NameNode that does not have it, "" where it was not.
     """
 
     address: str
@@ -54,6 +58,7 @@ class Upload:
     txid: int = -1
     kind: ImageKind = ImageKind.IMAGE
     status: int | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,9 @@ class Target:
 
     Attributes:
         settled: for each kind the newest image that need not be offered there any more.
+        refused: for each kind the newest image that it refused and does not have.
         result: of the last offer, "never" before the first, "standby" when it was asked and is not active.
+        error: why it did not take the last one, "" where it has it.
         at: when that was, seconds since the epoch.
         failures: transfers that failed in a row.
         not_before: reading of the uploader's monotonic clock, in seconds, before which only a forced offer is made.
@@ -72,6 +79,7 @@ class Target:
 
     address: str
     settled: Mapping[ImageKind, int] = field(default_factory=dict)
+    refused: Mapping[ImageKind, int] = field(default_factory=dict)
     result: str = "never"
     error: str = ""
     at: float | None = None
@@ -84,6 +92,10 @@ class Target:
     def txid(self) -> int:
         """Newest checkpoint that need not be offered there any more, -1 before the first."""
         return self.settled.get(ImageKind.IMAGE, -1)
+
+    def has(self, txid: int, kind: ImageKind) -> bool:
+        """Whether it is known to have the image at `txid`, or a newer one."""
+        return self.settled.get(kind, -1) >= txid > self.refused.get(kind, -1)
 
     def due(self, txid: int, kind: ImageKind, now: float, *, quiet_period: float, force: bool) -> bool:
         """Whether to offer the image at `txid` at `now`; `force` does not wait.
@@ -102,22 +114,49 @@ class Target:
 
     def holds(self, txid: int, kind: ImageKind) -> Target:
         """It has that image, as it came from there."""
-        return replace(self, settled={**self.settled, kind: txid})
+        return replace(self, settled={**self.settled, kind: txid}, refused=_without(self.refused, kind))
 
     def answered(
-        self, txid: int, kind: ImageKind, result: UploadResult, *, at: float, now: float, quiet_period: float
+        self,
+        txid: int,
+        kind: ImageKind,
+        result: UploadResult,
+        *,
+        at: float,
+        now: float,
+        quiet_period: float,
+        said: str = "",
     ) -> Target:
-        """After an answer: taken and not wanted settle this image, one who is not active may want it later."""
+        """After an answer: taken and not wanted settle this image, one who is not active may want it later.
+
+        `said` is why it was refused. Hadoop takes no image of a txid that it once refused as too recent, so that one is
+        settled too, and a newer one has to follow.
+        """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
+        has = taken or has_image(said, txid)
+        now_refused = self.refused
+        if not inactive:
+            now_refused = _without(self.refused, kind) | ({} if has else {kind: txid})
         return Target(
             self.address,
             self.settled if inactive else {**self.settled, kind: txid},
+            now_refused,
             result.name,
+            "" if has else said,
             at=at,
             not_before=now + quiet_period if inactive else now,
-            primary=self.primary if kind.rollback else result not in _REJECTIONS,
+            primary=self.primary if kind.rollback or self._still_primary(said, now) else result not in _REJECTIONS,
             uploaded=now if taken and not kind.rollback else self.uploaded,
+        )
+
+    def _still_primary(self, said: str, now: float) -> bool:
+        """Whether a refusal as too recent is because of our own last image."""
+        recent = too_recent(said)
+        return (
+            recent is not None
+            and self.uploaded is not None
+            and recent.age + _SAME_UPLOAD_SECONDS >= now - self.uploaded
         )
 
     def stands_by(self, *, at: float) -> Target:
@@ -128,6 +167,10 @@ class Target:
         """After a transfer that did not come to an answer."""
         failures = self.failures + 1
         return replace(self, result="failed", error=error, at=at, failures=failures, not_before=not_before)
+
+
+def _without(txids: Mapping[ImageKind, int], kind: ImageKind) -> dict[ImageKind, int]:
+    return {each: txid for each, txid in txids.items() if each is not kind}
 
 
 @dataclass(frozen=True, slots=True)

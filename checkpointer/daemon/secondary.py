@@ -14,9 +14,14 @@ from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.engines import MergeTask, choose_engine
 from checkpointer.errors import CheckpointCancelledError, StorageError
-from checkpointer.history import contradiction
 from checkpointer.loaded_image import next_layout
 from checkpointer.merge import MergeResult, Observer
+from checkpointer.past.bounds import contradiction
+from checkpointer.past.lost import LostPast
+from checkpointer.past.namenode_witness import NamenodeWitness
+from checkpointer.past.proof import Verdict, prove, refuse
+from checkpointer.past.record import ClaimBook, held_images, image_md5
+from checkpointer.past.stretches import Claim, HeldImage, ending_of
 from checkpointer.secondary.agreement import Standing, check_signature, needed_logs, standing
 from checkpointer.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.secondary.merge_failures import MergeFailures
@@ -26,6 +31,7 @@ from checkpointer.secondary.storage import SecondaryStorage
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.retry import TransferRetry
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
@@ -57,15 +63,21 @@ class SecondaryRole:
         self.counter = TransferCounter()
         settings = FetcherSettings.of(config, self._retry)
         self._fetcher = Fetcher(self._address, self._storage, settings, count=self.counter.add_received)
-        self._uploader = Uploader([self._address], UploadPolicy.for_one(config), count=self.counter.add_sent)
+        self._uploader = Uploader(
+            [self._address], UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
+        )
         self._calls = NamenodeCalls(lambda: connect(self._config))
         self._looks = NamenodeCalls(lambda: connect_to_look(self._config))
-        self._position = NamenodePosition(self._looks, self._namenode)
+        self._position = NamenodePosition(self._looks)
         # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        # The image that this process made of what this NameNode had; others may be of a past that it has lost.
-        self._made_txid = -1
+        self._claims = ClaimBook(self._storage.image_folders)
+        # The newest image, its base and its segments, until they were found at the NameNode once more.
+        self._pending: tuple[HeldImage, HeldImage, Sequence[EditLogSegment]] | None = None
+        self._lost: LostPast | None = None
+        # Why the NameNode is not ours, "" while it is.
+        self._stranger = ""
         self._stopping: Callable[[], bool] = lambda: False
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -124,7 +136,7 @@ class SecondaryRole:
             return [each for folder in self._storage.edits_folders() for each in list_segments(folder)]
         except OSError as fault:
             raise StorageError(
-                f"the fetched edits cannot be listed: {fault}", hint="Check dfs.namenode.checkpoint.edits.dir."
+                f"the fetched edits cannot be listed: {told(fault)}", hint="Check dfs.namenode.checkpoint.edits.dir."
             ) from fault
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -137,14 +149,17 @@ class SecondaryRole:
         return self._storage.states()
 
     def alarms(self) -> list[str]:
-        return self._failures.alarms()
+        return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
 
     def details(self) -> dict[str, Any]:
-        """`namenode`: RPC address; `mergeErrors` in a row, `maxRetries`: how many of them are borne."""
+        """`namenode`: RPC address; `mergeErrors` in a row, `maxRetries`: how many of them are borne; `lostPast`: None,
+        or the last time that this node began anew (`LostPast`).
+        """
         return {
             "namenode": self._namenode.removeprefix("NameNode "),
             "mergeErrors": self._failures.count,
             "maxRetries": self._config.max_retries,
+            "lostPast": None if self._lost is None else self._lost.values(),
         }
 
     def progress(self) -> Progress:
@@ -154,7 +169,7 @@ class SecondaryRole:
             HdfsError: it could not be asked then, or a directory cannot be read.
         """
         newest = self._newest_txid()
-        return Progress(-1 if newest is None else newest, self._position.txid(newest))
+        return Progress(-1 if newest is None else newest, self._position.txid())
 
     def _newest_txid(self) -> int | None:
         newest = self._storage.latest_image()
@@ -166,7 +181,11 @@ class SecondaryRole:
         self._storage.leave_out_broken()
         if self._config.restore_directories and self._storage.has_dropped:
             self._storage.restore()
-        self._position.ask(self._newest_txid(), self._stopping)
+        theirs, ours = self._position.ask(self._stopping), self._newest_txid()
+        if theirs is not None and ours is not None and theirs < ours:
+            # One that was formatted anew is another namespace, which is for the operator to see to.
+            self._check_namespace(self._stopping)
+            self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
 
     def checkpoint(self, observer: Observer) -> MergeResult:
         """Make the image of everything up to a roll that the NameNode is asked for.
@@ -181,27 +200,54 @@ class SecondaryRole:
             ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
             logs = needed_logs(self._calls.call(ask, observer.cancelled), signature, self._namenode)
             observer.phase("fetch", None)
-            # Of another upgrade, of a past that is lost, or of a merge that failed, nothing is taken for granted.
-            afresh = moved or self._failures.count > 0 or self._is_of_another_past(logs)
-            image, fetched = self._fetcher.image(base_txid, info, afresh=afresh, cancelled=observer.cancelled)
+            witness = self._witness(observer.cancelled)
+            self._leave_lost_past(witness, logs)
+            # Of another upgrade, or of a merge that failed, nothing is taken for granted.
+            afresh = moved or self._failures.count > 0
+            image, fetched = self._fetcher.image(base_txid, info, witness, afresh=afresh, cancelled=observer.cancelled)
             if fetched:
                 self._uploader.holds(self._address, base_txid)
-            segments = self._fetcher.segments(logs, info, afresh=afresh, cancelled=observer.cancelled)
+            segments = self._fetcher.segments(logs, info, witness, afresh=afresh, cancelled=observer.cancelled)
+            base = HeldImage(base_txid, image_md5(image))
             result = self._merge(image, segments, signature, observer)
+            self._pending = (HeldImage(result.txid, image_md5(result.saved.paths[0])), base, segments)
+            verdict = self._prove_pending(witness)
+            if not verdict.holds:
+                _LOG.warning(
+                    "whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason
+                )
             self._namespace = info
             self._write_version(info, observer.cancelled)
         self._retain()
         return result
 
+    def _check_namespace(self, cancelled: Callable[[], bool]) -> None:
+        """Ask the NameNode whose it is; another namespace than ours is an alarm until it is ours again.
+
+        Raises:
+            StorageError: it has another namespace.
+            UnsupportedLayoutError: its layout is none that edits can be replayed in.
+        """
+        described = self._calls.call(NamenodeClient.version_request, cancelled)
+        try:
+            standing(self._storage.versions(), described.storage_info, self._namenode)
+        except StorageError as error:
+            self._stranger = error.message
+            raise
+        self._stranger = ""
+
     def _roll(self, observer: Observer) -> tuple[CheckpointSignature, bool]:
         """Let the NameNode begin a segment; whether it was upgraded or rolled back since our last checkpoint."""
         # Asked first, so that nothing is rolled at a NameNode whose checkpoints we cannot make.
-        described = self._calls.call(NamenodeClient.version_request, observer.cancelled)
-        standing(self._storage.versions(), described.storage_info, self._namenode)
+        self._check_namespace(observer.cancelled)
         signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
         info = signature.storage_info
         found = standing(self._storage.versions(), info, self._namenode)
-        check_signature(signature, self._newest_txid(), self._namenode)
+        check_signature(signature, self._namenode)
+        newest, ended = self._newest_txid(), signature.current_segment_txid - 1
+        # The roll itself wrote the last transaction, so that no image can hold that one yet.
+        if newest is not None and newest >= ended:
+            self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
         self._position.rolled(signature.current_segment_txid)
         if found is Standing.FRESH:
             self._storage.format(info)
@@ -210,12 +256,67 @@ class SecondaryRole:
             _LOG.warning("%s was upgraded or rolled back, its image and edits are fetched anew", self._namenode)
         return signature, moved
 
-    def _is_of_another_past(self, logs: Sequence[RemoteEditLog]) -> bool:
-        newest = self._newest_txid()
-        problem = contradiction(-1 if newest is None else newest, self.segments(), logs)
+    # ---- the past ------------------------------------------------------------------------------------------
+
+    def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:
+        return NamenodeWitness(
+            self._address,
+            lambda since: self._calls.call(lambda client: client.edit_log_manifest(since), cancelled),
+            lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
+            timeout=self._config.transfer_timeout,
+            cancelled=cancelled,
+        )
+
+    def _leave_lost_past(self, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> None:
+        """Set aside what is here where the NameNode was set back since: it is not to be served, nor taken for new."""
+        newest = next(iter(held_images(self._storage.image_folders())), None)
+        problem = contradiction(-1 if newest is None else newest.txid, self.segments(), logs)
+        if not problem and newest is not None and witness.image_md5(newest.txid) != newest.md5:
+            verdict = self._compare(newest, witness)
+            problem = verdict.reason if verdict.lost else ""
         if problem:
-            _LOG.warning("%s was set back, its image and edits are fetched anew: %s", self._namenode, problem)
-        return bool(problem)
+            self._set_aside(problem)
+
+    def _compare(self, image: HeldImage, witness: NamenodeWitness) -> Verdict:
+        """Whether an image of ours is of the NameNode's past as it is now."""
+        if self._pending is not None and self._pending[0] == image:
+            return self._prove_pending(witness)
+        claim = self._claims.of(image.md5) or Claim((), image)
+        base = claim.base
+        return prove(claim.stretches, witness, based=base is not None, images=lambda: () if base is None else [base])
+
+    def _prove_pending(self, witness: NamenodeWitness) -> Verdict:
+        """Whether all that the newest image was made of is of one past, that of the NameNode now."""
+        if self._pending is None:
+            raise ValueError("no image is pending")
+        image, base, segments = self._pending
+        verdict = prove(ending_of(segments, all_of_them=True), witness, based=True, images=lambda: [base])
+        if verdict.holds:
+            self._claims.add(image.md5, Claim.of_segments(segments, base))
+            self._pending = None
+        return verdict
+
+    def _set_aside(self, reason: str) -> None:
+        self._lost = LostPast(reason, self._storage.set_aside())
+        _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
+        self._claims.forget()
+        self._pending = None
+        self._fetcher.trust(())
+        self._uploader.forget()
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the NameNode's past as it is now.
+
+        Raises:
+            StorageError: it is not; it was set aside.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
+        if verdict.holds:
+            return
+        if verdict.lost:
+            self._set_aside(verdict.reason)
+        refuse(verdict, txid, self._namenode)
 
     def _merge(
         self, image: Path, segments: Sequence[EditLogSegment], signature: CheckpointSignature, observer: Observer
@@ -237,7 +338,6 @@ class SecondaryRole:
                 memory=self._config.memory,
             )
             result = choose_engine(self._config.engine, task).merge(task, observer)
-        self._made_txid = result.txid
         self._fetcher.trust(result.saved.paths)
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
@@ -280,14 +380,11 @@ class SecondaryRole:
             return
         if self._uploader.targets[0].txid < newest.txid:
             try:
-                lacking = self._calls.lacks_image(newest.txid, self._namenode, cancelled)
+                theirs = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             except RpcError as error:
                 _LOG.info("whether %s needs the image at txid %d is not known: %s", self._namenode, newest.txid, error)
-                # One that lay here before may be of a past that the NameNode has lost.
-                if newest.txid != self._made_txid:
-                    return
             else:
-                if not lacking:
+                if theirs >= newest.txid:
                     self._uploader.holds(self._address, newest.txid)
         info = self._namespace or self._storage.storage_info()
         yield from self._uploader.offer(newest.path, newest.txid, info, cancelled, force=force)

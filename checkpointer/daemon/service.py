@@ -10,13 +10,17 @@ from typing import Any
 
 from checkpointer.config import CheckpointConfig, Role
 from checkpointer.daemon.lake import LakeAppender
+from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
+from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.role import CheckpointRole, Progress, Upload
+from checkpointer.daemon.role import CheckpointRole, Job, Progress, Upload
 from checkpointer.daemon.status import status_values
 from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError
 from checkpointer.merge import MergeResult
 from checkpointer.triggers import TriggerReason, decide
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
+from hadoop_common.file_faults import explained, told
+from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
 
 __all__ = ["PREVENT_SECONDS", "CheckpointService"]
@@ -37,6 +41,8 @@ class CheckpointService:
         clock: monotonic seconds.
         gave_up: called when the role gave up for good; `fault` says why.
         lake: told of each new image; it is stopped with the service.
+        outlook: when NameNodes take images.
+        wall: seconds since the epoch.
     """
 
     def __init__(
@@ -47,12 +53,16 @@ class CheckpointService:
         clock: Callable[[], float] = time.monotonic,
         gave_up: Callable[[], None] = lambda: None,
         lake: LakeAppender | None = None,
+        outlook: Outlook | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._role = role
         self._config = config
         self._clock = clock
         self._gave_up = gave_up
         self._lake = lake or LakeAppender(config)
+        self._outlook = outlook or Outlook(config)
+        self._wall = wall
         self._fault: RoleGaveUpError | None = None
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
@@ -72,8 +82,16 @@ class CheckpointService:
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Go by new periods and thresholds from the next poll on."""
-        self._config = config
+        self._config = self._outlook.config = config
         self._lake.reconfigure(config)
+
+    def jobs(self) -> list[Job]:
+        """What is to be run now and then beside polls: NameNodes are asked when they take an image again."""
+        return [Job("outlook", self._config.period, self._look)]
+
+    def _look(self) -> bool:
+        self._outlook.look([target.address for target in self._role.targets], self._stopped.is_set)
+        return False
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
@@ -156,7 +174,7 @@ class CheckpointService:
             self._running.acquire()
         try:
             # Who waited gets the checkpoint it waited for; what else ended meanwhile is no answer to it.
-            if waited and self._result is not None and self._result.state is TriggerState.DONE:
+            if waited and self._result is not None and _is_answer(self._result, force=force):
                 return self._result
             self._result = self._refusal() or self._guarded(force=force)
             return self._result
@@ -175,9 +193,10 @@ class CheckpointService:
                 self._fault = error
                 self._gave_up()
             return self._failed(error.message, error.hint, error.exit_code)
-        except OSError as error:
-            return self._failed(str(error), "Check disk and network.", EXIT_FAILURE)
         except Exception as error:
+            known = explained(error)
+            if known is not None:
+                return self._failed(known.message, known.hint, known.exit_code)
             _LOG.exception("a fault of the checkpointer itself")
             return self._failed(f"{type(error).__name__}: {error}", "Report this with the daemon's log.", EXIT_FAILURE)
 
@@ -185,20 +204,52 @@ class CheckpointService:
         self._role.prepare()
         progress = self._role.progress()
         self._record.looked()
+        if force:
+            self._look()
         reason = self._reason(progress, force=force)
         if reason is None:
-            uploads = self._upload(force=force)
             message = f"no checkpoint is due: {progress.behind} transactions since the image at {progress.image_txid}"
-            return TriggerResult(TriggerState.SKIPPED, message, {"txid": progress.image_txid, **uploads})
+            offers = self._upload(force=force)
+            outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
+            return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+        if force:
+            for sentence in self._outlook.forecast(progress.journal_txid):
+                _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
         triggered, self._renamed_at = self._clock(), None
+        period_from = self._period_from
         result = self._role.checkpoint(self)
         self._saved(result, reason, triggered)
         if not result.rollback:
             self._lake.offer(self._role)
-        details = {"txid": result.txid, "reason": reason.value, "transactions": result.transactions}
-        return TriggerResult(
-            TriggerState.DONE, f"checkpoint at txid {result.txid}", {**details, **self._upload(force=force)}
+        details: dict[str, Any] = {
+            "txid": result.txid,
+            "reason": reason.value,
+            "transactions": result.transactions,
+            "healed": [healed.as_dict() for healed in result.healed],
+        }
+        offers = self._upload(force=force)
+        kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
+        outcome = self._outcome(result.txid, kind, offers) if offers or force else None
+        if force and outcome is not None and outcome.taking is Taking.TOO_RECENT:
+            self._make_next_by(period_from, outcome.again_at)
+        return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
+
+    def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> Outcome:
+        found = outcome_of(
+            txid, kind, offers, self._role.targets, takes_from=self._outlook.takes_from, now=self._wall()
         )
+        self._record.fared(found.taking.value)
+        return found
+
+    def _make_next_by(self, period_from: float, again_at: float | None) -> None:
+        """A forced checkpoint that came too early does not put off the one that a NameNode takes."""
+        now, period = self._clock(), self._config.period
+        due_at = period_from + period
+        if again_at is not None:
+            due_at = now + max(0.0, again_at - self._wall())
+        # Not at once and again and again where the NameNode's clock or keys are others.
+        if due_at > now:
+            self._period_from = min(now, due_at - period)
 
     def _reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
         reason = decide(
@@ -223,22 +274,22 @@ class CheckpointService:
             self._period_from = self._clock()
         return reason if progress.behind or progress.urgent else None
 
-    def _upload(self, *, force: bool) -> dict[str, Any]:
-        """Offer the image; returns `uploads`, address to result, and `uploadErrors`, address to error."""
+    def _upload(self, *, force: bool) -> list[Upload]:
+        """Offer the image; returns what became of each offer."""
         self._record.phase("upload")
         made = []
         for upload in self._role.upload(self.cancelled, force=force):
             made.append(upload)
             self._record.offered(upload)
+            self._outlook.heard(upload)
             fields = _of_upload(upload)
             if upload.error:
                 _LOG.error("upload to %s failed: %s", upload.address, upload.error, extra=fields)
+            elif upload.refusal:
+                _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)
             else:
                 _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
-        return {
-            "uploads": {each.address: each.result for each in made},
-            "uploadErrors": {each.address: each.error for each in made if each.error},
-        }
+        return made
 
     # ---- memory --------------------------------------------------------------------------------------------
 
@@ -246,6 +297,10 @@ class CheckpointService:
         self._period_from = self._saved_at = self._clock()
         latency = (self._saved_at if self._renamed_at is None else self._renamed_at) - triggered
         self._record.saved(result, reason.value, latency)
+        for healed in result.healed:
+            _LOG.error(
+                "fsimage_%019d: healed: %s", result.txid, healed, extra={"txid": result.txid, "code": healed.code}
+            )
         timings = result.timings
         _LOG.info(
             "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s; "
@@ -275,13 +330,22 @@ class CheckpointService:
         self._record.failed(message)
         return TriggerResult(TriggerState.FAILED, message, {"hint": hint, "exitCode": exit_code})
 
+    def job_failed(self, name: str, fault: Exception) -> None:
+        """Note what ended a run of one of the role's jobs; the next run tries again."""
+        known = explained(fault)
+        if known is None:
+            _LOG.error("a fault of the checkpointer itself", exc_info=fault)
+        message = f"{type(fault).__name__}: {fault}" if known is None else known.message
+        _LOG.error("the job %s failed: %s", name, message)
+        self._record.job_failed(message)
+
     # ---- views ---------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """Values for GET /status, see `daemon.status`."""
         left = self._prevented_until - self._clock()
         return {
-            **status_values(self._role, self._record.now, self._lake),
+            **status_values(self._role, self._record.now, self._lake, self._outlook),
             "enabled": not self.switched_off,
             "cancelled": {"reason": self._refused_because, "secondsLeft": round(left, 3)} if left > 0 else None,
             "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),
@@ -301,12 +365,34 @@ class CheckpointService:
         try:
             behind = self._role.progress().behind
         except (HdfsError, OSError) as error:
-            return Health(False, str(error))
+            return Health(False, told(error))
         if alarms := self._role.alarms():
             return Health(False, "; ".join(alarms))
         age = self._clock() - self._period_from
         late = behind > 0 and age > _MISSED_PERIODS * self._config.period
         return Health(not late, f"{behind} transactions behind, last checkpoint {age:.0f} s ago")
+
+
+def _is_answer(result: TriggerResult, *, force: bool) -> bool:
+    """Whether what somebody else asked for is what is asked for now: a forced image is offered to everyone."""
+    return result.state is TriggerState.DONE and (not force or result.details.get("outcome") == Taking.TAKEN.value)
+
+
+def _answer(
+    state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: Outcome | None
+) -> TriggerResult:
+    """What is told to who asked: `uploads`, `uploadErrors` and `refusals` by address, and `Outcome.details`."""
+    told = {
+        **details,
+        "uploads": {each.address: each.result for each in offers},
+        "uploadErrors": {each.address: each.error for each in offers if each.error},
+        "refusals": {each.address: each.refusal for each in offers if each.refusal},
+    }
+    if outcome is None:
+        return TriggerResult(state, message, told)
+    if outcome.exit_code:
+        message = f"{message}, but no NameNode took the image: {outcome.problem}"
+    return TriggerResult(state, message, told | outcome.details())
 
 
 def _of_progress(progress: Progress, reason: TriggerReason) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.uploader import Uploader, UploadPolicy
 from checkpointer.errors import StorageError
 from checkpointer.merge import MergeResult, Observer
+from checkpointer.past.proof import refuse
+from checkpointer.past.record import image_md5
+from checkpointer.past.stretches import HeldImage
 from checkpointer.standby.bootstrap import bootstrap, settle_versions
 from checkpointer.standby.edit_source import EditSource
 from checkpointer.standby.follower import JournalFollower
@@ -24,10 +27,11 @@ from checkpointer.standby.namenodes import NameNodes
 from checkpointer.standby.open_source import open_edit_source
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.faults import directory_fault
+from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
-from checkpointer.storage.rollback import latest_rollback_image
-from hadoop_common.errors import HdfsError
+from checkpointer.storage.rollback import latest_rollback_image, started_at
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
@@ -64,12 +68,13 @@ class StandbyRole:
         self._config = config
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
         self._nodes = nodes or NameNodes.of(config)
-        self._source = source or open_edit_source(config, self._nodes.active_txid)
+        self._source = source or open_edit_source(config)
         self.counter = TransferCounter()
         self._uploader = Uploader(
             config.namenode_http_addresses,
             UploadPolicy.of(config),
             takes_images=self._nodes.takes_images,
+            confirm=self._confirm,
             count=self.counter.add_sent,
             clock=clock,
             jitter=jitter,
@@ -82,9 +87,11 @@ class StandbyRole:
             count=self.counter.add_received,
             fetched=lambda address, txid: self._fetched.append((address, txid)),
         )
-        # Why the shared edits are not those our image was made of; it stays, for later ones may not show it any more.
-        self._lost_past = ""
-        self._follower = JournalFollower(config, self._source, self._storage, self._nodes, self._images, clock=clock)
+        self._follower = JournalFollower(
+            config, self._source, self._storage, self._nodes, self._images, anew=self._forget_offers, clock=clock
+        )
+        # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
+        self._began_anew = False
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -159,7 +166,7 @@ class StandbyRole:
         return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
 
     def alarms(self) -> list[str]:
-        return ([self._lost_past] if self._lost_past else []) + self._follower.alarms()
+        return self._follower.alarms()
 
     def details(self) -> dict[str, Any]:
         """See `JournalFollower.details`."""
@@ -181,14 +188,6 @@ class StandbyRole:
     def tail(self) -> bool:
         """Follow the edits (`JournalFollower.tail`); True where a rollback image has to be made at once."""
         if not self._config.standby_checkpoints:
-            return False
-        try:
-            self._check_past()
-        except HdfsError as error:
-            if self._lost_past:
-                _LOG.error("the edits are not followed: %s", error)
-            else:
-                self._follower.cannot_follow(error)
             return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
 
@@ -215,26 +214,9 @@ class StandbyRole:
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
         """
-        self._check_past()
         result = self._follower.checkpoint(observer)
         self._tidy(result)
         return result
-
-    def _check_past(self) -> None:
-        """Neither follow nor offer anything once the cluster was set back behind our images.
-
-        Raises:
-            StorageError: it was, now or earlier.
-            HdfsError: the shared edits cannot be read.
-        """
-        if not self._lost_past:
-            newest = self._storage.latest_image().txid
-            self._lost_past = self._source.past_fault(newest, in_progress=self._config.tail_in_progress)
-        if self._lost_past:
-            raise StorageError(
-                f"{self._lost_past}: the cluster was set back to an older state, so nothing is merged or offered",
-                hint="Empty dfs.namenode.name.dir of this node and start it again: it begins with the active's image.",
-            )
 
     def _tidy(self, result: MergeResult) -> None:
         for warning in result.warnings:
@@ -252,24 +234,62 @@ class StandbyRole:
             _LOG.warning("%s", warning)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
-        """Offer the rollback image of an upgrade in progress, then the newest image, to every NameNode that is due.
+        """Offer the rollback image that a rolling upgrade waits for, then the newest image, to every NameNode due.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: our images are of a past that is not the cluster's any more.
+            StorageError: an image is not of the cluster's past, as far as that can be told; it was not offered.
         """
-        self._check_past()
         self._note_fetched()
+        self._began_anew = False
         info = self.storage_info()
+
+        def stopped() -> bool:
+            return cancelled() or self._began_anew
+
         rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None
-        if rollback is not None:
-            yield from self._watched(
-                self._uploader.offer(
-                    rollback.path, rollback.txid, info, cancelled, kind=ImageKind.ROLLBACK, force=force
-                )
-            )
+        refused: StorageError | None = None
+        if rollback is not None and self._is_awaited(rollback):
+            kind = ImageKind.ROLLBACK
+            try:
+                offers = self._uploader.offer(rollback.path, rollback.txid, info, stopped, kind=kind, force=force)
+                yield from self._watched(offers)
+            except StorageError as error:
+                # The newest image is owed all the same.
+                refused = error
         image = self._storage.latest_image()
-        yield from self._watched(self._uploader.offer(image.path, image.txid, info, cancelled, force=force))
+        yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force))
+        if refused is not None:
+            raise refused
+
+    def _is_awaited(self, rollback: ImageCopy) -> bool:
+        """Whether the active is in the rolling upgrade that a rollback image was made for."""
+        try:
+            upgrade = self._nodes.rolling_upgrade()
+        except RpcError as error:
+            _LOG.warning("the rollback image at txid %d is offered later: %s", rollback.txid, error)
+            return False
+        if upgrade is None or upgrade.finalized:
+            return False
+        return started_at(rollback.path) == upgrade.start_time
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the cluster's past as it is now.
+
+        Raises:
+            StorageError: it is not.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._follower.past.confirm(HeldImage(txid, image_md5(image)))
+        if verdict.holds:
+            return
+        # The next look at the edits sees to it.
+        self._follower.past.doubt()
+        refuse(verdict, txid, self._source.location)
+
+    def _forget_offers(self) -> None:
+        self._began_anew = True
+        self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
         """A NameNode that forbids an upload may have another VERSION than ours since an upgrade."""

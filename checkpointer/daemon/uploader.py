@@ -96,12 +96,16 @@ class _Transfer:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """`result` None with an `error` where the transfer failed, without one where there was none to make."""
+    """`result` None with an `error` where the transfer failed, without one where there was none to make.
+
+    `said` is why the image was refused.
+    """
 
     result: UploadResult | None
     error: str = ""
     seconds: float = 0.0
     status: int | None = None
+    said: str = ""
 
 
 class Uploader:
@@ -111,6 +115,8 @@ class Uploader:
         addresses: `http://host:port` each.
         takes_images: asked before and, from time to time, during a transfer, so that no image goes to a NameNode
             that will refuse it; called from several threads, tells its own errors.
+        confirm: called with an image and its txid right before each transfer. A TransferError is a transfer that
+            failed, to be repeated; what else it raises ends the offer.
         count: told the bytes that go out, over all NameNodes.
         clock: monotonic seconds, for when to offer an image again.
         jitter: numbers from 0 to 1 that spread the retries of several checkpointers.
@@ -122,6 +128,7 @@ class Uploader:
         policy: UploadPolicy,
         *,
         takes_images: TakesImages = lambda address: None,
+        confirm: Callable[[Path, int], None] = lambda image, txid: None,
         count: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -129,6 +136,7 @@ class Uploader:
     ) -> None:
         self._targets = [Target(address) for address in addresses]
         self._takes_images = takes_images
+        self._confirm = confirm
         self._count = count
         self._clock = clock
         self._jitter = jitter
@@ -160,6 +168,10 @@ class Uploader:
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
         """Note that the image at `txid` came from there, so that it is not offered back."""
         self._targets = [t.holds(txid, kind) if t.address == address else t for t in self._targets]
+
+    def forget(self) -> None:
+        """What the NameNodes have or do not want is not known any more: their past is another one."""
+        self._targets = [Target(target.address) for target in self._targets]
 
     def offer(
         self,
@@ -231,7 +243,9 @@ class Uploader:
         if self._takes_images(address) is False:
             return _Outcome(None)
         started = time.monotonic()
+        said: list[str] = []
         try:
+            self._confirm(image.path, image.txid)
             result = upload_image(
                 address,
                 image.path,
@@ -244,6 +258,7 @@ class Uploader:
                 throttle=self._throttle,
                 cancel=lambda: stopped() or transfer.lost.is_set(),
                 sent=transfer.sent,
+                refused=said.append,
             )
         except TransferError as error:
             if stopped():
@@ -251,7 +266,7 @@ class Uploader:
             if transfer.lost.is_set():
                 return _Outcome(None, seconds=time.monotonic() - started)
             return _Outcome(None, error.message, time.monotonic() - started, error.status)
-        return _Outcome(result, seconds=time.monotonic() - started)
+        return _Outcome(result, seconds=time.monotonic() - started, said="".join(said))
 
     def _watch(self, running: Mapping[Future[_Outcome], _Transfer], ended: threading.Event) -> None:
         """Cut a transfer to a NameNode that is no longer active: it would refuse the image in the end."""
@@ -277,6 +292,7 @@ class Uploader:
                 at=time.time(),
                 now=now,
                 quiet_period=self._policy.quiet_period,
+                said=outcome.said,
             )
         elif outcome.error:
             after = target.failed(outcome.error, at=time.time(), not_before=now + self._back_off(target.failures))
@@ -291,8 +307,18 @@ class Uploader:
         self._targets[transfer.number] = after
         if after.result == STANDBY:
             return None
-        size, seconds = transfer.size, outcome.seconds
-        return Upload(after.address, after.result, after.error, seconds, size, image.txid, image.kind, outcome.status)
+        refused = outcome.result is not None
+        return Upload(
+            after.address,
+            after.result,
+            "" if refused else after.error,
+            seconds=outcome.seconds,
+            size=transfer.size,
+            txid=image.txid,
+            kind=image.kind,
+            status=outcome.status,
+            refusal=after.error if refused else "",
+        )
 
     def _back_off(self, failures: int) -> float:
         """Seconds to wait after one more failure; below the poll interval after the first."""

@@ -13,6 +13,7 @@ from checkpointer.journal_node.server import peers_of
 from checkpointer.rpc_user import rpc_user
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -77,7 +78,9 @@ def _telling_folders() -> Iterator[None]:
         hint = "Stop the JournalNode that works there, or repair the folder of the journal."
         raise StorageError(fault.text, hint=hint) from fault
     except OSError as fault:
-        raise StorageError(f"the journal cannot be formatted: {fault}", hint="Check the disk and its space.") from fault
+        raise StorageError(
+            f"the journal cannot be formatted: {told(fault)}", hint="Check the disk and its space."
+        ) from fault
 
 
 def namespace_of_namenode(configuration: Configuration, nameservice: str | None) -> StorageInfo:

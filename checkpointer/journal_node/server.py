@@ -82,12 +82,18 @@ class JournalNodeServer:
         _LOG.info("JournalNode on %s:%d, segments at %s", *self.rpc_address, self._http.url)
 
     def stop(self) -> None:
-        """Take no more calls, end those that run, let go of the journals. A second call does nothing."""
+        """Take no more calls, end those that run, let go of the journals. A second call does nothing.
+
+        Writers come first: they are to know at once that nothing is taken here any more.
+        """
         for sync in self._syncs:
-            sync.stop(_STOP_SECONDS)
-        self._syncs = []
+            sync.stop()
         self._rpc.stop()
         self._http.stop()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for sync in self._syncs:
+            sync.join(max(0.0, deadline - time.monotonic()))
+        self._syncs = []
         self.node.close()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from journal.journal_node.node import JournalNode
 from journal.journal_node.peers import Peer
 from journal.journal_node.recovery import SegmentFetch
@@ -48,21 +49,25 @@ class SyncThread:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, seconds: float) -> None:
-        """End after the segment that is being fetched, and wait so long for that."""
+    def stop(self) -> None:
+        """End after the segment that is being fetched."""
         self._stopping.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end, no longer than that."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        told = ""
+        last = ""
         while not self._stopping.is_set():
             try:
                 self.round()
             except (HdfsError, OSError) as error:
                 # What stays wrong is worth one line, not one a round.
-                level = logging.DEBUG if str(error) == told else logging.WARNING
-                _LOG.log(level, "%s: no sync now: %s", self._journal_id, error)
-                told = str(error)
+                reason = told(error)
+                level = logging.DEBUG if reason == last else logging.WARNING
+                _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
+                last = reason
             except Exception:
                 # Without this thread nothing that was missed would ever come, and nobody would say so.
                 _LOG.exception("%s: a fault of the JournalNode itself, the sync goes on", self._journal_id)

@@ -36,8 +36,39 @@ class CacheManager:
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
         self._directives = {directive.id: directive for directive in directives}
+        # What pools have that no image of their release keeps: (maxRelativeExpiry, defaultReplication).
+        self._unsaved: dict[str, tuple[int, int]] = {}
         reader.finish()
         self.changed = False
+
+    def take_unsaved(self, before: CacheManager) -> None:
+        """Keep what no image has of pools, as another object that holds the same pools knows it."""
+        self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    def pools(self) -> list[CachePoolInfo]:
+        """All pools by name, with all that edits said of them since the image."""
+        return [self._whole(self._pools[name]) for name in sorted(self._pools)]
+
+    def _whole(self, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
+        expiry, replication = self._unsaved.get(pool.poolName, (_NEVER, pool.defaultReplication))
+        if self._writes_expiry and pool.HasField("maxRelativeExpiry"):
+            expiry = pool.maxRelativeExpiry
+        limit = pool.limit if pool.HasField("limit") else _UNLIMITED
+        mode = pool.mode if pool.HasField("mode") else _DEFAULT_MODE
+        return CachePoolInfo(pool.poolName, pool.ownerName, pool.groupName, mode, limit, expiry, replication)
+
+    def directives(self) -> list[CacheDirectiveInfo]:
+        """All directives by id."""
+        return [
+            CacheDirectiveInfo(each.id, each.path, each.replication, each.pool, each.expiration.millis)
+            for _, each in sorted(self._directives.items())
+        ]
+
+    @property
+    def next_directive_id(self) -> int:
+        return self._header.nextDirectiveId
 
     # ---- pools ---------------------------------------------------------------------------------------------
 
@@ -60,6 +91,12 @@ class CacheManager:
             pool.mode = info.mode
         if info.limit is not None:
             pool.limit = info.limit
+        expiry, replication = self._unsaved.get(info.pool_name, (_NEVER, pool.defaultReplication))
+        if info.max_relative_expiry is not None:
+            expiry = info.max_relative_expiry
+        if info.default_replication is not None:
+            replication = info.default_replication
+        self._unsaved[info.pool_name] = expiry, replication
         if info.max_relative_expiry is not None and self._writes_expiry:
             pool.maxRelativeExpiry = info.max_relative_expiry
         self.changed = True
@@ -67,6 +104,7 @@ class CacheManager:
     def remove_pool(self, name: str) -> None:
         self._pool(name)
         del self._pools[name]
+        self._unsaved.pop(name, None)
         for directive_id in [d.id for d in self._directives.values() if d.pool == name]:
             del self._directives[directive_id]
         self.changed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkpointer.errors import InconsistentNamespaceError
+from checkpointer.healing import Healed, Healing
 from checkpointer.namespace.diffs import CURRENT_STATE, DirectoryDiff, LinkCopy, Node
 from checkpointer.namespace.lineage import Lineage
 from checkpointer.namespace.references import WithName
@@ -44,27 +45,10 @@ class CreatedLists(Lineage):
         return self.current_child(directory, name) if found is None else found
 
     def created_names(self, directory: int, index: int) -> list[bytes]:
-        """Created names of a diff as an image has them: no NameNode loads one that nobody in the directory has."""
+        """Created names of a diff as an image has them."""
         diffs = self.diffs.of_directory(directory)
         assert diffs is not None
-        return sorted(
-            (
-                name
-                for name, stray in diffs.items[index].created.items()
-                if stray is None
-                or self.current_child(directory, name) is not None
-                or any(self._leaves(later, name) for later in diffs.items[index + 1 :])
-            ),
-            key=name_key,
-        )
-
-    def _leaves(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Whether a loader finds `name` in the deleted list: a copy of a link has the link's name of now there."""
-        found = diff.deleted.get(name)
-        if found is not None and not isinstance(found, LinkCopy):
-            return True
-        copies = (node for node in diff.deleted.values() if isinstance(node, LinkCopy))
-        return any(self._table.name(copy.row) == name for copy in copies)
+        return sorted(diffs.items[index].created, key=name_key)
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
         """A child leaves unrecorded: a diff that has it as created goes on to do so, under any name it gets."""
@@ -83,7 +67,7 @@ class CreatedLists(Lineage):
         """Before an inode leaves its name to snapshots, look for the diff that has it as created.
 
         Raises:
-            InconsistentNamespaceError: what the diff has is an older reference to it; a NameNode stops here as well.
+            InconsistentNamespaceError: what the diff has is an older reference to it, as `stops_at`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         diffs = self.diffs.of_directory(directory)
@@ -91,7 +75,7 @@ class CreatedLists(Lineage):
             node = self.created_node(directory, diff, name) if name in diff.created else None
             if node is not None and (node if isinstance(node, int) else node.row) == row:
                 if isinstance(node, WithName):
-                    raise self.inconsistent(directory, name)
+                    self.stops_at(directory, name)
                 return
 
     def rename(self, row: int, name: bytes) -> None:
@@ -133,9 +117,10 @@ class CreatedLists(Lineage):
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
         """All that came and left since a snapshot, as one diff.
 
+        What came and is not there, and what left and is there all the same, counts as never recorded.
+
         Raises:
-            InconsistentNamespaceError: it cannot be undone, since what came is not there, or what left is; a
-                NameNode stops at such a directory as well.
+            InconsistentNamespaceError: there is such a name, as `stops_at`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self.diffs.of_directory(directory)
@@ -143,25 +128,36 @@ class CreatedLists(Lineage):
             since.combine(diff, _look_on)
         for name, stray in since.created.items():
             if stray is not None and self.current_child(directory, name) is None:
-                raise self.inconsistent(directory, name)
+                self.stops_at(directory, name)
         for name, node in since.deleted.items():
             copied = isinstance(node, LinkCopy) and name not in since.created
             if copied and self.current_child(directory, name) is not None:
-                raise self.inconsistent(directory, name)
+                self.stops_at(directory, name)
         return since
 
-    def inconsistent(self, directory: int, name: bytes) -> InconsistentNamespaceError:
-        return InconsistentNamespaceError(
-            f"the snapshot diffs of {self.full_path(directory)} do not fit its children at {name!r}",
-            hint="A NameNode stops here as well; start it from an older image, or ask for help with its log.",
-        )
+    def stops_at(self, directory: int, name: bytes) -> None:
+        """A NameNode that replays the same edits stops at a name in the diffs of a directory.
+
+        Raises:
+            InconsistentNamespaceError: so do we, where nothing is to be healed.
+        """
+        path = self.full_path(directory)
+        what = f"the snapshot diffs of {path} do not fit its children at {name!r}"
+        hint = "A NameNode stops here as well; start it from an older image, or ask for help with its log."
+        text = f"{what}; a NameNode stops when it replays these edits"
+        healed = Healed("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
+        self._tree.heals.pass_over(healed, InconsistentNamespaceError(what, hint=hint))
 
     def check_strays(self) -> None:
         """Look at directories with strays as a NameNode does that counts what quotas are used after replay.
 
+        Hadoop 3's SecondaryNameNode does not count.
+
         Raises:
             InconsistentNamespaceError: as `changes_since`.
         """
+        if self._tree.hadoop3 and self._tree.heals.mode is Healing.AS_HADOOP:
+            return
         known: dict[int, set[int]] = {}
         for directory in {directory for places in self._strays.values() for directory, _ in places}:
             if self.diffs.get(directory) is None:

@@ -186,9 +186,13 @@ class DiffStore:
         found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
         for row in sorted(found, key=lambda row: int(self._table.id[row])):
             for diff in found[row].items:
-                yield from filter(None, map(self._reference, diff.deleted.values()))
+                yield from filter(None, map(self.reference, diff.deleted.values()))
 
-    def _reference(self, node: Node) -> WithName | Hub | None:
+    def directories_read(self) -> list[int]:
+        """Rows of the directories whose diffs were read or made, in that order."""
+        return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
+
+    def reference(self, node: Node) -> WithName | Hub | None:
         """The reference that a deleted entry is, None for an inode's own id."""
         if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
             return None
@@ -374,8 +378,8 @@ class DiffStore:
         if diff.copy is not None and not diff.is_root:
             message.name = diff.name
             message.snapshotCopy.CopyFrom(diff.copy)
-        for node in sorted(diff.deleted.values(), key=self._written_name):
-            reference = self._reference(node)
+        for node in sorted(diff.deleted.values(), key=lambda node: name_key(self.written_name(node))):
+            reference = self.reference(node)
             if reference is not None:
                 message.deletedINodeRef.append(numbering.of(reference))
             elif not isinstance(node, WithName):
@@ -384,9 +388,9 @@ class DiffStore:
                     self.lost.add(int(self._table.id[_row(node)]))
         return message
 
-    def _written_name(self, node: Node) -> bytes:
-        """Sort key of what a loader will take for the name."""
-        return name_key(node.name if isinstance(node, WithName) else self._table.name(_row(node)))
+    def written_name(self, node: Node) -> bytes:
+        """What a loader will take for the name of a deleted entry: a copy of a link has the link's name of now."""
+        return node.name if isinstance(node, WithName) else self._table.name(_row(node))
 
 
 def _row(node: int | LinkCopy) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from checkpointer.namespace.references import WithName
-from image_format.inode_table import Block
+from image_format.inode_table import Block, to_signed
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 
@@ -27,6 +27,7 @@ __all__ = [
 CURRENT_STATE = 2147483646
 """Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1
+_UINT64 = (1 << 64) - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +66,10 @@ class FileDiff:
     detached: set[int] = field(default_factory=set)
 
     def set_blocks(self, blocks: Sequence[Block]) -> None:
-        """Keep the blocks that hold the file's bytes of then, unless some are kept already."""
+        """Keep the blocks that hold the file's bytes of then, unless some are kept already (FileDiff.setBlocks).
+
+        An image may have blocks with the length NO_ACK, which Hadoop adds up like any other, in 64 bits.
+        """
         if self.blocks is not None:
             return
         kept: list[Block] = []
@@ -74,7 +78,7 @@ class FileDiff:
             if size >= self.file_size:
                 break
             kept.append(block)
-            size += block.num_bytes
+            size = to_signed((size + block.num_bytes) & _UINT64)
         self.blocks = kept
 
 
@@ -110,16 +114,33 @@ class DirectoryDiff:
         self.deleted[name] = node
         return None
 
-    def combine(self, later: DirectoryDiff, trashed: Callable[[Node], None]) -> None:
+    def forget_stray(self, node: Node) -> list[bytes]:
+        """What is known as created under whatever name came after the snapshot, and left; the names are returned."""
+        row = node if isinstance(node, int) else node.row
+        names = [name for name, stray in self.created.items() if stray == row]
+        for name in names:
+            del self.created[name]
+        return names
+
+    def combine(
+        self, later: DirectoryDiff, trashed: Callable[[Node], None], stops: Callable[[bytes], None] | None = None
+    ) -> None:
         """Take the changes of the next diff into this one (Diff.combinePosterior).
 
         Args:
             trashed: told of what came after this snapshot and left before the next.
+            stops: told of a name that leaves twice, at which a NameNode stops.
         """
         for name in sorted(later.created.keys() | later.deleted.keys(), key=name_key):
             gone = later.deleted.get(name)
             if gone is None:
                 self.create(name, later.created[name])
+            elif name not in later.created and name in self.deleted and name not in self.created:
+                # one of them came in between, under another name
+                if stops is not None:
+                    stops(name)
+                self.forget_stray(gone)
+                trashed(gone)
             elif name not in later.created:
                 previous = self.delete(name, gone)
                 if previous is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
@@ -9,7 +11,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import AddErasureCodingPolicyOp
 
-__all__ = ["REPLICATION_POLICY_ID", "ErasureCodingPolicies"]
+__all__ = ["REPLICATION_POLICY_ID", "ErasureCodingPolicies", "ErasureCodingPolicy", "policy_name"]
 
 _SECTION = "ERASURE_CODING"
 _LAST_SYSTEM_ID = 63
@@ -25,6 +27,29 @@ _SYSTEM_SCHEMAS = {
     4: ("xor", 2, 1),
     5: ("rs", 10, 4),
 }
+
+
+class ErasureCodingPolicy(NamedTuple):
+    """A policy in full; `cell_size` in bytes, `options` are pairs of name and value."""
+
+    id: int
+    name: str
+    codec: str
+    data_units: int
+    parity_units: int
+    options: tuple[tuple[str, str], ...]
+    cell_size: int
+    state: pb.ErasureCodingPolicyState
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is built in."""
+        return self.id <= _LAST_SYSTEM_ID
+
+    @property
+    def is_replication(self) -> bool:
+        """Whether it stands for no erasure coding."""
+        return self.id == REPLICATION_POLICY_ID
 
 
 def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) -> str:
@@ -45,6 +70,24 @@ class ErasureCodingPolicies:
 
     def knows(self, policy_id: int) -> bool:
         return policy_id in self._by_id
+
+    def policies(self) -> list[ErasureCodingPolicy]:
+        """All policies, removed ones included, in the order of the section."""
+        return [self._whole(policy) for policy in self._section.policies]
+
+    def by_id(self, policy_id: int) -> ErasureCodingPolicy | None:
+        found = self._by_id.get(policy_id)
+        return None if found is None else self._whole(found)
+
+    def _whole(self, policy: pb.ErasureCodingPolicyProto) -> ErasureCodingPolicy:
+        if policy.HasField("schema"):
+            codec, units = policy.schema.codecName, (policy.schema.dataUnits, policy.schema.parityUnits)
+            options = tuple((option.key, option.value) for option in policy.schema.options)
+            cell_size = policy.cellSize
+        else:
+            codec, *numbers = self._system_schema(policy)
+            units, options, cell_size = (numbers[0], numbers[1]), (), _SYSTEM_CELL_SIZE
+        return ErasureCodingPolicy(policy.id, self._name(policy), codec, *units, options, cell_size, policy.state)
 
     def _system_schema(self, policy: pb.ErasureCodingPolicyProto) -> tuple[str, int, int]:
         schema = _SYSTEM_SCHEMAS.get(policy.id)

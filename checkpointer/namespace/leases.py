@@ -27,6 +27,9 @@ _SECTION = "FILES_UNDERCONSTRUCTION"
 class Leases:
     """Inode ids of the files that hold a lease; who holds it stands in the file's own row.
 
+    Hadoop 2.7's loader takes leases from the section, by path. Hadoop 3's gives one to every file under construction,
+    those that only snapshots have included, and does not look at the section.
+
     Args:
         tree: every leased file is looked up in it at once (`read`), so that its path is known at the end.
         history: tells where files are that only snapshots have.
@@ -35,9 +38,10 @@ class Leases:
     def __init__(self, tree: Tree, history: History) -> None:
         self._tree = tree
         self._history = history
-        # leased files that no path has led to, by inode id
+        # Hadoop 2.7: leased files that no path has led to, by inode id
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
         self.changed = False
+        # Hadoop 3: open files of the base that their paths in the section do not lead to
         self._detached: set[int] = set()
 
     def read(self, base: BaseImage, find_rows: FindRows | None = None) -> None:
@@ -52,16 +56,15 @@ class Leases:
             rows = find_rows([entry.fullPath.encode() for entry in entries])
         for entry, found in zip(entries, rows, strict=True):
             row = self._row_at(entry) if found is None else self._checked(found, entry)
-            if row != NO_ROW:
+            if row != NO_ROW and (not tree.hadoop3 or tree.table.is_under_construction(row)):
                 tree.table.marks[row] |= LEASED
+            elif tree.hadoop3:
+                self.changed = True
             else:
-                # Hadoop 3 ignores these paths, so a stale one is no damage.
                 self._unresolved[entry.inodeId] = entry
-        if tree.hadoop3 and self._history.active:
-            # Hadoop 3's loader gives a lease to every open file, those that only snapshots have included.
-            known = {*tree.table.id[self._leased()].tolist(), *self._unresolved}
-            self._detached = set(base.open_file_ids().tolist()) - known
-            self.changed = bool(self._detached)
+        if tree.hadoop3 and (self.changed or self._history.active):
+            self._detached = set(base.open_file_ids().tolist()) - set(tree.table.id[self._leased()].tolist())
+            self.changed = self.changed or bool(self._detached)
 
     @property
     def plain(self) -> bool:
@@ -101,23 +104,24 @@ class Leases:
             self.changed = True
 
     def rows_below(self, row: int) -> Iterator[int]:
-        """Rows of the leased files that are `row` or lie below it."""
-        table, unresolved = self._tree.table, self._unresolved
+        """Rows of the leased files that are `row` or lie below it, or did so when a path last led to them."""
+        table = self._tree.table
         if table.kind[row] == FILE:
-            if table.marks[row] & LEASED or int(table.id[row]) in unresolved:
+            if table.marks[row] & LEASED or int(table.id[row]) in self.unresolved():
                 yield row
             return
-        for leased in [*self._leased().tolist(), *map(self._tree.row, unresolved)]:
+        detached = [self._history.load_detached(each) for each in self._detached if not self._tree.is_gone(each)]
+        for leased in [*self._leased().tolist(), *map(self._tree.row, self._unresolved), *detached]:
             if leased != NO_ROW and not table.flags[leased] & DROPPED and self._tree.is_ancestor(row, leased):
                 yield leased
 
-    def unresolved(self) -> Iterator[int]:
-        """Ids of leased files that no path has led to: only their entries tell where they are."""
-        yield from self._unresolved
+    def unresolved(self) -> set[int]:
+        """Ids of leased files that no path has led to."""
+        return self._detached.union(self._unresolved)
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether there are entries that no path has led to, so that `moved` has to be told the paths."""
+        """Whether entries count that no path has led to, so that `moved` has to be told the paths."""
         return bool(self._unresolved)
 
     def moved(self, source: str, target: str) -> None:
@@ -132,7 +136,8 @@ class Leases:
         rows = self._leased()
         rows = rows[table.flags[rows] & DROPPED == 0]
         rows = rows[np.argsort(table.id[rows])]
-        leased = (self._encode(int(table.id[row]), self._tree.path(row)) for row in rows.tolist())
+        path = self._history.full_path if self._history.active else self._tree.path
+        leased = (self._encode(int(table.id[row]), path(row)) for row in rows.tolist())
         unresolved = (encode_delimited(e) for i, e in self._unresolved.items() if not self._tree.is_gone(i))
         return b"".join([*leased, *unresolved, *map(self._encode_detached, sorted(self._detached))])
 

@@ -74,6 +74,10 @@ class Lineage:
             rows.append(row)
         return rows[::-1]
 
+    def is_moved(self, row: int) -> bool:
+        """Whether an inode, or a directory above it, was renamed out of a snapshot."""
+        return any(self._references.is_dst(above) for above in self.chain(row))
+
     def full_path(self, row: int) -> str:
         """Path of an inode; of one that only snapshots have, as far up as it is known (INode.getFullPathName)."""
         return b"/".join(self._table.name(above) for above in self.chain(row)).decode("utf-8", "replace")

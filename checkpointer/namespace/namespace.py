@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from checkpointer.errors import NamespaceError
+from checkpointer.healing import Healing, Heals
 from checkpointer.namespace.caches import CacheManager
 from checkpointer.namespace.diffs import CURRENT_STATE
 from checkpointer.namespace.erasure_coding import ErasureCodingPolicies
@@ -12,6 +13,7 @@ from checkpointer.namespace.history import History
 from checkpointer.namespace.leases import FindRows, Leases
 from checkpointer.namespace.reclaim import Reclaim
 from checkpointer.namespace.secrets import SecretManager
+from checkpointer.namespace.settling import Settling
 from checkpointer.namespace.snapshots import Snapshots
 from checkpointer.namespace.tree import Tree, encodable
 from checkpointer.replay_rules import ReplayRules
@@ -45,6 +47,7 @@ class Namespace:
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
         last_txid: the newest transaction in it.
+        heals: what did not fit together, and is healed.
         compiled: what compiled replay keeps of it.
 
     Raises:
@@ -65,7 +68,8 @@ class Namespace:
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
         self.snapshots = Snapshots(base)
         self.table = InodeTable(base.layout_version, base.place("INODE"), room)
-        self.tree = Tree(base, self.table, hadoop3=self.hadoop3)
+        self.heals = Heals(self.rules.healing)
+        self.tree = Tree(base, self.table, self.heals, hadoop3=self.hadoop3)
         self.history = History(self.tree, self.snapshots)
         self.leases = Leases(self.tree, self.history)
         self.tree.watch(self.snapshots.snapshottable_ids)
@@ -146,6 +150,21 @@ class Namespace:
         if block_id < last:
             raise NamespaceError(f"block id {block_id} is below {last}")
         self.info.lastAllocatedStripedBlockId = block_id & _UINT64
+
+    # ---- healing -------------------------------------------------------------------------------------------
+
+    def settle(self, *, suspicious: bool = False) -> None:
+        """Before it is written: heal what in snapshots does not fit together, so that a NameNode loads the image.
+
+        Args:
+            suspicious: look, even if nothing was met that may lead to it.
+
+        Raises:
+            InconsistentNamespaceError: nothing is to be healed, but something has to be.
+        """
+        suspicious = suspicious or self.history.may_be_inconsistent or bool(self.heals)
+        if suspicious and self.heals.mode is not Healing.AS_HADOOP:
+            Settling(self.tree, self.history).run()
 
     # ---- removal -------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from checkpointer.errors import InconsistentNamespaceError
+from checkpointer.healing import Healed, Healing
 from checkpointer.namespace.diffs import (
     CURRENT_STATE,
     NO_SNAPSHOT,
@@ -82,8 +83,17 @@ class Reclaim(FileReclaim):
             self.destroy_inode(node)
 
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
-        if not self._references.is_dst(copy.row) and not self._history.in_current_state(copy.row):
-            self.destroy_inode(copy.row)
+        """A NameNode forgets the inode of the link, whoever leads to it."""
+        row = copy.row
+        if not self._references.is_dst(row) and not self._history.in_current_state(row):
+            self.destroy_inode(row)
+        elif self._tree.heals.mode is Healing.AS_HADOOP:
+            self._tree.unmap(row)
+        elif not self._table.flags[row] & DROPPED:
+            text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
+            self._tree.heals.add(
+                Healed("reference-inode", "INODE_REFERENCE", self._id(row), self._history.full_path(row), text)
+            )
 
     def destroy_inode(self, row: int) -> None:
         """An inode goes, with all that only it holds."""
@@ -143,9 +153,8 @@ class Reclaim(FileReclaim):
         if diffs is None or prior == NO_SNAPSHOT:
             if self._table.kind[row] == SYMLINK:
                 return
-            raise InconsistentNamespaceError(
-                f"inode {self._id(row)} was renamed out of a snapshot, but has no snapshot diff"
-            )
+            self._stops_at(row, "was renamed out of a snapshot, but has no snapshot diff")
+            return
         snapshot = diffs.last_id if diffs.last_id != prior else CURRENT_STATE
         if isinstance(diffs, FileDiffs):
             diffs.current_deleted = True
@@ -179,6 +188,17 @@ class Reclaim(FileReclaim):
                 if self._id(child) not in excluded:
                     self._destroy_dst_subtree(child, snapshot, prior)
 
+    def _stops_at(self, row: int, what: str) -> None:
+        """A NameNode that replays the same edits stops at an inode, of which nothing goes then.
+
+        Raises:
+            InconsistentNamespaceError: so do we, where nothing is to be healed.
+        """
+        text = f"the inode {what}; a NameNode stops when it replays these edits"
+        healed = Healed("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
+        error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
+        self._tree.heals.pass_over(healed, error)
+
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
@@ -191,7 +211,8 @@ class Reclaim(FileReclaim):
         hub = self._hub(node if isinstance(node, int) else node.row)
         if isinstance(node, WithName):
             if snapshot == CURRENT_STATE:
-                raise InconsistentNamespaceError(f"inode {self._id(node)} is only in snapshots, but is deleted now")
+                self._stops_at(node.row, "is only in snapshots, but is deleted now")
+                return
             named = hub.before(node)
         else:
             if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
@@ -225,7 +246,7 @@ class Reclaim(FileReclaim):
         if earlier is None:
             self._destroy_deleted(removed)
         else:
-            earlier.combine(removed, self.destroy)
+            earlier.combine(removed, self.destroy, lambda name: self._history.stops_at(row, name))
         return removed
 
     def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:

@@ -188,11 +188,7 @@ class References:
         Raises:
             InconsistentNamespaceError: it has another name in the same snapshot.
         """
-        hub = self.hub(row)
-        if hub is None:
-            hub = self._hubs[row] = Hub(row)
-            self._table.marks[row] |= SPECIAL
-            self._table.newest[row] = 0
+        hub = self._hub_of(row)
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             raise InconsistentNamespaceError(
                 f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",
@@ -203,6 +199,35 @@ class References:
         insort(hub.with_names, named, key=lambda other: other.last_snapshot)
         self.changed = True
         return named
+
+    def name_in_snapshot(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName | None:
+        """A name that an inode has in snapshots, its present place being as it is; None where it has another there."""
+        hub = self._hub_of(row)
+        if any(other.last_snapshot == last_snapshot for other in hub.with_names):
+            return None
+        named = WithName(row, name, last_snapshot, parent)
+        self.keep_name(named)
+        return named
+
+    def keep_name(self, named: WithName) -> None:
+        """A name in snapshots counts again, if it was forgotten."""
+        hub = self._hub_of(named.row)
+        if named not in hub.with_names:
+            named.number = NEW
+            insort(hub.with_names, named, key=lambda other: other.last_snapshot)
+            self.changed = True
+
+    def refer(self, row: int, snapshot: int) -> None:
+        """An inode that stands plainly in its directory does so by a reference; see `set_dst`."""
+        self.set_dst(self._hub_of(row), snapshot)
+
+    def _hub_of(self, row: int) -> Hub:
+        hub = self.hub(row)
+        if hub is None:
+            hub = self._hubs[row] = Hub(row)
+            self._table.marks[row] |= SPECIAL
+            self._table.newest[row] = 0
+        return hub
 
     def set_dst(self, hub: Hub, snapshot: int) -> None:
         """The inode has a new place."""

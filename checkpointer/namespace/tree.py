@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from checkpointer.errors import NamespaceError, UnsupportedNamespaceError
+from checkpointer.healing import Heals
 from checkpointer.namespace.links import Links
 from checkpointer.namespace.references import Hub, References, WithName
 from image_format.errors import ImageFormatError, RecordError
@@ -55,15 +56,17 @@ class Tree:
         base: the image below.
         table: rows of the inodes touched so far; row 0 becomes the root.
         hadoop3: whether Hadoop 3's rules hold.
+        heals: takes what does not fit together and is healed.
 
     Attributes:
         references: what inodes renamed out of snapshots left, and how they stand in their directories.
     """
 
-    def __init__(self, base: BaseImage, table: InodeTable, *, hadoop3: bool) -> None:
+    def __init__(self, base: BaseImage, table: InodeTable, heals: Heals, *, hadoop3: bool) -> None:
         self.base = base
         self.table = table
         self.hadoop3 = hadoop3
+        self.heals = heals
         self.references = References(base.history, table, self.load, self.place)
         self.links = Links(table)
         self.dropped: npt.NDArray[np.bool_] = table.room.zeros(base.slot_count, np.bool_)
@@ -71,6 +74,7 @@ class Tree:
         # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
         self._misplaced: dict[int, dict[bytes, WithName]] = {}
         self._watched: list[int] = []
+        self._unmapped: set[int] = set()
         self._special_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
@@ -403,11 +407,30 @@ class Tree:
         """An inode is gone for good; what was below it has to go before, but see `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
-        self.inode_count -= 1
+        self.inode_count -= row not in self._unmapped
         if slot >= 0:
             self.dropped[slot] = True
         if self.table.kind[row] == DIRECTORY and slot >= 0:
             self.base.forget_directory(int(self.table.id[row]))
+
+    def unmap(self, row: int) -> None:
+        """An inode has no record in the new image any more, whoever leads to it, as it may happen in Hadoop."""
+        slot = int(self.table.slot[row])
+        if self.table.flags[row] & DROPPED or row in self._unmapped:
+            return
+        self._unmapped.add(row)
+        self.inode_count -= 1
+        self.table.flags[row] &= ~DIRTY & 0xFF
+        if slot >= 0:
+            self.dropped[slot] = True
+
+    def revive(self, row: int) -> None:
+        """An inode was dropped, but something still leads to it: it gets its record back."""
+        slot = int(self.table.slot[row])
+        self.table.flags[row] &= ~DROPPED & 0xFF
+        self.inode_count += 1
+        if slot >= 0:
+            self.dropped[slot] = False
 
     def drop_untouched(self, directory: int) -> None:
         """Drop the children in the base image that were never read, and all below them.

@@ -78,7 +78,20 @@ def _create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     history.diffs.note(row, snapshot.snapshotId)
     history.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
-        for leased in list(namespace.leases.rows_below(row)):
+        _capture_open_files(namespace, row)
+
+
+def _capture_open_files(namespace: Namespace, root: int) -> None:
+    """Keep the lengths that open files have now (DirectorySnapshottableFeature.addSnapshot).
+
+    Hadoop compares the objects on both paths (INodesInPath.isDescendant): the file's is resolved and has references
+    where inodes were renamed out of snapshots, the root's is gathered upwards and has none.
+    """
+    history = namespace.history
+    if history.is_moved(root):
+        return
+    for leased in list(namespace.leases.rows_below(root)):
+        if history.in_current_state(leased):
             history.record_in(leased, history.latest(leased))
 
 

@@ -45,12 +45,11 @@ def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) 
     return Standing.MOVED if moved else Standing.SAME
 
 
-def check_signature(signature: CheckpointSignature, newest_image: int | None, namenode: str) -> None:
-    """Check the txids of a roll, also against our newest image's.
+def check_signature(signature: CheckpointSignature, namenode: str) -> None:
+    """Check the txids of a roll.
 
     Raises:
         TransferError: they make no sense.
-        StorageError: our image holds transactions that the NameNode does not have.
     """
     base, following = signature.most_recent_checkpoint_txid, signature.current_segment_txid
     if not 0 <= base < following - 1:
@@ -58,13 +57,6 @@ def check_signature(signature: CheckpointSignature, newest_image: int | None, na
             namenode,
             f"its newest image is of txid {base} and its segment begins with {following}, expected edits in between",
             hint="Look into the NameNode's log.",
-        )
-    # The roll itself wrote the transaction before `following`, so that no image can hold that one yet.
-    if newest_image is not None and newest_image >= following - 1:
-        raise StorageError(
-            f"our newest image is of txid {newest_image}, but {namenode} had written no more than {following - 2} "
-            "before the roll: it was set back to an older state",
-            hint="Empty the checkpoint directories, so that they begin with the NameNode's image.",
         )
 
 

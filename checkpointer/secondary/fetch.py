@@ -1,4 +1,8 @@
-"""Gets image and segments from a NameNode into the checkpoint directories, but for those that lie there whole."""
+"""Gets image and segments from a NameNode into the checkpoint directories, but for those that are there already.
+
+Names and txids do not tell that: what lies here may be of a past that the NameNode has lost. An image is taken where
+the NameNode says that its own has the same digest, a segment where it begins with the same transactions.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,14 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.config import CheckpointConfig
-from checkpointer.errors import StorageError
+from checkpointer.past.proof import Witness, prove
+from checkpointer.past.record import image_md5
+from checkpointer.past.stretches import ending_of
 from checkpointer.secondary.storage import SecondaryStorage
 from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import FileFaultError, told
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import RemoteEditLog
@@ -72,7 +79,9 @@ class Fetcher:
 
     # ---- images --------------------------------------------------------------------------------------------
 
-    def image(self, txid: int, info: StorageInfo, *, afresh: bool, cancelled: Callable[[], bool]) -> tuple[Path, bool]:
+    def image(
+        self, txid: int, info: StorageInfo, witness: Witness, *, afresh: bool, cancelled: Callable[[], bool]
+    ) -> tuple[Path, bool]:
         """An undamaged copy of the image at `txid`, and whether it was fetched; with `afresh` it always is.
 
         Raises:
@@ -80,7 +89,7 @@ class Fetcher:
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        if not afresh and (local := self._local_image(txid, info)) is not None:
+        if not afresh and (local := self._local_image(txid, info, witness)) is not None:
             _LOG.info("the image at txid %d is here already", txid)
             return local, False
         folders = self._storage.image_folders()
@@ -104,14 +113,15 @@ class Fetcher:
         """Take images as undamaged that were just written and read back, as long as nobody touches them."""
         self._verified = {path: _identity(path) for path in paths}
 
-    def _local_image(self, txid: int, info: StorageInfo) -> Path | None:
-        for folder in self._storage.image_folders():
-            path = folder / image_name(txid)
+    def _local_image(self, txid: int, info: StorageInfo, witness: Witness) -> Path | None:
+        paths = [path for folder in self._storage.image_folders() if (path := folder / image_name(txid)).is_file()]
+        theirs = witness.image_md5(txid) if paths else None
+        for path in paths:
             try:
-                if path.is_file() and self._is_whole(path, info):
+                if image_md5(path) == theirs and self._is_whole(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is of no use and not taken: %s", path, fault)
+                _LOG.warning("%s is of no use and not taken: %s", path, told(fault))
         return None
 
     def _is_whole(self, path: Path, info: StorageInfo) -> bool:
@@ -125,7 +135,13 @@ class Fetcher:
     # ---- segments ------------------------------------------------------------------------------------------
 
     def segments(
-        self, logs: Sequence[RemoteEditLog], info: StorageInfo, *, afresh: bool, cancelled: Callable[[], bool]
+        self,
+        logs: Sequence[RemoteEditLog],
+        info: StorageInfo,
+        witness: Witness,
+        *,
+        afresh: bool,
+        cancelled: Callable[[], bool],
     ) -> list[EditLogSegment]:
         """Whole files of the segments `logs`; only those that are missing or damaged are fetched.
 
@@ -134,13 +150,19 @@ class Fetcher:
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        return [EditLogSegment(log.first, log.last, self._segment(log, info, afresh, cancelled)) for log in logs]
+        kept = None if afresh else witness
+        return [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
 
-    def _segment(self, log: RemoteEditLog, info: StorageInfo, afresh: bool, cancelled: Callable[[], bool]) -> Path:
+    def _segment(
+        self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]
+    ) -> Path:
         folders = self._storage.edits_folders()
         name = segment_name(log.first, log.last)
-        if not afresh and (local := _local_segment(folders, name, log)) is not None:
-            return local
+        if witness is not None and (local := _local_segment(folders, name, log)) is not None:
+            verdict = prove(ending_of([EditLogSegment(log.first, log.last, local)]), witness, based=False)
+            if verdict.holds:
+                return local
+            _LOG.info("%s is fetched anew: %s", local, verdict.reason)
         fetch = partial(
             download_segment,
             self._address,
@@ -185,7 +207,7 @@ def _check_segment(path: Path, log: RemoteEditLog, name: str) -> None:
     try:
         check_segment_file(path, log.first, log.last, name=name)
     except OSError as fault:
-        raise StorageError(f"{path} cannot be read: {fault}", hint="Check its disk and permissions.") from fault
+        raise FileFaultError(fault, path, "cannot be read") from fault
 
 
 def _identity(path: Path) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from checkpointer.config import CheckpointConfig
 from checkpointer.errors import CheckpointCancelledError
-from checkpointer.history import lacks_image
 from checkpointer.watched_call import watched
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
@@ -56,15 +55,6 @@ class NamenodeCalls:
         except CheckpointCancelledError:
             self.close()
             raise
-
-    def lacks_image(self, txid: int, namenode: str, cancelled: Callable[[], bool]) -> bool:
-        """`checkpointer.history.lacks_image` of the NameNode that errors call `namenode`."""
-        return lacks_image(
-            txid,
-            lambda: self.call(NamenodeClient.most_recent_checkpoint_txid, cancelled),
-            lambda since: self.call(lambda client: client.edit_log_manifest(since), cancelled),
-            namenode,
-        )
 
     def close(self) -> None:
         """Let go of the connection; the next call makes another."""

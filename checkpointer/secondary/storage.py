@@ -126,6 +126,16 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
+    def set_aside(self) -> list[Path]:
+        """Move images and edits out of the way (`storage.aside`); returns where they are now.
+
+        Raises:
+            StorageError: none is left for images or for edits.
+        """
+        moved = self._directories.set_aside()
+        self._check_left()
+        return moved
+
     def drop(self, folder: Path, reason: str) -> None:
         """Use a directory no more, by its `current` folder.
 
@@ -144,7 +154,7 @@ class SecondaryStorage:
     def restore(self) -> None:
         """Try dropped directories again, and format empty ones beside formatted ones."""
         versions = self.versions()
-        if len(versions) == 1:
+        if len(versions) == 1 or not self._directories.roots:
             self._directories.restore()
             self._check_left()
         elif versions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,11 +79,11 @@ class EditSource(Protocol):
             StorageError: it cannot be told.
         """
 
-    def past_fault(self, image_txid: int, *, in_progress: bool) -> str:
-        """Why these cannot be the edits that an image at `image_txid` was made of, "" where nothing is found.
+    def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
+        """Segments that end at `first` or later, by first txid; the open one, if it can be read, where `last` needs it.
 
         Raises:
-            StorageError, JournalError: they cannot be read.
+            StorageError, JournalError: they cannot be listed now.
         """
 
     def files(self) -> list[EditLogSegment]:

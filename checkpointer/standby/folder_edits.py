@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkpointer.errors import StorageError
 from checkpointer.standby.edit_source import EditsView
-from checkpointer.standby.journal_view import list_journal, past_fault, view_journal
+from checkpointer.standby.journal_view import list_journal, present_segments, view_journal
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.storage_info import StorageInfo
+from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
 
 __all__ = ["FolderEdits"]
@@ -57,8 +58,8 @@ class FolderEdits:
     def finalized_txid(self) -> int:
         return max((segment.last for segment in self.files() if segment.last is not None), default=-1)
 
-    def past_fault(self, image_txid: int, *, in_progress: bool) -> str:
-        return past_fault(self._folder, image_txid, in_progress=in_progress)
+    def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
+        return present_segments(self._folder, first, last)
 
     def files(self) -> list[EditLogSegment]:
         return list_journal(self._folder)

@@ -5,28 +5,35 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from checkpointer.config import CheckpointConfig
-from checkpointer.errors import CheckpointCancelledError, CheckpointError
+from checkpointer.errors import CheckpointCancelledError, CheckpointError, StorageError
 from checkpointer.loaded_image import next_layout
 from checkpointer.merge import MergeResult, Observer, SilentObserver
+from checkpointer.past.lost import Beginnings, LostPast
+from checkpointer.past.record import ClaimBook, held_images, image_md5
+from checkpointer.past.stretches import HeldImage, Recorder
+from checkpointer.past.watch import PastWatch
 from checkpointer.standby.edit_source import EditSource
 from checkpointer.standby.gap import gap_alarm
 from checkpointer.standby.image_source import ImageSource
+from checkpointer.standby.journal_witness import JournalWitness
 from checkpointer.standby.lag_watch import LagWatch
 from checkpointer.standby.log_roller import LogRoller
 from checkpointer.standby.namenodes import NameNodes
 from checkpointer.standby.other_images import OtherImages
 from checkpointer.standby.tailer import EditTailer
-from checkpointer.standby.version import ActiveVersion, Move
+from checkpointer.standby.version import ActiveVersion, Move, decide_move
 from checkpointer.standby.version_watch import VersionWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from checkpointer.warm import WarmNamespace
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import TransactionGapError
 
@@ -43,6 +50,7 @@ class JournalFollower:
         source: the shared edits; closed with this.
         storage: where images lie; its lock is held.
         images: where an image comes from when ours does not lead on.
+        anew: called when what was here was set aside, and an image of the active taken instead.
         clock: monotonic seconds, for when to ask for a roll.
     """
 
@@ -54,6 +62,7 @@ class JournalFollower:
         nodes: NameNodes,
         images: ImageSource,
         *,
+        anew: Callable[[], None] = lambda: None,
         clock: Callable[[], float],
     ) -> None:
         self._source = source
@@ -62,12 +71,23 @@ class JournalFollower:
         self._images = images
         self._others = OtherImages(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
+        recorder = Recorder()
         self._warm = WarmNamespace(
             codec=config.image_codec,
             sub_sections=config.sub_sections,
             rules=config.replay_rules,
             memory=config.memory,
+            recorder=recorder,
         )
+        self.past = PastWatch(
+            recorder,
+            ClaimBook(storage.current_folders),
+            lambda: held_images(storage.current_folders()),
+            lambda last: JournalWitness(source, nodes, last),
+        )
+        self._anew = anew
+        self._beginnings = Beginnings(clock)
+        self._lost: LostPast | None = None
         self._tailer = EditTailer(
             self._warm,
             source,
@@ -123,6 +143,7 @@ class JournalFollower:
     def details(self) -> dict[str, Any]:
         """`appliedTxid` in memory, `sourceTxid` the journal was seen to hold, `activeTxid` of the NameNodes when they
         were last asked (each -1 before the first time), `tailedAt`, `tailingLagSeconds` and `tailingLagTransactions`,
+        `lostPast` None, or the last time that this node began anew (`LostPast`),
         `rollingUpgrade` whether one is in progress, `rollbackImageDue`, `openSegmentFault`, `journal` where edits are
         read, and what the journal itself tells (`EditSource.details`).
         """
@@ -138,6 +159,7 @@ class JournalFollower:
             "rollbackImageDue": tailer.rollback_due,
             "openSegmentFault": tailer.open_fault,
             "journal": self._source.location,
+            "lostPast": None if self._lost is None else self._lost.values(),
             **self._source.details(),
         }
         if tailed_at is not None:
@@ -193,11 +215,15 @@ class JournalFollower:
         """
         with self._exclusive(observer.cancelled):
             self._catch_up(observer)
+            if self._assure(observer, deep=True):
+                self._catch_up(observer)
+                self._assure(observer, deep=True)
             rollback = self._tailer.rollback_due
             newest = self._storage.latest_image().txid
             if not rollback and self._warm.last_txid <= newest:
                 raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
+            self.past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
             if rollback:
                 self._tailer.rollback_made()
         return result
@@ -231,9 +257,12 @@ class JournalFollower:
         return True
 
     def _catch_up(self, observer: Observer) -> None:
+        if not self._storage.is_formatted():
+            self._begin_anew("no image is here", observer)
         # An image that is ahead of the namespace was put there by someone else.
-        if not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
+        elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
             self._load(observer)
+        self._assure(observer, deep=False)
         self._tailer.catch_up(observer)
         self._tailed_at = time.time()
         self._alarm = ""
@@ -247,6 +276,74 @@ class JournalFollower:
         image = self._storage.verified_image()
         self._warm.layout_version = next_layout(image.path, self._storage.storage_info().layout_version)
         self._tailer.load(image, observer)
+        self.past.loaded(HeldImage(image.txid, image_md5(image.path)))
+
+    # ---- the past ------------------------------------------------------------------------------------------
+
+    def _assure(self, observer: Observer, *, deep: bool) -> bool:
+        """Go on only with what is of the cluster's present past; whether this node began anew for that.
+
+        Where that cannot be told now, edits are followed all the same: all is compared before an image is made.
+
+        Args:
+            deep: whether an image is to be made of it.
+
+        Raises:
+            StorageError: it cannot be told, or this node has to begin anew and cannot.
+        """
+        began = False
+        if not self._nodes.addresses:
+            # Nobody gets images of this node.
+            return False
+        while not (verdict := self.past.check(deep=deep)).holds:
+            if not verdict.lost and not deep:
+                _LOG.debug("whether the edits are those that were applied is not known: %s", verdict.reason)
+                return began
+            if began or not verdict.lost:
+                raise StorageError(
+                    f"{verdict.reason}: nothing is merged or offered until that is settled",
+                    hint="Check that a NameNode is active, and that the shared edits are its own.",
+                )
+            self._begin_anew(verdict.reason, observer)
+            began = True
+        if not began:
+            self._beginnings.helped()
+        return began
+
+    def _begin_anew(self, reason: str, observer: Observer) -> None:
+        """Set aside what is here, and take the image of the active, as `hdfs namenode -bootstrapStandby` does.
+
+        Raises:
+            StorageError: no NameNode is active, it is of another namespace, or this did not help a short while ago.
+            HdfsError: its image cannot be had.
+        """
+        active = self._nodes.active_version()
+        if active is None:
+            raise StorageError(
+                f"{reason}: this node begins anew when a NameNode is active",
+                hint="Start the NameNode, or make one active.",
+            )
+        self._beginnings.check(active.image_txid, reason)
+        decide_move(self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}")
+        aside = self._others.begin_anew(active, observer.cancelled)
+        self._beginnings.began(active.image_txid)
+        self._storage.write_version(active.info)
+        self._note_anew(reason, active, aside)
+        self._load(observer)
+
+    def _note_anew(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
+        self._lost = LostPast(reason, aside)
+        _LOG.warning(
+            "the cluster was set back, or its past cannot be told: %s; %s (txid %d of %s)",
+            reason,
+            self._lost.sentence(),
+            active.image_txid,
+            active.address,
+            extra={"txid": active.image_txid, "phase": "fetch", "target": active.address},
+        )
+        self._warm.close()
+        self.past.forget()
+        self._anew()
 
     @contextmanager
     def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
@@ -266,7 +363,7 @@ class JournalFollower:
     def _explained(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
-        return f"edits are not followed: {fault}"
+        return f"edits are not followed: {told(fault)}"
 
     def _raise_alarm(self, text: str) -> None:
         if text != self._alarm:
@@ -275,7 +372,9 @@ class JournalFollower:
 
     def _take_over(self, move: Move, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):
-            self._others.take_over(move, active, self._closing.is_set)
+            aside = self._others.take_over(move, active, self._closing.is_set)
+            if move is Move.FETCH:
+                self._note_anew("it was upgraded, or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 

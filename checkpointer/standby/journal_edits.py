@@ -32,7 +32,6 @@ class JournalEdits:
     Args:
         location: its URI.
         open_journal: opens it to be read for a namespace; nothing is connected to by that.
-        active_txid: newest transaction of the active NameNode, None where none says that it is active.
         confirm: whether the journal is sure to be of a namespace; False where nobody can tell now, a StorageError
             where it is of another one. It is asked until it has said so once.
         details: more for the status page.
@@ -44,14 +43,12 @@ class JournalEdits:
         location: str,
         open_journal: Callable[[StorageInfo], ReadableJournal],
         *,
-        active_txid: Callable[[], int | None],
         confirm: Callable[[StorageInfo], bool] = lambda namespace: True,
         details: Callable[[], Mapping[str, Any]] = dict,
         batch: int | None = None,
     ) -> None:
         self._location = location
         self._open_journal = open_journal
-        self._active_txid = active_txid
         self._confirm = confirm
         self._details = details
         self._batch = batch
@@ -147,23 +144,22 @@ class JournalEdits:
 
     # ---- the past ------------------------------------------------------------------------------------------
 
-    def past_fault(self, image_txid: int, *, in_progress: bool) -> str:
-        """See there. That a journal ends before the image is no proof: the nodes that have the rest may be away.
-
-        So the active has to say so too, and nothing of the open segment may show the contrary.
-        """
+    def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
+        """See there. Where `first` is missing it was purged, or the nodes that have it are away."""
         journal = self._reading()
         try:
-            held = journal.segments(image_txid)
-        except TransactionGapError:
-            # The edits that it was made of were purged; if others are missing, following them tells.
-            return ""
-        if held:
-            return "" if in_progress else _middle(image_txid, held[0])
-        newest = self._active_txid()
-        if newest is None or newest >= image_txid or _shows(journal, image_txid):
-            return ""
-        return f"our image is of txid {image_txid}, but the edits end at {newest} in the active NameNode"
+            found = list(journal.segments(first))
+        except TransactionGapError as gap:
+            if gap.expected != first or gap.found is None:
+                raise
+            found = list(journal.segments(gap.found))
+        reached = found[-1].last if found else first - 1
+        if reached < last:
+            try:
+                found += journal.segments(reached + 1, in_progress=True)
+            except TransactionGapError as gap:
+                _LOG.debug("the open segment cannot be read behind txid %d: %s", reached, gap)
+        return found
 
 
 def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
@@ -172,18 +168,3 @@ def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> S
         return journal.segments(from_txid, in_progress=in_progress)
     except TransactionGapError:
         return journal.segments(from_txid, in_progress=in_progress)
-
-
-def _shows(journal: ReadableJournal, txid: int) -> bool:
-    """Whether it holds a transaction, in whichever segment, or later ones."""
-    try:
-        return bool(journal.segments(txid, in_progress=True))
-    except TransactionGapError:
-        return True
-
-
-def _middle(image_txid: int, segment: ReadableSegment) -> str:
-    """Images end with a segment, unless open ones are read too."""
-    if segment.first <= image_txid < segment.last:
-        return f"our image at txid {image_txid} is in the middle of the segment {segment.first}-{segment.last}"
-    return ""

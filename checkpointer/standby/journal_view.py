@@ -9,13 +9,14 @@ from pathlib import Path
 from checkpointer.errors import StorageError
 from checkpointer.open_segments import examine_open_segment
 from checkpointer.standby.edit_source import EditsView
-from checkpointer.standby.lost_past import lost_past
+from hadoop_common.file_faults import told
 from journal.errors import JournalError, TransactionGapError
+from journal.journal import ReadableSegment
 from journal.ops import EditOp
 from journal.segment import iter_ops
 from journal.segment_file import EditLogSegment, Transactions, list_segments, read_ops, select_segments
 
-__all__ = ["FinalizedFile", "OpenTail", "list_journal", "past_fault", "view_journal"]
+__all__ = ["FinalizedFile", "OpenTail", "list_journal", "present_segments", "view_journal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +108,8 @@ def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsVie
 
 def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bool) -> EditsView:
     chosen = select_segments(segments, from_txid)
-    finalized = max((segment.last for segment in segments if segment.last is not None), default=-1)
-    tail, fault = None, ""
-    if in_progress:
-        # One that begins before the end of the finalized ones was left behind by a failover.
-        later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
-        tail, fault = _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
+    finalized = _finalized(segments)
+    tail, fault = _opened(segments, finalized) if in_progress else (None, "")
     reached = max(finalized, from_txid - 1)
     if tail is not None and tail.first > reached + 1:
         raise TransactionGapError(reached + 1, tail.first, file=tail.name)
@@ -130,34 +127,28 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
         # It was finalized meanwhile; the next look finds it under its new name.
         return None, ""
     except (OSError, JournalError) as fault:
-        return None, str(fault)
+        return None, told(fault)
     if found is None or found.segment.last is None:
         return None, ""
     return OpenTail(segment, content, found.segment.last), ""
 
 
-def past_fault(folder: Path, image_txid: int, *, in_progress: bool) -> str:
-    """Why the edits in `folder` cannot be those an image was made of, "" where nothing is found; see `lost_past`.
-
-    It is looked at twice, for a rename may hide a file from a listing.
-
-    Raises:
-        StorageError: the directory cannot be read.
-    """
-    fault = ""
-    for _ in range(2):
-        segments = list_journal(folder)
-        end = _open_end(segments, image_txid) if in_progress else None
-        fault = lost_past(image_txid, segments, within_segments=in_progress, open_last=end)
-        if not fault:
-            break
-    return fault
+def present_segments(folder: Path, first: int, last: int) -> list[ReadableSegment]:
+    """See `EditSource.present`."""
+    segments = list_journal(folder)
+    found: list[ReadableSegment] = [
+        FinalizedFile(each.first, each.last, each) for each in segments if each.last is not None and each.last >= first
+    ]
+    if (finalized := _finalized(segments)) < last:
+        found += filter(None, [_opened(segments, finalized)[0]])
+    return found
 
 
-def _open_end(segments: Sequence[EditLogSegment], txid: int) -> int | None:
-    """Last transaction of the open segment, or less where it is beyond `txid` anyway; None where it is not known."""
-    opened = max((each for each in segments if each.in_progress), key=lambda each: each.first, default=None)
-    if opened is None or opened.first > txid:
-        return None if opened is None else opened.first - 1
-    tail, _ = _open_tail(opened)
-    return None if tail is None else tail.last
+def _finalized(segments: Sequence[EditLogSegment]) -> int:
+    return max((segment.last for segment in segments if segment.last is not None), default=-1)
+
+
+def _opened(segments: Sequence[EditLogSegment], finalized: int) -> tuple[OpenTail | None, str]:
+    """The open segment; one that begins before the end of the finalized ones was left behind by a failover."""
+    later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
+    return _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")

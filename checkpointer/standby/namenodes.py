@@ -8,9 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from checkpointer.config import CheckpointConfig
+from checkpointer.errors import TransferError
 from checkpointer.standby.version import ActiveVersion
+from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
+from checkpointer.transfer.namenode_outlook import ask_start_time
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError, StandbyError
+from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
+from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
@@ -41,6 +45,9 @@ class _NameNode:
         self.ha = HAServiceClient(
             host, port, user=user, timeout=_STATE_TIMEOUT, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
         )
+        self.administration = ClientProtocolClient(
+            host, port, user=user, timeout=timeout, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
 
     @property
     def address(self) -> str:
@@ -59,6 +66,7 @@ class _NameNode:
     def close(self) -> None:
         self.edits.close()
         self.ha.close()
+        self.administration.close()
 
 
 class NameNodes:
@@ -141,6 +149,54 @@ class NameNodes:
             return node.edits.transaction_id() if node.ha.service_status().state is HAState.ACTIVE else None
 
         return max(self._ask_all("state and last transaction", ask).values(), default=None)
+
+    def active_image_md5(self, txid: int) -> str | None:
+        """MD5 in hex of the active NameNode's image at `txid`, "" where it has none; None where it does not say."""
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is not HAState.ACTIVE:
+                    continue
+                return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
+            except RpcError as error:
+                _LOG.info("the state of %s is not known: %s", node.address, error)
+            except TransferError as error:
+                if error.status in NO_SUCH_IMAGE:
+                    _LOG.debug("%s has no image at txid %d: %s", node.http_address, txid, error)
+                    return ""
+                _LOG.info("whether %s has an image at txid %d is not known: %s", node.http_address, txid, error)
+        return None
+
+    def lives(self) -> Mapping[str, int]:
+        """When the process of each NameNode began, in ms since the epoch; those that do not tell are left out."""
+
+        def ask(node: _NameNode) -> int | None:
+            try:
+                return ask_start_time(node.http_address, timeout=_STATE_TIMEOUT)
+            except TransferError as error:
+                _LOG.debug("%s does not tell when it began: %s", node.http_address, error)
+                return None
+
+        return self._ask_all("start", ask)
+
+    def active_life(self) -> tuple[str, int] | None:
+        """Address of the active NameNode and when its process began; None where none is active, or it does not tell."""
+        active = self.active_version()
+        found = None if active is None else self.lives().get(active.address)
+        return None if active is None or found is None else (active.address, found)
+
+    def rolling_upgrade(self) -> RollingUpgradeInfo | None:
+        """The rolling upgrade that the active NameNode says it is in, None where it is in none.
+
+        Raises:
+            RpcError: no NameNode is active, or it does not tell.
+        """
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is HAState.ACTIVE:
+                    return node.administration.rolling_upgrade()
+            except RpcConnectionError as error:
+                _LOG.info("the state of %s is not known: %s", node.address, error)
+        raise RpcConnectionError("no NameNode says that it is active")
 
     def version_at(self, http_address: str) -> StorageInfo:
         """VERSION of the NameNode with this HTTP address, one of the configured ones, whatever its state is.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -52,11 +51,8 @@ class NamesSharedEdits(Protocol):
     def quorum(self) -> QuorumSettings: ...
 
 
-def open_edit_source(config: NamesSharedEdits, active_txid: Callable[[], int | None]) -> EditSource:
+def open_edit_source(config: NamesSharedEdits) -> EditSource:
     """What `dfs.namenode.shared.edits.dir` names; nothing is connected to yet.
-
-    Args:
-        active_txid: newest transaction of the active NameNode, None where none says that it is active.
 
     Raises:
         StorageError: it names nothing.
@@ -69,12 +65,12 @@ def open_edit_source(config: NamesSharedEdits, active_txid: Callable[[], int | N
     if config.shared_edits_directory is not None:
         return FolderEdits(config.shared_edits_directory)
     if urlsplit(config.shared_edits).scheme == SCHEME:
-        return _quorum(config, active_txid)
+        return _quorum(config)
     uri = config.shared_edits
-    return JournalEdits(uri, lambda namespace: open_journal(uri), active_txid=active_txid)
+    return JournalEdits(uri, lambda namespace: open_journal(uri))
 
 
-def _quorum(config: NamesSharedEdits, active_txid: Callable[[], int | None]) -> EditSource:
+def _quorum(config: NamesSharedEdits) -> EditSource:
     address = QuorumAddress.parse(config.shared_edits)
     book = NodeBook(map(str, address.nodes))
     question = QuestionToNodes(
@@ -83,7 +79,6 @@ def _quorum(config: NamesSharedEdits, active_txid: Callable[[], int | None]) -> 
     return JournalEdits(
         address.uri,
         lambda namespace: _reader(config, address, book, namespace),
-        active_txid=active_txid,
         confirm=lambda namespace: _is_of(address, ask_nodes(replace(question, namespace=namespace)), namespace),
         details=lambda: {"journalNodes": book.values()},
         batch=config.quorum.max_tail_transactions,

@@ -117,9 +117,16 @@ class EditTailer:
 
     def _apply_finalized(self, segment: ReadableSegment, total: int, observer: Observer) -> None:
         first = self._warm.last_txid + 1
-        ops = segment.transactions(first) if isinstance(segment, FinalizedFile) else segment.read(first)
         self._segment_last = segment.last
-        self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
+        if isinstance(segment, FinalizedFile):
+            ops = segment.transactions(first)
+            self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
+        else:
+            # One that is fetched is fetched once more where a part of it was applied before.
+            read = segment.read if segment.first < first else None
+            self._warm.apply(
+                segment.read(first), expected=total, observer=observer, watch=self._note_upgrade, read=read
+            )
         self._settle()
 
     def _settle(self) -> None:
@@ -150,7 +157,7 @@ class EditTailer:
 
     def _apply_open(self, tail: ReadableSegment, total: int, observer: Observer) -> None:
         ops = tail.read(self._warm.last_txid + 1)
-        self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply)
+        self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply, read=tail.read)
 
     def _may_apply(self, op: EditOp) -> bool:
         """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""

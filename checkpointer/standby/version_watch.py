@@ -10,6 +10,7 @@ from typing import Protocol
 from checkpointer.errors import CheckpointCancelledError
 from checkpointer.standby.version import ActiveVersion, Move, decide_move
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 
 __all__ = ["KnowsVersion", "TakeOver", "VersionWatch"]
@@ -73,7 +74,7 @@ class VersionWatch:
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION is not taken over: %s", stopped)
         except (HdfsError, OSError) as fault:
-            self._raise(f"the cluster's VERSION is not ours and is not taken over: {fault}")
+            self._raise(f"the cluster's VERSION is not ours and is not taken over: {told(fault)}")
         except Exception as fault:
             _LOG.exception("a fault of the checkpointer itself")
             self._raise(f"the cluster's VERSION is not taken over: {type(fault).__name__}: {fault}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from checkpointer.errors import StorageError
+from checkpointer.storage.aside import set_aside
 from checkpointer.storage.formatting import (
     format_directory,
     make_directory,
@@ -25,6 +26,7 @@ from checkpointer.storage.inspector import (
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
@@ -114,7 +116,12 @@ class StorageDirectories:
         return dict(self._dropped)
 
     def current_folders(self) -> list[Path]:
-        """`current` of the directories that work and are formatted."""
+        """`current` of the directories that work and are formatted.
+
+        Raises:
+            StorageError: no directory works.
+        """
+        self._require_one()
         return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
 
     def is_formatted(self) -> bool:
@@ -226,6 +233,17 @@ class StorageDirectories:
         """Write seen_txid, the first txid of the segment now open, in every formatted directory."""
         self._write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
+    def set_aside(self, *, keep: Iterable[str] = (), only: Collection[str] | None = None) -> list[Path]:
+        """Move images and edits out of the way (`storage.aside`); returns where they are now.
+
+        Raises:
+            StorageError: no directory is left.
+        """
+        kept = tuple(keep)
+        folders: list[Path | None] = []
+        self._write_everywhere(lambda root: folders.append(set_aside(root, keep=kept, only=only)), formatted=True)
+        return [folder for folder in folders if folder is not None]
+
     def drop(self, directory: Path, reason: str) -> None:
         """Use a directory (or the one of a `current` folder) no more until it is restored.
 
@@ -237,9 +255,7 @@ class StorageDirectories:
             raise ValueError(f"{directory} is no storage directory of these")
         self._dropped[root] = reason
         _LOG.error("storage directory %s is dropped: %s", root, reason)
-        if not self.roots:
-            reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
-            raise StorageError(f"no storage directory is left: {reasons}", hint=_HINT)
+        self._require_one()
 
     def restore(self) -> list[Path]:
         """Try dropped directories again, and format those that are empty like the others (name.dir.restore).
@@ -249,13 +265,25 @@ class StorageDirectories:
         Raises:
             StorageError: no directory works.
         """
-        info = self.storage_info()
-        seen = max((each.seen_txid or 0 for each in self._inspect()), default=0)
+        # Where all were dropped, the fault may have passed.
+        found = [inspect(root) for root in self.roots or self._locks]
+        if not self.roots and all(each.version is None for each in found):
+            # It came before they were formatted, which can begin anew.
+            self._dropped.clear()
+            return self.roots
+        info = agree_on_version(found)
+        seen = max((each.seen_txid or 0 for each in found), default=0)
         return [root for root in self._locks if self._restore_one(root, info, seen)]
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
+    def _require_one(self) -> None:
+        if not self.roots:
+            reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
+            raise StorageError(f"no storage directory is left: {reasons}", hint=_HINT)
+
     def _inspect(self) -> list[StorageDirectory]:
+        self._require_one()
         return [inspect(root) for root in self.roots]
 
     def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
@@ -276,7 +304,7 @@ class StorageDirectories:
                 clean_leftovers(found.current)
         except (OSError, HdfsError) as fault:
             if root not in self._dropped:
-                self.drop(root, str(fault))
+                self.drop(root, told(fault))
             return False
         self._dropped.pop(root, None)
         _LOG.info("storage directory %s is in use again", root)
@@ -289,7 +317,7 @@ class StorageDirectories:
             try:
                 step(root)
             except OSError as fault:
-                self.drop(root, str(fault))
+                self.drop(root, told(fault))
 
 
 def _clean(root: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 from checkpointer.errors import StorageError
+from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import (
     SEEN_TXID,
     VERSION,
@@ -99,7 +100,9 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
     try:
         return _inspect(directory, allow_unknown_layout)
     except (OSError, UnicodeDecodeError) as fault:
-        raise StorageError(f"{directory} cannot be read: {fault}", hint="Check its disk and permissions.") from fault
+        raise StorageError(
+            f"{directory} cannot be read: {told(fault, directory)}", hint="Check its disk and permissions."
+        ) from fault
 
 
 def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:
@@ -227,13 +230,15 @@ def _refuse_interrupted(directory: Path) -> None:
 
 
 def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
-    info = parse_version(path.read_bytes(), str(path))
+    with file_faults(path, "cannot be read"):
+        info = parse_version(path.read_bytes(), str(path))
     check_readable(info.layout_version, str(path), allow_unknown=allow_unknown_layout)
     return info
 
 
 def _read_seen_txid(path: Path) -> int:
-    text = path.read_text("ascii").strip()
+    with file_faults(path, "cannot be read"):
+        text = path.read_text("ascii").strip()
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise StorageError(
             f"{path} holds {text[:40]!r}, expected a transaction id",

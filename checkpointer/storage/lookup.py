@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import list_images
+from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
 
@@ -48,7 +49,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
         images = [image for folder in folders for image in list_images(folder) if not image.rollback]
     except OSError as fault:
         raise StorageError(
-            f"a storage directory cannot be read: {fault}", hint="Check its disk and permissions."
+            f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
         ) from fault
     if not images:
         raise StorageError(

@@ -10,10 +10,12 @@ from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.lookup import ImageCopy
 from hadoop_common.durable import rename_durably, write_atomically
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path, read_md5_file
+from image_format.reader import ImageFile
 
-__all__ = ["latest_rollback_image", "promote_rollback_images"]
+__all__ = ["latest_rollback_image", "promote_rollback_images", "started_at"]
 
 
 def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
@@ -26,10 +28,20 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
         images = [image for folder in folders for image in _rollback_images(folder) if image.has_md5]
     except OSError as fault:
         raise StorageError(
-            f"a storage directory cannot be read: {fault}", hint="Check its disk and permissions."
+            f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
         ) from fault
     best = max(images, key=lambda image: image.txid, default=None)
     return None if best is None else ImageCopy(best.path, best.txid)
+
+
+def started_at(image: Path) -> int:
+    """When the rolling upgrade began that an image is of, in ms since the epoch; 0 where it is of none.
+
+    Raises:
+        ImageFormatError: the image cannot be read.
+    """
+    with ImageFile.open(image, verify_md5=False) as opened:
+        return opened.ns_info().rollingUpgradeStartTime
 
 
 def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[str]:
@@ -45,7 +57,7 @@ def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[s
                 if image.txid < before_txid:
                     _promote(image)
         except (OSError, HdfsError) as fault:
-            warnings.append(f"a rollback image in {folder} could not be renamed: {fault}")
+            warnings.append(f"a rollback image in {folder} could not be renamed: {told(fault)}")
     return warnings
 
 

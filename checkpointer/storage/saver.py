@@ -15,6 +15,7 @@ from pathlib import Path
 
 from checkpointer.errors import CheckpointInProgressError, StorageError
 from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
@@ -98,7 +99,7 @@ def save_image(
                 written = files.close(confirm)
         except ImageStorageError as error:
             raise StorageError(error.message, hint=error.hint or _HINT) from error
-        failures = [SaveFailure(each.path.parent, str(each.error)) for each in written.failures]
+        failures = [SaveFailure(each.path.parent, told(each.error)) for each in written.failures]
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:
         reasons = "; ".join(map(str, failures))
@@ -163,5 +164,5 @@ def _withdraw(path: Path, target: Path, fault: Exception) -> str:
         if not target.exists():
             md5_path(target).unlink(missing_ok=True)
     except OSError as second:
-        return f"{fault}; and it could not be cleaned up: {second}"
-    return str(fault)
+        return f"{told(fault)}; and it could not be cleaned up: {told(second)}"
+    return told(fault)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import http.client
 import re
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
@@ -18,9 +19,11 @@ __all__ = [
     "TransferCancelledError",
     "TransferInterruptedError",
     "never",
+    "reason_of",
     "refusal",
     "sentence",
     "servlet_url",
+    "unheard",
     "unwatched",
 ]
 
@@ -62,6 +65,10 @@ def unwatched(count: int) -> None:
     """What a transfer that nobody watches tells its bytes to."""
 
 
+def unheard(said: str) -> None:
+    """What a transfer whose refusal nobody asks about tells its reason to."""
+
+
 def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLET) -> str:
     """The URL of `servlet` below `base`, which is `http://host:port` or such with a path.
 
@@ -87,19 +94,36 @@ def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLE
 
 def refusal(what: str, url: str, status: int, reason: str, body: bytes) -> TransferError:
     """The error for an answer that is no success: status, what the server said, and where."""
-    said = sentence(body) or reason
     return TransferError(
         url,
-        f"{what} was refused: {said}",
+        f"{what} was refused: {reason_of(status, reason, body)}",
         status=status,
         hint=_HINTS.get(status, "Check the address and look into the log of the other side."),
     )
 
 
+def reason_of(status: int, reason: str, body: bytes) -> str:
+    """Why a request was refused, in one line: Hadoop says it in the status line, with a page of HTML or nothing behind.
+
+    Where the status line has no more than the phrase of its status, the body tells.
+    """
+    line = sentence(reason.encode())
+    said = sentence(body)
+    if not line or line.casefold() == http.client.responses.get(status, "").casefold():
+        return said or line or f"HTTP {status}"
+    if not said or _is_page(body) or line in said or said in line:
+        return line
+    return f"{line}: {said}"
+
+
+def _is_page(body: bytes) -> bool:
+    return b"<html" in body[:1000].lower()
+
+
 def sentence(body: bytes) -> str:
     """What an answer's body says, in one short line: no HTML, no stack trace."""
     text = body.decode("utf-8", "replace")
-    if "<html" in text[:1000].lower():
+    if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
     text = " ".join(_STACK.sub("", text).split())
     return text if len(text) <= _MAX_SENTENCE else text[:_MAX_SENTENCE] + "…"

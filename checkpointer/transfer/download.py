@@ -24,16 +24,20 @@ from checkpointer.transfer.common import (
     servlet_url,
 )
 from checkpointer.transfer.connection import WaitCancelled, connection_for
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
+from hadoop_common.file_faults import told
 from hadoop_common.names import parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
 from servlets.throttle import UNLIMITED, Throttle
 
-__all__ = ["DownloadedImage", "download_image", "download_segment"]
+__all__ = ["NO_SUCH_IMAGE", "DownloadedImage", "download_image", "download_segment", "image_digest", "segment_head"]
 
 _LOG = logging.getLogger(__name__)
+
+NO_SUCH_IMAGE = (404, 410)
+"""What an image servlet answers where it has no image of that txid."""
 
 # the most that is read before the throttle and the writing threads are told
 _PIECE = 1 << 20
@@ -75,6 +79,7 @@ def download_image(
 
     Raises:
         TransferError: the transfer failed or what came is not the image; nothing is left in the directories.
+        StorageError: it cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
     wanted = LATEST if txid is None else str(txid)
@@ -126,6 +131,7 @@ def download_segment(
 
     Raises:
         TransferError: the transfer failed or what came is incomplete; nothing is left in the directories.
+        StorageError: it cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
     query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
@@ -140,6 +146,47 @@ def download_segment(
         download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
         received = receiver.commit(size=download.size, md5=download.digest())
     return received.paths
+
+
+def image_digest(
+    base_url: str,
+    txid: int,
+    storage_info: StorageInfo | None,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    cancel: Callable[[], bool] = never,
+) -> str | None:
+    """MD5 of the image at `txid` in hex, as the other side says before it sends the image; None where it does not.
+
+    Raises:
+        TransferError: it was refused or could not be asked; with a `status` where the other side answered.
+        TransferCancelledError: `cancel()` became true.
+    """
+    query = {"getimage": "1", "txid": str(txid), "imageFile": ImageKind.IMAGE.value}
+    with _Download(
+        f"digest of the image at txid {txid}", _url(base_url, query, storage_info), timeout, cancel
+    ) as asked:
+        return asked.digest()
+
+
+def segment_head(
+    base_url: str,
+    first: int,
+    last: int,
+    size: int,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    cancel: Callable[[], bool] = never,
+) -> tuple[bytes, bool]:
+    """The first `size` bytes of the finalized segment `first` .. `last`, and whether that is all of it.
+
+    Raises:
+        TransferError: it was refused or broke off.
+        TransferCancelledError: `cancel()` became true.
+    """
+    query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
+    with _Download(f"beginning of segment {first}-{last}", _url(base_url, query, None), timeout, cancel) as download:
+        return download.head(size), download.size <= size
 
 
 class _SegmentReceiver(FileReceiver):
@@ -161,19 +208,18 @@ def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None, ser
 
 @contextmanager
 def _stored(what: str, url: str) -> Iterator[None]:
-    """Tell faults of the receiving side as transfer errors."""
+    """Tell faults of what came as transfer errors, and those of the directories it goes to as what they are."""
     try:
         yield
     except TransferError:
         raise
     except HdfsError as fault:
+        if fault.exit_code == EXIT_STORAGE:
+            raise StorageError(f"{what} cannot be stored: {fault}", hint=fault.hint) from fault
         raise TransferError(url, f"{what} cannot be taken: {fault}", hint=fault.hint) from fault
     except OSError as fault:
-        raise TransferError(
-            url,
-            f"{what} could not be stored: {fault}",
-            hint="Check the space and the permissions of the directories it goes to.",
-        ) from fault
+        hint = "Check the space and the permissions of the directories it goes to."
+        raise StorageError(f"{what} cannot be stored: {told(fault)}", hint=hint) from fault
 
 
 class _Download:
@@ -231,6 +277,14 @@ class _Download:
                 hint="Ask for the image by its txid.",
             )
         return parsed.txid
+
+    def head(self, size: int) -> bytes:
+        """The first `size` bytes of the body, or all of it; the rest is not read."""
+        content = bytearray(min(size, self.size))
+        received = 0
+        while received < len(content):
+            received += self._receive_into(memoryview(content)[received:], received)
+        return bytes(content)
 
     def receive(self, receiver: FileReceiver, chunk_size: int, throttle: Throttle) -> None:
         """Hand the whole body to `receiver` as it comes, `size` bytes, no more than `chunk_size` at a time."""

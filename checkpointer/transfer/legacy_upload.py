@@ -16,8 +16,8 @@ from checkpointer.transfer.common import (
     TransferCancelledError,
     TransferInterruptedError,
     never,
+    reason_of,
     refusal,
-    sentence,
     servlet_url,
 )
 from checkpointer.transfer.connection import WaitCancelled, connection_for
@@ -106,7 +106,7 @@ def legacy_upload(
         urlsplit(url).netloc,
         result.name,
         seconds,
-        sentence(body),
+        reason_of(status, reason, body),
         extra={"txid": txid, "target": urlsplit(url).netloc, "result": result.name, "seconds": round(seconds, 3)},
     )
     return result

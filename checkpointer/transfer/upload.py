@@ -19,13 +19,15 @@ from checkpointer.transfer.common import (
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
     never,
+    reason_of,
     refusal,
-    sentence,
     servlet_url,
+    unheard,
     unwatched,
 )
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.send_loop import AnswerIsThere, BodySender
+from hadoop_common.file_faults import FileFaultError, file_faults
 from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import DIGEST_HEADER, ImageKind
 from servlets.throttle import Throttle
@@ -63,20 +65,22 @@ def upload_image(
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     sent: Callable[[int], None] = unwatched,
+    refused: Callable[[str], None] = unheard,
 ) -> UploadResult:
     """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
 
     `md5` is its digest in hexadecimal, `kind` IMAGE or IMAGE_ROLLBACK; `timeout` seconds bound the connect
     and each wait without progress. An image larger than `chunk_size` bytes goes out in chunks of that size.
     Sending ends as soon as the NameNode answers or `cancel()` is true, which is asked at least every 0.25 s.
-    `sent` is told how many bytes of the image went out, piece by piece.
+    `sent` is told how many bytes of the image went out, piece by piece, and `refused` why it was answered with 409 or
+    417.
 
     Raises:
         TransferError: the connection failed, or the NameNode answered anything but 200, 409 and 417.
         TransferCancelledError: `cancel()` became true.
         OSError: the image cannot be read.
     """
-    with image_path.open("rb") as image:
+    with file_faults(image_path, "cannot be read"), image_path.open("rb") as image:
         size = os.fstat(image.fileno()).st_size
         if size == 0:
             raise TransferError(
@@ -85,7 +89,10 @@ def upload_image(
         query = {"txid": str(txid), "storageInfo": storage_info.colon_string(), "File-Length": str(size)}
         url = servlet_url(target_url, {**query, "imageFile": ImageKind(kind).value})
         upload = _Upload(url, image_path, size, timeout, cancel, sent)
-        return upload.run(image, md5, chunk_size, throttle or Throttle(0))
+        result, said = upload.run(image, md5, chunk_size, throttle or Throttle(0))
+    if result is not UploadResult.SUCCESS:
+        refused(said)
+    return result
 
 
 class _Upload:
@@ -108,7 +115,7 @@ class _Upload:
         self._tell = tell
         self._sent = 0
 
-    def run(self, image: BufferedReader, md5: str, chunk_size: int, throttle: Throttle) -> UploadResult:
+    def run(self, image: BufferedReader, md5: str, chunk_size: int, throttle: Throttle) -> tuple[UploadResult, str]:
         began = time.monotonic()
         if self._cancel():
             raise self._cancelled()
@@ -121,11 +128,14 @@ class _Upload:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
             raise self._cancelled() from fault
+        except FileFaultError:
+            raise
         except (OSError, http.client.HTTPException) as fault:
             raise self._broken(fault) from fault
         finally:
             connection.close()
         result = self._result(answer, body, complete)
+        said = reason_of(answer.status, answer.reason, body)
         _LOG.info(
             "upload of %s to %s: %s, %d of %d bytes sent in %.1f s: %s",
             self._path.name,
@@ -134,9 +144,9 @@ class _Upload:
             self._sent,
             self._size,
             time.monotonic() - began,
-            sentence(body),
+            said,
         )
-        return result
+        return result, said
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
@@ -194,7 +204,8 @@ class _Upload:
         return True
 
     def _read(self, image: BufferedReader, room: memoryview) -> memoryview:
-        count = image.readinto(room)
+        with file_faults(self._path, "cannot be read"):
+            count = image.readinto(room)
         if not count:
             raise TransferError(
                 self._url,

@@ -22,6 +22,8 @@ __all__ = [
 ]
 
 _Meaning = dict[str, Any]
+_NO_ACK = (1 << 63) - 1
+"""Length of a block that is marked as deleted (BlockCommand.NO_ACK); a snapshot may still have it."""
 
 
 def plain(value: str | bytes) -> str:
@@ -81,8 +83,12 @@ def directory_meaning(directory: pb.INodeDirectory, names: Names) -> _Meaning:
 
 
 def blocks_meaning(blocks: Iterable[pb.BlockProto]) -> list[str]:
-    """Each block as `id_genstamp:bytes`, in order."""
-    return [f"{signed64(b.blockId)}_{signed64(b.genStamp)}:{signed64(b.numBytes)}" for b in blocks]
+    """Each block as `id_genstamp:bytes`, in order; `NO_ACK` for the bytes of one that is marked as deleted."""
+    return [f"{signed64(b.blockId)}_{signed64(b.genStamp)}:{_length(b)}" for b in blocks]
+
+
+def _length(block: pb.BlockProto) -> str:
+    return "NO_ACK" if block.numBytes == _NO_ACK else str(signed64(block.numBytes))
 
 
 def _owner(permission: int, names: Names) -> _Meaning:

@@ -13,7 +13,7 @@ from image_format.verify.diffs import Diffs
 from image_format.verify.directories import Directories
 from image_format.verify.findings import Findings
 from image_format.verify.fixes import Fixes
-from image_format.verify.frame import Frame, check_digest, map_image, read_frame
+from image_format.verify.frame import Bytes, Frame, check_digest, map_image, read_frame
 from image_format.verify.inodes import InodeArrays
 from image_format.verify.leases import LeaseCheck
 from image_format.verify.managers import Policies, check_caches, check_secrets
@@ -118,6 +118,7 @@ def audit_image(
     fixes: Fixes | None,
     *,
     outer: bool = True,
+    data: Bytes | None = None,
     spool_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -125,6 +126,7 @@ def audit_image(
 
     Args:
         outer: check the digest file and the file's name, too.
+        data: the bytes of the image, where the file at `path` does not hold them.
 
     Raises:
         ImageStorageError: as `verify_image`.
@@ -135,7 +137,7 @@ def audit_image(
         step("digest")
         audit.md5 = check_digest(path, findings)
     step("frame")
-    audit.frame = read_frame(path, map_image(path), findings, spool_dir)
+    audit.frame = read_frame(path, map_image(path) if data is None else data, findings, spool_dir)
     if audit.frame is not None:
         _audit_sections(audit, audit.frame, findings, fixes, step, outer=outer)
     return audit

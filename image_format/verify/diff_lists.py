@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
+from image_format.verify.catalogue import Severity
 from image_format.verify.diff_records import DiffBlock
 from image_format.verify.directories import Directories
-from image_format.verify.inodes import InodeArrays
+from image_format.verify.inodes import SYMLINK, InodeArrays
 from image_format.verify.maxima import Maxima
 from image_format.verify.references import References
 from image_format.verify.snapshots import Snapshots
@@ -87,8 +88,9 @@ class ListCheck:
             self._check_directory(block)
         return self._changed
 
-    def _add(self, code: str, message: str, inode: int | None = None) -> None:
-        self._view.add(code, message, self._offset, inode=self._inode if inode is None else inode)
+    def _add(self, code: str, message: str, inode: int | None = None, severity: Severity | None = None) -> None:
+        chosen = self._inode if inode is None else inode
+        self._view.add(code, message, self._offset, inode=chosen, severity=severity)
 
     # ---- the list ------------------------------------------------------------------------------------------
 
@@ -195,8 +197,11 @@ class ListCheck:
                 continue
             if lists.directories.owner[at] >= 0 or lists.deleted[at]:
                 text = f"deleted inode {inode_id} of directory {self._inode} is in another list, too"
-                self._add("diff-deleted-twice", text, inode_id)
-                continue
+                if lists.inodes.kinds[at] != SYMLINK:
+                    self._add("diff-deleted-twice", text, inode_id)
+                    continue
+                # a copy of a link shares its record, and a NameNode loads that
+                self._add("diff-deleted-twice", text, inode_id, Severity.INFO)
             name = lists.inodes.name(at)
             if name in named:
                 text = f"two deleted inodes of directory {self._inode} have the name of inode {inode_id}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.file_faults import told
 from image_format.codecs import find_codec
 from image_format.errors import (
     BadMagicError,
@@ -139,7 +140,7 @@ def map_image(path: Path) -> Bytes:
             return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     except OSError as error:
         hint = "Check that the path is right, the disk works and the file is readable."
-        raise ImageStorageError(f"cannot read {path}: {error}", hint=hint) from error
+        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
 
 
 def check_digest(path: Path, findings: Findings) -> bytes:

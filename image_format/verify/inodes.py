@@ -28,6 +28,7 @@ Ids = npt.NDArray[np.int64]
 ROOT = 16385
 FILE = 1
 DIRECTORY = 2
+SYMLINK = 3
 _SMALLEST_RECORD = 5
 # HeaderFormat: twelve bits of replication in Hadoop 2, eleven from 3 on
 _REPLICATIONS = (4095, 2047)

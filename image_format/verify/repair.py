@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
+from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
 from image_format.md5_file import format_md5, md5_path
@@ -227,4 +228,4 @@ def _publish(unfinished: Path, done: Repair, report: Path) -> None:
         rename_durably(unfinished, done.output)
     except OSError as error:
         hint = "Free space there, or choose another directory, and repair again."
-        raise ImageStorageError(f"cannot write {done.output}: {error}", hint=hint) from error
+        raise ImageStorageError(f"cannot write {done.output}: {told(error, done.output)}", hint=hint) from error

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from image_format.errors import Place, RecordError
 from image_format.varint import Record, parse_message, read_record
+from image_format.verify.catalogue import Severity
 from image_format.verify.findings import Findings
 from image_format.verify.frame import Frame
 
@@ -74,6 +75,14 @@ class SectionView:
         offset = (error.offset or 0) - (self.place.base or 0)
         self._findings.add("record-damaged", error.detail, self.place, offset)
 
-    def add(self, code: str, message: str, offset: int | None = None, *, inode: int | None = None) -> None:
-        """A finding in this section; `offset` counts from the section's first byte."""
-        self._findings.add(code, message, self.place, offset, inode=inode)
+    def add(
+        self,
+        code: str,
+        message: str,
+        offset: int | None = None,
+        *,
+        inode: int | None = None,
+        severity: Severity | None = None,
+    ) -> None:
+        """A finding in this section; `offset` counts from the section's first byte, `severity` None is the code's."""
+        self._findings.add(code, message, self.place, offset, inode=inode, severity=severity)

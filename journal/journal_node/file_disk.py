@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.file_faults import file_faults
 from hadoop_common.storage_lock import StorageLock
 from journal.journal_node.disk import Disk
 from journal.primitives import Buffer
@@ -79,7 +80,8 @@ class FileDisk:
         return self.path(name).stat().st_size
 
     def read(self, name: str) -> bytes:
-        return self.path(name).read_bytes()
+        with self._faults(name, "read"):
+            return self.path(name).read_bytes()
 
     def open(self, name: str) -> BinaryIO:
         return self.path(name).open("rb")
@@ -98,17 +100,19 @@ class FileDisk:
             if self._kept is None or self._kept[0] != name:
                 self._close_kept()
                 self._kept = (name, os.open(self.path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-            os.pwrite(self._kept[1], data, 0)
+            with self._faults(name, "written"):
+                os.pwrite(self._kept[1], data, 0)
 
     def create(self, name: str) -> FileOutput:
         return FileOutput(self.path(name))
 
     def sync(self, name: str) -> None:
-        descriptor = os.open(self.path(name), os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with self._faults(name, "synced"):
+            descriptor = os.open(self.path(name), os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def rename(self, source: str, target: str) -> None:
         self._let_go(source, target)
@@ -145,6 +149,9 @@ class FileDisk:
             shutil.rmtree(path)
             fsync_directory(path.parent)
 
+    def _faults(self, name: str, done: str) -> AbstractContextManager[None]:
+        return file_faults(self.path(name), f"cannot be {done}")
+
     def _let_go(self, *names: str) -> None:
         """The file that is kept open will not be the one of its name any more, where it is one of `names` or in it."""
         with self._keeping:
@@ -155,13 +162,15 @@ class FileDisk:
     def _close_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            os.close(kept[1])
+            with self._faults(kept[0], "written"):
+                os.close(kept[1])
 
 
 class FileOutput:
     """`Output` to the file `path`, which is created anew."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = path.open("wb", buffering=0)
         self._written = 0
         self._synced = 0
@@ -171,7 +180,7 @@ class FileOutput:
         return self._written
 
     def append(self, data: bytes, *, sync: bool) -> None:
-        with memoryview(data) as rest:
+        with file_faults(self._path, "cannot be written"), memoryview(data) as rest:
             done = 0
             while done < len(rest):
                 count = self._file.write(rest[done:]) or 0
@@ -183,7 +192,8 @@ class FileOutput:
     def sync(self) -> None:
         if self._synced < self._written:
             # The size counts as data here; times do not matter.
-            os.fdatasync(self._file.fileno())
+            with file_faults(self._path, "cannot be synced"):
+                os.fdatasync(self._file.fileno())
             self._synced = self._written
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, RpcError
 from hadoop_rpc.qjournal_values import (
@@ -141,7 +142,7 @@ class JournalNode:
             try:
                 yield journal
             except OSError as fault:
-                journal.failure = str(fault)
+                journal.failure = told(fault)
                 raise
 
     # ---- whole journals ------------------------------------------------------------------------------------
@@ -256,5 +257,5 @@ def _refusals(journal_id: str) -> Iterator[None]:
     except HdfsError as fault:
         raise JavaIOError(f"journal {journal_id}: {fault.message}") from fault
     except OSError as fault:
-        _LOG.error("the folder of journal %s fails: %s", journal_id, fault)
-        raise JavaIOError(f"the folder of journal {journal_id} fails: {fault}") from fault
+        _LOG.error("the folder of journal %s fails: %s", journal_id, told(fault))
+        raise JavaIOError(f"the folder of journal {journal_id} fails: {told(fault)}") from fault

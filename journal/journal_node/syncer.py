@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import NodeManifest
 from journal.journal_node import names
@@ -52,9 +53,10 @@ class JournalSyncer:
                 taken += 1
         except (HdfsError, OSError) as error:
             # A peer that stays away is worth one line, not one a round.
-            level = logging.DEBUG if self._told.get(peer.name) == str(error) else logging.WARNING
-            _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, error)
-            self._told[peer.name] = str(error)
+            reason = told(error)
+            level = logging.DEBUG if self._told.get(peer.name) == reason else logging.WARNING
+            _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
+            self._told[peer.name] = reason
         else:
             self._told.pop(peer.name, None)
         return taken

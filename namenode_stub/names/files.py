@@ -9,14 +9,20 @@ from checkpointer.namespace import Namespace
 from image_format.inode_table import FILE, NO_ROW
 from journal import ops
 from namenode_stub.file_status import permission_status
+from namenode_stub.names.block_ids import full_block, new_block
 from namenode_stub.names.caller import LOCAL, Caller
 from namenode_stub.names.directories import group_for, make_parents
+from namenode_stub.names.erasure_coding import ErasureCoding
 from namenode_stub.names.limits import check_modes, check_name, check_quotas
 from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
+from namenode_stub.names.policies_in_force import place_and_policies
+from namenode_stub.names.storage_policies import StoragePolicies
 from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.names.truncation import Cut, block_to_recover, truncatable
 from namenode_stub.refusals import (
     AlreadyBeingCreatedError,
     AlreadyThereError,
+    IllegalArgumentError,
     LeaseExpiredError,
     NoDataNodesError,
     NotThereError,
@@ -49,15 +55,22 @@ class Files:
 
     Args:
         clock: seconds, of any origin.
+
+    Attributes:
+        storage_policies, erasure_coding: the policies that new files get.
     """
 
     def __init__(self, transactions: Transactions, clock: Callable[[], float] = time.monotonic) -> None:
         self._transactions = transactions
+        self.storage_policies = StoragePolicies(transactions)
+        self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
         # A lease nobody told of since the start counts from then on, as after a NameNode's restart.
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
+        # by inode id: files whose last block would be cut, had anybody it
+        self._cuts: dict[int, Cut] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
 
@@ -78,8 +91,16 @@ class Files:
         overwrite: bool = False,
         must_exist: bool = False,
         create_parent: bool = False,
+        storage_policy: str = "",
+        erasure_coding: str = "",
+        replicated: bool = False,
     ) -> int:
-        """Open a new file for write; returns its inode id."""
+        """Open a new file for write; returns its inode id.
+
+        Args:
+            storage_policy, erasure_coding: names of policies it gets instead of what holds for its directory.
+            replicated: it gets no erasure coding, whatever holds for its directory.
+        """
         with self._transactions.change(f"create file {path}"):
             check_modes(mode)
             check_replication(replication)
@@ -88,6 +109,11 @@ class Files:
                     "Specified block size is less than configured minimum value "
                     f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {_MIN_BLOCK_SIZE}"
                 )
+            if replicated and erasure_coding:
+                raise IllegalArgumentError("SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters.")
+            _, above = place_and_policies(self._namespace, parent_of(path))
+            storage = self.storage_policies.for_new_file(above, storage_policy)
+            coding = 0 if replicated else self.erasure_coding.for_new_file(above, erasure_coding)
             self._check_target(path, holder, overwrite=overwrite, must_exist=must_exist)
             if create_parent:
                 make_parents(self._transactions, path, mode, caller)
@@ -98,7 +124,8 @@ class Files:
                 ops.AddOp(
                     inode_id=inode_id,
                     path=path,
-                    replication=replication,
+                    # INodeFile.DEFAULT_REPL_FOR_STRIPED_BLOCKS
+                    replication=1 if coding else replication,
                     mtime=time,
                     atime=time,
                     block_size=block_size,
@@ -106,6 +133,8 @@ class Files:
                     client_name=holder,
                     client_machine=caller.machine,
                     overwrite=overwrite,
+                    storage_policy_id=storage,
+                    erasure_coding_policy_id=coding,
                     rpc_client_id=caller.client_id,
                     rpc_call_id=caller.call_id,
                 )
@@ -203,8 +232,10 @@ class Files:
     def _close(self, row: int, path: str, length: int = 0) -> None:
         table = self._namespace.table
         blocks = [ops.Block(*block) for block in table.file_blocks(row)]
+        cut = self._cuts.pop(int(table.id[row]), None)
         if blocks:
-            blocks[-1] = blocks[-1]._replace(num_bytes=length)
+            genstamp = blocks[-1].genstamp if cut is None else cut.genstamp
+            blocks[-1] = blocks[-1]._replace(num_bytes=length, genstamp=genstamp)
         self._transactions.perform(
             ops.CloseOp(
                 path=path,
@@ -217,6 +248,57 @@ class Files:
             )
         )
 
+    # ---- truncate ----------------------------------------------------------------------------------------------
+
+    def truncate(self, path: str, length: int, holder: str, caller: Caller = LOCAL) -> bool:
+        """Cut a file at `length` bytes (FSDirTruncateOp).
+
+        Returns:
+            Whether it is done. Within a block it is not: the file is open, and its last block waits for a DataNode.
+        """
+        if length < 0:
+            raise IllegalArgumentError(f"Cannot truncate to a negative file size: {length}.")
+        with self._transactions.change(f"truncate for {path}"):
+            row = truncatable(self._namespace, path)
+            table = self._namespace.table
+            cut = self._cuts.get(int(table.id[row]))
+            if cut is not None and cut.length == length:
+                return False
+            if cut is not None:
+                raise AlreadyBeingCreatedError(f"Failed to TRUNCATE_FILE {path}: {path} is being truncated.")
+            if table.is_under_construction(row):
+                self._take_over(row, path, holder)
+            blocks = table.file_blocks(row)
+            size = sum(block.num_bytes for block in blocks)
+            if length == size:
+                return True
+            if length > size:
+                raise IllegalArgumentError(
+                    f"Cannot truncate to a larger file size. Current size: {size}, truncate size: {length}."
+                )
+            target = block_to_recover(self._transactions, row, length)
+            self._transactions.perform(
+                ops.TruncateOp(
+                    src=path,
+                    client_name=holder,
+                    client_machine=caller.machine,
+                    new_length=length,
+                    timestamp=now(),
+                    truncate_block=target,
+                )
+            )
+            if target is None:
+                return True
+            if len(self._cuts) >= self._prune_at:
+                self._cuts = {held: cut for held, cut in self._cuts.items() if self._is_open(held)}
+            self._cuts[int(table.id[row])] = Cut(length, target.genstamp)
+            self._renew(holder)
+            return False
+
+    def _is_open(self, inode_id: int) -> bool:
+        row = self._namespace.tree.row(inode_id)
+        return row != NO_ROW and self._namespace.table.is_under_construction(row)
+
     # ---- without DataNodes: the HTTP API allocates blocks that hold nothing --------------------------------------
 
     def add_block(self, path: str) -> int:
@@ -225,10 +307,8 @@ class Files:
             namespace = self._namespace
             row = self._open(path)
             old = namespace.table.file_blocks(row)
-            block_id, genstamp = namespace.info.lastAllocatedBlockId + 1, namespace.info.genstampV2 + 1
-            self._transactions.perform(ops.AllocateBlockIdOp(block_id=block_id))
-            self._transactions.perform(ops.SetGenstampV2Op(genstamp=genstamp))
-            size = int(namespace.table.block_size[row])
+            block_id, genstamp = new_block(self._transactions, row)
+            size = full_block(self._namespace, row)
             previous = [ops.Block(old[-1].block_id, size, old[-1].genstamp)] if old else []
             blocks = (*previous, ops.Block(block_id, 0, genstamp))
             self._transactions.perform(ops.AddBlockOp(path=path, blocks=blocks))
@@ -238,7 +318,7 @@ class Files:
         """Close an open file whoever writes it; `length` is that of its last block."""
         with self._transactions.change(f"complete file {path}"):
             row = self._open(path)
-            size = int(self._namespace.table.block_size[row])
+            size = full_block(self._namespace, row)
             if not 0 <= length <= size:
                 raise OperationRefusedError(f"length {length} is not within 0 and the block size {size}")
             self._close(row, path, length)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from checkpointer.namespace import Namespace
 from checkpointer.namespace.diffs import CURRENT_STATE
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
 from image_format.inode_table import DIRECTORY, FILE, SYMLINK, Block, to_signed
 from image_format.permission import unpack_acl_entry, unpack_permission, unpack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -13,7 +14,16 @@ from image_format.string_table import StringKind
 from journal.ops import XAttr
 from namenode_stub.names.past_states import Place, children_at, copy_at, size_at
 
-__all__ = ["DOT_SNAPSHOT_VIEW", "AclEntryView", "InodeView", "replication_at", "view_of", "xattrs_of"]
+__all__ = [
+    "DOT_SNAPSHOT_VIEW",
+    "NO_POLICIES",
+    "AclEntryView",
+    "InodeView",
+    "Policies",
+    "replication_at",
+    "view_of",
+    "xattrs_of",
+]
 
 _FILE_ATTRIBUTES = pb.INodeFile | pb.INodeDirectory
 
@@ -26,6 +36,22 @@ class AclEntryView:
     type: int
     name: str
     permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What holds for an inode, be it given to itself or to a directory above it.
+
+    Attributes:
+        storage: id of the storage policy, 0 where nobody gave one.
+        erasure: the erasure coding policy; None where nobody gave one.
+    """
+
+    storage: int = 0
+    erasure: ErasureCodingPolicy | None = None
+
+
+NO_POLICIES = Policies()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +82,7 @@ class InodeView:
     blocks: tuple[Block, ...] = ()
     is_open: bool = False
     snapshottable: bool = False
+    policies: Policies = NO_POLICIES
 
 
 DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group="", mode=0, mtime=0, atime=0)
@@ -63,7 +90,9 @@ DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group=""
 
 
 def replication_at(namespace: Namespace, place: Place) -> int:
-    """How many replicas a file is to have, or was at a snapshot."""
+    """How many replicas a file is to have, or was at a snapshot; of an erasure coded one 1, as Hadoop says."""
+    if namespace.table.ec_policy[place.row] >= 0:
+        return 1
     copy = copy_at(namespace, place)
     return copy.replication if isinstance(copy, pb.INodeFile) else max(0, int(namespace.table.replication[place.row]))
 
@@ -82,7 +111,7 @@ def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
     return found
 
 
-def view_of(namespace: Namespace, place: Place, name: bytes = b"") -> InodeView:
+def view_of(namespace: Namespace, place: Place, name: bytes = b"", policies: Policies = NO_POLICIES) -> InodeView:
     """An inode as clients see it."""
     table, row = namespace.table, place.row
     kind = int(table.kind[row])
@@ -110,6 +139,7 @@ def view_of(namespace: Namespace, place: Place, name: bytes = b"") -> InodeView:
         blocks=tuple(table.file_blocks(row)) if is_file and not past else (),
         is_open=is_file and not past and table.is_under_construction(row),
         snapshottable=kind == DIRECTORY and not past and namespace.snapshots.is_snapshottable(int(table.id[row])),
+        policies=policies,
     )
 
 

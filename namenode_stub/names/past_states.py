@@ -15,7 +15,17 @@ from namenode_stub.names.paths import DOT_SNAPSHOT, checked_path
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.refusals import SymlinkInPathError
 
-__all__ = ["Place", "PlaceOfSnapshots", "children_at", "copy_at", "resolve", "size_at"]
+__all__ = [
+    "Place",
+    "PlaceOfSnapshots",
+    "children_at",
+    "copy_at",
+    "nodes_at",
+    "places_along",
+    "resolve",
+    "row_of",
+    "size_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,8 @@ class PlaceOfSnapshots:
     row: int
 
 
-def _row(node: Node) -> int:
+def row_of(node: Node) -> int:
+    """Row of what stands in a directory."""
     return node if isinstance(node, int) else node.row
 
 
@@ -47,37 +58,48 @@ def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place |
         InvalidPathError: it is no path.
         SymlinkInPathError: it leads through a symbolic link.
     """
+    *_, last = places_along(namespace, path, follow=follow)
+    return last
+
+
+def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> Iterator[Place | PlaceOfSnapshots | None]:
+    """What each part of a path leads to, the root first; None comes last where there is nothing. See `resolve`."""
     names = [name for name in checked_path(path).split("/") if name]
     place = Place(ROOT_ROW)
+    yield place
     at = 0
     while at < len(names):
         if names[at] == DOT_SNAPSHOT and place.snapshot_id == CURRENT_STATE and _has_dot_snapshot(namespace, place.row):
             if at + 1 == len(names):
-                return PlaceOfSnapshots(place.row)
+                yield PlaceOfSnapshots(place.row)
+                return
             found = snapshot_names(namespace, place.row).get(encode_name(names[at + 1]))
             if found is None:
-                return None
+                yield None
+                return
             place = Place(place.row, found)
+            yield place
             at += 2
             continue
         node = None
         if namespace.table.kind[place.row] == DIRECTORY:
             node = namespace.history.child_at(place.row, encode_name(names[at]), place.snapshot_id)
         if node is None:
-            return None
-        place = Place(_row(node), place.snapshot_id)
+            yield None
+            return
+        place = Place(row_of(node), place.snapshot_id)
         at += 1
         if namespace.table.kind[place.row] == SYMLINK and (follow or at < len(names)):
             raise SymlinkInPathError(f"/{'/'.join(names[:at])} in {path} is a symbolic link")
-    return place
+        yield place
 
 
 def _has_dot_snapshot(namespace: Namespace, row: int) -> bool:
     return namespace.snapshots.is_snapshottable(int(namespace.table.id[row]))
 
 
-def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Place]]:
-    """Name and place of each child of a directory, in Hadoop's order of names."""
+def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
+    """What stands in a directory under each name."""
     names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
     if place.snapshot_id != CURRENT_STATE:
         names.update(namespace.tree.misplaced(place.row))
@@ -85,8 +107,14 @@ def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Pla
         for name in since.created:
             names.pop(name, None)
         names.update(since.deleted)
-    for name in sorted(names, key=name_key):
-        yield name, Place(_row(names[name]), place.snapshot_id)
+    return names
+
+
+def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Place]]:
+    """Name and place of each child of a directory, in Hadoop's order of names."""
+    nodes = nodes_at(namespace, place)
+    for name in sorted(nodes, key=name_key):
+        yield name, Place(row_of(nodes[name]), place.snapshot_id)
 
 
 def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirectory | None:

@@ -94,6 +94,7 @@ class Transactions:
         """
         if namespace.last_txid != self.namespace.last_txid:
             raise ValueError(f"the namespace is at txid {self.namespace.last_txid}, not {namespace.last_txid}")
+        namespace.caches.take_unsaved(self.namespace.caches)
         self.namespace = namespace
 
     def stream_to(self, streams: EditStreams) -> None:

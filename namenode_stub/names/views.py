@@ -12,6 +12,7 @@ from image_format.name_order import name_key
 from journal.ops import XAttr
 from namenode_stub.names.inode_views import DOT_SNAPSHOT_VIEW, InodeView, replication_at, view_of, xattrs_of
 from namenode_stub.names.past_states import Place, PlaceOfSnapshots, children_at, resolve, size_at
+from namenode_stub.names.policies_in_force import place_and_policies, policies_at
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotThereError, SnapshotRefusedError
@@ -64,10 +65,10 @@ class Views:
     def status(self, path: str, *, follow: bool = True) -> InodeView | None:
         """Status of what a path leads to, None where there is nothing; `follow` refuses a link at its end."""
         with self._transactions.view() as namespace:
-            place = resolve(namespace, path, follow=follow)
+            place, policies = place_and_policies(namespace, path, follow=follow)
             if isinstance(place, PlaceOfSnapshots):
                 return DOT_SNAPSHOT_VIEW
-            return None if place is None else view_of(namespace, place)
+            return None if place is None else view_of(namespace, place, policies=policies)
 
     def file(self, path: str) -> InodeView:
         """Status of a file; raises NotThereError where there is none."""
@@ -93,15 +94,17 @@ class Views:
     def listing(self, path: str, start_after: bytes = b"") -> Page | None:
         """The children whose names come after one, as many as fit; a file itself; None where there is nothing."""
         with self._transactions.view() as namespace:
-            place = resolve(namespace, path, follow=True)
+            place, policies = place_and_policies(namespace, path, follow=True)
             if place is None:
                 return None
             if isinstance(place, Place) and namespace.table.kind[place.row] != DIRECTORY:
-                return Page((view_of(namespace, place),), 0)
+                return Page((view_of(namespace, place, policies=policies),), 0)
             children = _snapshots(namespace, place) if isinstance(place, PlaceOfSnapshots) else _all(namespace, place)
             wanted = [child for child in children if not start_after or name_key(child[0]) > name_key(start_after)]
             page = wanted[: self._page_size]
-            entries = tuple(view_of(namespace, child, name) for name, child in page)
+            entries = tuple(
+                view_of(namespace, child, name, policies_at(namespace, child, policies)) for name, child in page
+            )
             return Page(entries, len(wanted) - len(page))
 
     def sums(self, path: str) -> Sums:

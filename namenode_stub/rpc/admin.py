@@ -5,15 +5,18 @@ from __future__ import annotations
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Method
 from namenode_stub.administration import Administration, RollingUpgrade
+from namenode_stub.names.open_files import OpenFiles
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError
 from namenode_stub.rpc.gate import Gate
-from namenode_stub.rpc.handlers import EMPTY, result
+from namenode_stub.rpc.handlers import EMPTY, client_path, result
 
 __all__ = ["AdminCalls"]
 
 # SafeModeActionProto
 _LEAVE, _ENTER, _GET, _FORCE_EXIT = 1, 2, 3, 4
+# OpenFilesTypeProto
+_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION = 1, 2
 # RollingUpgradeActionProto
 _QUERY, _START, _FINALIZE = 1, 2, 3
 
@@ -23,13 +26,18 @@ class AdminCalls:
 
     Args:
         pool: block pool id.
+        hadoop3: whether calls that came with Hadoop 3 are there.
     """
 
-    def __init__(self, administration: Administration, transactions: Transactions, gate: Gate, pool: str) -> None:
+    def __init__(
+        self, administration: Administration, transactions: Transactions, gate: Gate, pool: str, *, hadoop3: bool
+    ) -> None:
         self._administration = administration
         self._transactions = transactions
         self._gate = gate
         self._pool = pool
+        self._hadoop3 = hadoop3
+        self._open_files = OpenFiles(transactions)
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -41,6 +49,9 @@ class AdminCalls:
             "upgradeStatus": Method(pb.EmptyProto, self.upgrade_status),
             "rollingUpgrade": Method(pb.RollingUpgradeRequestProto, self.rolling_upgrade),
             "getCurrentEditLogTxid": Method(pb.EmptyProto, self.current_txid),
+            "metaSave": Method(pb.MetaSaveRequestProto, self.meta_save),
+            "refreshNodes": Method(pb.EmptyProto, self.refresh_nodes),
+            **({"listOpenFiles": Method(pb.ListOpenFilesRequestProto, self.open_files)} if self._hadoop3 else {}),
         }
 
     def set_safe_mode(self, request: pb.SetSafeModeRequestProto, context: CallContext) -> pb.ResultProto:
@@ -78,6 +89,29 @@ class AdminCalls:
     def current_txid(self, _: pb.EmptyProto, context: CallContext) -> pb.GetCurrentEditLogTxidResponseProto:
         self._gate.check_superuser(context)
         return pb.GetCurrentEditLogTxidResponseProto(txid=self._transactions.log.durable_txid)
+
+    def meta_save(self, request: pb.MetaSaveRequestProto, context: CallContext) -> pb.EmptyProto:
+        self._gate.check_superuser(context)
+        self._administration.meta_save(request.filename)
+        return EMPTY
+
+    def refresh_nodes(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
+        """There are no DataNodes to let in or out."""
+        self._gate.check_superuser(context)
+        return EMPTY
+
+    def open_files(self, request: pb.ListOpenFilesRequestProto, context: CallContext) -> pb.ListOpenFilesResponseProto:
+        """No file holds up a DataNode that is to go, for there are none; without a type all are meant, as in 3.0."""
+        self._gate.check_superuser(context)
+        types = list(request.types) or [_ALL_OPEN_FILES]
+        if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:
+            raise IllegalArgumentError(f"there are no open files of the types {types}")
+        answer = pb.ListOpenFilesResponseProto(hasMore=False, types=types)
+        if _ALL_OPEN_FILES in types:
+            found, answer.hasMore = self._open_files.after(request.id, client_path(request.path))
+            for file in found:
+                answer.entries.add(id=file.id, path=file.path, clientName=file.holder, clientMachine=file.machine)
+        return answer
 
     def rolling_upgrade(
         self, request: pb.RollingUpgradeRequestProto, context: CallContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Method
+from image_format.permission import XAttrNamespace
 from journal.ops import XAttr
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.acls import AclOperations
@@ -137,7 +138,7 @@ class AttributeChanges:
         return EMPTY
 
     def xattrs(self, request: pb.GetXAttrsRequestProto, _: CallContext) -> pb.GetXAttrsResponseProto:
-        held = self._names.views.xattrs(client_path(request.src))
+        held = self._visible(request.src)
         wanted = [(xattr.namespace, xattr.name) for xattr in request.xAttrs]
         if not wanted:
             return pb.GetXAttrsResponseProto(xAttrs=map(_xattr_message, held))
@@ -147,8 +148,13 @@ class AttributeChanges:
             raise OperationRefusedError("At least one of the attributes provided was not found.")
         return pb.GetXAttrsResponseProto(xAttrs=[_xattr_message(found[name]) for name in wanted])
 
+    def _visible(self, path: str) -> list[XAttr]:
+        """Attributes that clients see; the others are HDFS's own (XAttrPermissionFilter)."""
+        held = self._names.views.xattrs(client_path(path))
+        return [xattr for xattr in held if xattr.namespace in (XAttrNamespace.USER, XAttrNamespace.TRUSTED)]
+
     def list_xattrs(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetXAttrsResponseProto:
-        held = self._names.views.xattrs(client_path(request.src))
+        held = self._visible(request.src)
         return pb.GetXAttrsResponseProto(
             xAttrs=[pb.XAttrProto(namespace=xattr.namespace, name=xattr.name) for xattr in held]
         )

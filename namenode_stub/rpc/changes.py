@@ -6,15 +6,14 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Method
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, new_path, result
-from namenode_stub.rpc.statuses import status_message
+from namenode_stub.rpc.statuses import signed, status_message
 
 __all__ = ["Changes"]
 
 _MODE_MASK = 0o1777
 # CreateFlagProto
-_CREATE, _OVERWRITE, _APPEND = 0x01, 0x02, 0x04
+_CREATE, _OVERWRITE, _APPEND, _LAZY_PERSIST, _SHOULD_REPLICATE = 0x01, 0x02, 0x04, 0x10, 0x80
 
 
 class Changes:
@@ -41,6 +40,7 @@ class Changes:
             "complete": Method(pb.CompleteRequestProto, self.complete),
             "renewLease": Method(pb.RenewLeaseRequestProto, self.renew_lease),
             "recoverLease": Method(pb.RecoverLeaseRequestProto, self.recover_lease),
+            "truncate": Method(pb.TruncateRequestProto, self.truncate),
             "delete": Method(pb.DeleteRequestProto, self.delete),
             "rename": Method(pb.RenameRequestProto, self.rename),
             "rename2": Method(pb.Rename2RequestProto, self.rename2),
@@ -111,8 +111,6 @@ class Changes:
         path = new_path(request.src)
         if request.createFlag & _APPEND:
             raise self._names.files.refuse_append(path)
-        if request.ecPolicyName:
-            raise OperationRefusedError(f"policy {request.ecPolicyName} of {path} is not enabled here")
 
         def perform() -> bytes:
             self._names.files.create(
@@ -125,6 +123,9 @@ class Changes:
                 overwrite=bool(request.createFlag & _OVERWRITE),
                 must_exist=not request.createFlag & _CREATE,
                 create_parent=request.createParent,
+                storage_policy="LAZY_PERSIST" if request.createFlag & _LAZY_PERSIST else request.storagePolicy,
+                erasure_coding=request.ecPolicyName,
+                replicated=bool(request.createFlag & _SHOULD_REPLICATE),
             )
             return created()
 
@@ -154,6 +155,10 @@ class Changes:
         last = request.last.blockId if request.HasField("last") else None
         done = self._names.files.complete(client_path(request.src), request.clientName, request.fileId, last_block=last)
         return result(done)
+
+    def truncate(self, request: pb.TruncateRequestProto, context: CallContext) -> pb.ResultProto:
+        path, length = client_path(request.src), signed(request.newLength)
+        return result(self._names.files.truncate(path, length, request.clientName, caller_of(context)))
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, _: CallContext) -> pb.EmptyProto:
         self._names.files.renew_lease(request.clientName)

@@ -32,7 +32,7 @@ class Gate:
     """Lets calls through to the services of the NameNode's state, and turns refusals into Java exceptions.
 
     Args:
-        superuser: the user this process runs as.
+        superuser: who the NameNode itself is.
         supergroup: whose members are superusers too (dfs.permissions.superusergroup).
     """
 

@@ -145,7 +145,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Method]:
-    """Questions whose answer never changes: there are no DataNodes, no security, no encryption, no erasure coding."""
+    """Questions whose answer never changes: there are no DataNodes, no security, no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, tuple[type[Message], Message]] = {
         "getFsStats": (
@@ -168,9 +168,6 @@ def _nothing_there() -> dict[str, Method]:
         "getDataEncryptionKey": (pb.EmptyProto, EMPTY),
         "getDelegationToken": (pb.EmptyProto, pb.GetDelegationTokenResponseProto()),
         "getEZForPath": (pb.PathRequestProto, EMPTY),
-        "getErasureCodingPolicy": (pb.PathRequestProto, EMPTY),
-        "getErasureCodingPolicies": (pb.EmptyProto, EMPTY),
-        "getErasureCodingCodecs": (pb.EmptyProto, EMPTY),
         "getEnclosingRoot": (pb.EmptyProto, pb.GetEnclosingRootResponseProto(enclosingRootPath="/")),
         "getHAServiceState": (pb.EmptyProto, pb.HAServiceStateResponseProto(state=_ACTIVE)),
         "msync": (pb.EmptyProto, EMPTY),

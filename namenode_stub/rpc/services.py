@@ -12,9 +12,12 @@ from namenode_stub.administration import Administration
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.admin import AdminCalls
 from namenode_stub.rpc.attributes import AttributeChanges
+from namenode_stub.rpc.caching import CachingCalls
 from namenode_stub.rpc.changes import Changes
 from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.policies import ErasureCodingCalls, StoragePolicyCalls
 from namenode_stub.rpc.reads import Reads
+from namenode_stub.rpc.snapshot_diffs import SnapshotDiffCalls
 from namenode_stub.rpc.snapshots import SnapshotCalls
 from namenode_stub.server_defaults import ServerDefaults
 
@@ -32,12 +35,17 @@ def client_service(
     defaults: ServerDefaults,
     pool: str,
 ) -> Service:
-    """ClientProtocol; `pool` is the block pool's id."""
+    """ClientProtocol, with the calls that the release of the namespace's layout has; `pool` is the block pool's id."""
+    hadoop3 = names.transactions.namespace.hadoop3
     methods = {
         **Reads(names.views, defaults, pool).methods(),
         **Changes(names, cache, pool).methods(),
         **AttributeChanges(names, cache, gate).methods(),
         **SnapshotCalls(names, cache, gate, pool).methods(),
-        **AdminCalls(administration, names.transactions, gate, pool).methods(),
+        **SnapshotDiffCalls(names, hadoop3=hadoop3).methods(),
+        **CachingCalls(names, cache, gate).methods(),
+        **StoragePolicyCalls(names, hadoop3=hadoop3).methods(),
+        **(ErasureCodingCalls(names, cache, gate).methods() if hadoop3 else {}),
+        **AdminCalls(administration, names.transactions, gate, pool, hadoop3=hadoop3).methods(),
     }
     return Service(CLIENT_PROTOCOL, methods)

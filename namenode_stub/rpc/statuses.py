@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.inode_table import DIRECTORY, FILE
 from namenode_stub.names.inode_views import InodeView
 
-__all__ = ["located", "signed", "status_message", "unsigned"]
+__all__ = ["erasure_coding_message", "located", "signed", "status_message", "unsigned"]
 
 _UINT64 = (1 << 64) - 1
 _ACL_BIT = 1 << 12  # FsPermissionExtension: 2.7 knows an ACL by this bit, 3.x by the flag
-_HAS_ACL, _SNAPSHOT_ENABLED = 0x01, 0x08  # HdfsFileStatusProto.Flags
+_HAS_ACL, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x04, 0x08  # HdfsFileStatusProto.Flags
 _NO_TOKEN = pb.TokenProto(identifier=b"", password=b"", kind="", service="")
 
 
@@ -45,13 +46,27 @@ def status_message(view: InodeView, pool: str, *, locations: bool = False) -> pb
         blocksize=view.block_size,
         fileId=view.id,
         childrenNum=view.children,
+        storagePolicy=view.policies.storage,
         flags=(_HAS_ACL if view.acl is not None else 0) | (_SNAPSHOT_ENABLED if view.snapshottable else 0),
     )
+    if view.policies.erasure is not None:
+        message.ecPolicy.CopyFrom(erasure_coding_message(view.policies.erasure))
+        message.flags |= 0 if view.policies.erasure.is_replication else _HAS_EC
     if view.target is not None:
         message.symlink = view.target
     if locations and view.kind == FILE:
         message.locations.CopyFrom(located(view, pool))
     return message
+
+
+def erasure_coding_message(policy: ErasureCodingPolicy) -> pb.ErasureCodingPolicyProto:
+    """ErasureCodingPolicyProto with everything, although clients know the built-in ones by their ids."""
+    schema = pb.ECSchemaProto(codecName=policy.codec, dataUnits=policy.data_units, parityUnits=policy.parity_units)
+    for key, value in policy.options:
+        schema.options.add(key=key, value=value)
+    return pb.ErasureCodingPolicyProto(
+        id=policy.id, name=policy.name, schema=schema, cellSize=policy.cell_size, state=policy.state
+    )
 
 
 def located(view: InodeView, pool: str) -> pb.LocatedBlocksProto:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from checkpointer.cli.existing_path import EXISTING
 from checkpointer.cli.output import echo_json, json_option
 from pipeline.cli.spark_command import spark_for
 
@@ -19,7 +20,7 @@ __all__ = ["command"]
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
 @json_option
-@click.argument("image", type=click.Path(exists=True, path_type=Path))
+@click.argument("image", type=EXISTING)
 @click.argument("out", type=click.Path(path_type=Path))
 def command(
     table: str,

@@ -19,7 +19,7 @@ from checkpointer.namespace import Namespace
 from checkpointer.namespace.tree import ROOT_ID, encode_name
 from checkpointer.observer import Observer
 from checkpointer.replay import replay
-from checkpointer.saving import cancellable, image_warnings
+from checkpointer.saving import cancellable, image_warnings, sound
 from checkpointer.storage.saver import Sink, save_image
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -91,7 +91,9 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
             writer = ImageWriter(cancellable(sink, observer), image.layout_version, codec, template=image.summary)
             write_image(namespace, image, merger, writer, sub_sections=task.sub_sections, progress=observer.advance)
 
-        saved = save_image(task.folders, namespace.last_txid, write)
+        saved = save_image(
+            task.folders, namespace.last_txid, lambda sink: sound(namespace, write, sink, task.folders[0])
+        )
         observer.saved()
         timer.lap()
     return MergeResult(
@@ -102,6 +104,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         saved=saved,
         layout_version=namespace.base.layout_version,
         warnings=tuple(image_warnings(namespace)),
+        healed=tuple(namespace.heals),
         timings=Timings(*timer.laps),
         engine="spark",
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.util import find_spec
 
 from checkpointer.engine_settings import SparkSettings
-from checkpointer.engines import MergeTask
+from checkpointer.engines import LocalEngine, MergeTask
 from checkpointer.merge_result import MergeResult
 from checkpointer.observer import Observer, SilentObserver
-from image_format.errors import UnsupportedLayoutError
+from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 
 __all__ = ["SparkEngine"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class SparkEngine:
@@ -42,7 +45,7 @@ class SparkEngine:
         return ""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
-        """Make a checkpoint on Spark.
+        """Make a checkpoint on Spark, or here where the image has to be healed before it is read.
 
         Raises:
             HdfsError: as `checkpointer.merge.merge`; nothing was written.
@@ -52,5 +55,9 @@ class SparkEngine:
         from pipeline.merge.faults import one_line
         from pipeline.merge.spark_session import engine_session
 
-        with engine_session(self._settings) as spark, one_line("Spark"):
-            return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
+        try:
+            with engine_session(self._settings) as spark, one_line("Spark"):
+                return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
+        except InconsistentHistoryError as error:
+            _LOG.info("the local engine makes this checkpoint, Spark does not heal images: %s", error)
+        return LocalEngine().merge(task, observer)

@@ -15,6 +15,7 @@ import numpy as np
 from checkpointer.namespace.tree import ROOT_ID, encode_name
 from checkpointer.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
 from image_format.errors import ImageStorageError
+from image_format.history_check import check_history
 from journal.errors import JournalError
 from journal.operation import EditOp
 from journal.segment_file import map_file
@@ -148,9 +149,11 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
 
     Raises:
         ImageFormatError: it is damaged.
+        InconsistentHistoryError: its snapshots lead to what is not there.
     """
     host = _host_image(source)
     index, arrays = host.index, host.arrays
+    check_history(index)
     offsets = np.sort(arrays.directory_offsets)
     size = index.directory_buffer.size
     edges = [size * number // directory_ranges for number in range(directory_ranges)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,8 +29,10 @@ from hadoop_rpc.namenode_protocol import (
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Service
 from journal.binary_codec import encode_op
+from journal.operation import EditOp
 from journal.segment import encode_header
-from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
+from journal.values import DelegationKey
 
 __all__ = ["DEFAULT_CASE", "FakeNamenode"]
 
@@ -45,6 +49,9 @@ class FakeNamenode:
     Attributes:
         steps: what was asked for, in order: RPC methods, "image", "segment-FIRST", "upload".
         per_roll: how many recorded segments a roll makes known.
+        recent: period and transactions by which images are refused as in Hadoop 3.4.1: in the status line, with nothing
+            behind, and for good at a txid once refused; None takes every image.
+        checkpointed_at: when the last image came, seconds since the epoch.
         faults: what goes wrong at a step, for as long as it stands here: "cut", "hang", "short", "digest", or an HTTP
             status; for a method of RPC "cut", "hang" or an exception. A list is gone through, one a time.
     """
@@ -59,6 +66,9 @@ class FakeNamenode:
         self.steps: list[str] = []
         self.faults: dict[str, Fault | list[Fault]] = {}
         self.rolling_upgrade = False
+        self.recent: tuple[int, int] | None = None
+        self.checkpointed_at = time.time()
+        self._uploading: set[int] = set()
         self._release = release
         self.per_roll = per_roll
         self._lock = threading.Lock()
@@ -138,6 +148,67 @@ class FakeNamenode:
             name, segment = parse_image(each.name.removesuffix(".md5")), parse_segment(each.name)
             if (name and name.txid < oldest) or (segment and segment.last is not None and segment.last <= oldest):
                 each.unlink()
+
+    def transfers(self, since: int = 0) -> list[str]:
+        """The steps from number `since` on that moved an image or a segment, those left out that only looked."""
+        return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
+
+    def set_back(self, until: int) -> None:
+        """Lose all edits after the oldest image, and write others, in segments of six, beyond txid `until`."""
+        for path in self.folder.glob("edits_*"):
+            path.unlink()
+        first = self.image_txids()[0] + 1
+        for txid in self.image_txids()[1:]:
+            for suffix in ("", ".md5"):
+                (self.folder / (image_name(txid) + suffix)).unlink()
+        layout = self.info.layout_version
+        while first <= until:
+            ops: list[EditOp] = [StartLogSegmentOp(txid=first)]
+            for txid in range(first + 1, first + 5):
+                ops.append(UpdateMasterKeyOp(txid=txid, key=DelegationKey(txid, 1 << 40, b"of another past")))
+            ops.append(EndLogSegmentOp(txid=first + 5))
+            content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
+            (self.folder / segment_name(first, first + 5)).write_bytes(content)
+            first += 6
+        self._pending, self._last = [], first - 1
+
+    def refusal(self, txid: int, now: float) -> str:
+        """What ImageServlet of 3.4.1 says to an image that comes at `now`, "" where it takes it."""
+        if self.recent is None:
+            return ""
+        period, transactions = self.recent
+        age, delta, least = int(now - self.checkpointed_at), txid - self.image_txids()[-1], round(period * 0.75)
+        if later := [each for each in self._uploading if each >= txid]:
+            return (
+                "Another checkpointer is already in the process of uploading a checkpoint made up to transaction ID "
+                f"ImageRequest{{txId={max(later)}, address='127.0.0.1'}}"
+            )
+        if age >= least or delta >= transactions:
+            return ""
+        self._uploading.add(txid)
+        return (
+            f"Rejecting a fsimage due to small time delta and txnid delta. Time since previous checkpoint is {age} "
+            f"expecting at least {least} txnid delta since previous checkpoint is {delta} expecting at least "
+            f"{transactions}"
+        )
+
+    def beans(self) -> list[dict[str, Any]]:
+        """What /jmx tells of it."""
+        newest = self.image_txids()[-1]
+        return [
+            {
+                "name": "Hadoop:service=NameNode,name=FSNamesystem",
+                "tag.HAState": "active",
+                "LastCheckpointTime": int(self.checkpointed_at * 1000),
+                "LastWrittenTransactionId": self._last + 1,
+                "TransactionsSinceLastCheckpoint": self._last + 1 - newest,
+            },
+            {"name": "Hadoop:service=NameNode,name=NameNodeInfo", "SoftwareVersion": self.software_version},
+        ]
+
+    @property
+    def software_version(self) -> str:
+        return "2.7.3" if self.recent is None else "3.4.1"
 
     # ---- NamenodeProtocol ----------------------------------------------------------------------------------
 
@@ -245,15 +316,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         node = self.server.node
         query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+        if urlsplit(self.path).path == "/jmx":
+            wanted = (query.get("qry") or query["get"]).partition("::")[0]
+            self._say(200, json.dumps({"beans": [bean for bean in node.beans() if bean["name"] == wanted]}))
+            return
         if "getimage" in query:
             step, path = "image", node.image(int(query["txid"]))
         else:
             first, last = int(query["startTxId"]), int(query["endTxId"])
             step, path = f"segment-{first}", node.folder / segment_name(first, last)
-        fault = node.begin(step)
+        # Who only compares does not say what storage it is for.
+        fault = node.begin(step if "storageInfo" in query else f"look-{step}")
         if isinstance(fault, int):
             self._say(fault, "the test wants it so")
-        elif query.get("storageInfo") != node.info.colon_string():
+        elif query.get("storageInfo") not in (None, node.info.colon_string()):
             self._say(403, "another storage")
         elif not path.is_file():
             self._say(410, f"GetImage failed. {path.name} not found")
@@ -308,8 +384,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(410, "wrong digest")
         elif node.image(txid).exists():
             self._say(409, "there is one already")
+        elif refusal := node.refusal(txid, time.time()):
+            self._say(409, "", refusal)
         else:
             node.take(txid, content)
+            node.checkpointed_at = time.time()
             self._say(200, "")
 
     def _body(self) -> Iterator[bytes]:
@@ -321,10 +400,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def _say(self, status: int, text: str) -> None:
+    def _say(self, status: int, text: str, reason: str | None = None) -> None:
         body = text.encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.send_response(status)
+            self.send_response(status, reason)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")
             self.end_headers()

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 import tests.checkpointer.kill_harness
-import tests.checkpointer.secondary_support  # noqa: F401
+import tests.checkpointer.secondary_support
+import tests.faults.scenes  # noqa: F401
 from checkpointer.offline import merge_directory, plan_directory
 from tests.checkpointer.storage_support import recorded_directory
 

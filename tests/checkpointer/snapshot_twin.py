@@ -47,6 +47,7 @@ class Node:
     blocks: list[Block] = field(default_factory=list)
     is_open: bool = False
     moved: bool = False
+    is_link: bool = False
 
     def walk(self, path: str = "") -> Iterator[tuple[str, Node]]:
         yield path or "/", self
@@ -62,6 +63,8 @@ class Node:
         xattrs = tuple(sorted(self.xattrs.items()))
         if self.children is not None:
             return Seen(self.inode_id, self.user, self.mode, xattrs, self.quotas)
+        if self.is_link:
+            return Seen(self.inode_id, self.user, self.mode)
         seen = Seen(self.inode_id, self.user, self.mode, xattrs, mtime=self.mtime, replication=self.replication)
         if self.is_open and not present:
             return replace(seen, mtime=None)
@@ -102,7 +105,7 @@ class SnapshotTwin:
         return dict(self.root.walk())
 
     def files(self) -> list[str]:
-        return [path for path, node in self.trees().items() if node.children is None]
+        return [path for path, node in self.trees().items() if node.children is None and not node.is_link]
 
     def directories(self) -> list[str]:
         return [path for path, node in self.trees().items() if node.children is not None]
@@ -185,7 +188,7 @@ class SnapshotTwin:
     def make_open(self, first: int, second: int, third: int) -> list[EditOp]:
         path = self._somewhere(first, second)
         present = self.find(path)
-        if present is not None and (present.children is not None or third % 2):
+        if present is not None and (present.children is not None or present.is_link or third % 2):
             return []
         if present is not None:
             self.take(path)
@@ -400,6 +403,20 @@ class SnapshotTwin:
             ops.RenameSnapshotOp(snapshot_root=path, snapshot_old_name=old, snapshot_new_name=new, mtime=self.now())
         ]
 
+    def make_link(self, first: int, second: int, third: int) -> list[EditOp]:
+        path = self._somewhere(first, second)
+        if self.find(path) is not None:
+            return []
+        self.last_inode_id += 1
+        self.put(path, Node(self.last_inode_id, mode=0o777, is_link=True))
+        owner = PermissionStatus("hdfs", "g", 0o777)
+        now = self.now()
+        return [
+            ops.SymlinkOp(
+                path=path, inode_id=self.last_inode_id, target=f"/t{third}", mtime=now, atime=now, permissions=owner
+            )
+        ]
+
     MAKERS: ClassVar[list[Callable[[SnapshotTwin, int, int, int], list[EditOp]]]] = [
         make_create_snapshot,
         make_create_snapshot,
@@ -426,4 +443,41 @@ class SnapshotTwin:
         make_quota,
         make_rename_snapshot,
         make_disallow,
+    ]
+
+
+class LinkTwin(SnapshotTwin):
+    """Makes, moves and deletes links above all, whose copies in snapshots Hadoop loses.
+
+    What moves gets a name that nothing had before: an older copy of a link is known by it as well.
+    """
+
+    def make_new_name(self, first: int, second: int, _: int) -> list[EditOp]:
+        """A rename."""
+        src, directory = self._any_path(first), pick(self.directories(), second)
+        if src == "/" or f"{directory}/".startswith(f"{src}/") or self.has_snapshots(self.node(src)):
+            return []
+        if self._marked(self.node(src)) and self.under_snapshottable(directory):
+            return []
+        node = self.parent(src).pop(src.rpartition("/")[2])
+        dst = f"{directory.rstrip('/')}/n{self.now()}"
+        self.put(dst, node)
+        node.moved = True
+        return [rename(src, dst, self.clock)]
+
+    MAKERS: ClassVar[list[Callable[[SnapshotTwin, int, int, int], list[EditOp]]]] = [
+        SnapshotTwin.make_create_snapshot,
+        SnapshotTwin.make_create_snapshot,
+        SnapshotTwin.make_delete_snapshot,
+        SnapshotTwin.make_allow,
+        SnapshotTwin.make_link,
+        SnapshotTwin.make_link,
+        SnapshotTwin.make_link,
+        make_new_name,  # type: ignore[list-item]
+        make_new_name,  # type: ignore[list-item]
+        make_new_name,  # type: ignore[list-item]
+        SnapshotTwin.make_delete,
+        SnapshotTwin.make_delete,
+        SnapshotTwin.make_mkdir,
+        SnapshotTwin.make_create,
     ]

@@ -200,6 +200,7 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
             State.CRITICAL,
             "cluster_id",
         ),
+        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost pasts were set aside"),
     ],
 )
 def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -52,6 +53,9 @@ class Cluster:
         write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
         config = stub_config(load(root / "conf-nn1"))
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
+        # Its image is old enough for a NameNode of Hadoop 3 to take another one.
+        for image in config.image_directories[0].glob("current/fsimage_*"):
+            os.utime(image, (0, 0))
         self.stub_config = replace(config, roll_period=0.0)
         self.conf = root / "conf-nn2"
 

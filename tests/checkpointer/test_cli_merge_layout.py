@@ -43,7 +43,7 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
     current = case.copy_to(tmp_path)
     layout = layout_after(case)
     version = (current / "VERSION").read_bytes()
-    code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--json")
+    code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--as-hadoop", "--json")
     assert code == 0, err
     told = json.loads(out)
     assert (told["layoutVersion"], told["versionFileLayout"]) == (layout, case.info["before_layoutVersion"])

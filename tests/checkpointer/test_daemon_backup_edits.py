@@ -11,7 +11,7 @@ import pytest
 
 from checkpointer.config import CheckpointConfig
 from hadoop_common import durable
-from hadoop_common.names import inprogress_name
+from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
@@ -141,18 +141,21 @@ def test_a_directory_in_which_nothing_can_be_recovered_is_left_out(
         assert in_sync(daemon)
 
 
-def test_a_namenode_that_went_another_way_is_not_followed(
+def test_a_namenode_that_went_another_way_is_followed_from_its_image(
     namenode: StreamingNamenode, config: CheckpointConfig
 ) -> None:
     finished = first_life(namenode, config)[0]
     path = namenode.folder / finished.path.name
-    # its segment begins one transaction earlier than ours
+    # its segment ends one transaction earlier than ours
     assert finished.last is not None
-    shorter = path.with_name(f"edits_{finished.first:019d}-{finished.last - 1:019d}")
-    path.rename(shorter)
+    middle = finished.last - 1
+    path.with_name(segment_name(finished.first, middle)).write_bytes(namenode.content(finished.first, middle))
+    path.with_name(segment_name(middle + 1, middle + 1)).write_bytes(namenode.content(middle + 1, middle + 1))
+    path.unlink()
     with Daemon(config) as daemon:
         daemon.follow(2)
-        (alarm,) = daemon.role.alarms()
-        assert f"segment {finished.first}-{finished.last} is none of its own" in alarm
-        assert namenode.reports[-1][0] == 1
-        assert daemon.state == "dropUntilNextRoll"
+        begun = daemon.service.status()["lostPast"]
+        assert f"segment {finished.first}-{finished.last} is none of its own" in begun["reason"]
+        (folder,) = map(Path, begun["setAside"])
+        assert (folder / finished.path.name).is_file()
+        assert daemon.state == "inSync"

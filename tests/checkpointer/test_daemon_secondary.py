@@ -60,11 +60,14 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
 
 def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
-    tail = ["getMostRecentCheckpointTxId", "getEditLogManifest", "upload"]
-    assert node.steps == [*HEAD, "image", "segment-33", "segment-48", "segment-59", *tail]
+    assert node.steps[: len(HEAD)] == HEAD
+    assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
+    # right before the upload it is asked once more
+    asked = ["getMostRecentCheckpointTxId", "getEditLogManifest", "look-segment-59", "upload"]
+    assert node.steps[-len(asked) :] == asked
     node.steps.clear()
     done(secondary)
-    assert node.steps == [*HEAD, "segment-89", "segment-111", "segment-137", *tail]
+    assert node.transfers() == ["segment-89", "segment-111", "segment-137", "upload"]
 
 
 def test_a_restart_fetches_nothing_anew(node: FakeNamenode, tmp_path: Path) -> None:
@@ -234,14 +237,21 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
         assert secondary.role.storage_info() == node.info
 
 
-def test_a_namenode_that_was_set_back_is_told(node: FakeNamenode, secondary: Secondary) -> None:
+@pytest.mark.parametrize("until", [50, 88, 200])
+def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
+    """It is behind our image, at its very txid, or far ahead; an image of its own past alone is made and offered."""
     done(secondary)
-    node._last = 40
+    lost = secondary.role.latest_image()
+    content = lost.read_bytes()
+    node.set_back(until)
     for _ in range(2):
         result = secondary.checkpoint()
-        assert result.state is TriggerState.FAILED
-        assert "set back" in result.message
-    assert "set back" in secondary.service.ready().message
+        assert result.state is TriggerState.DONE
+        assert node.image_txids()[-1] == result.details["txid"]
+    begun = secondary.service.status()["lostPast"]
+    (folder,) = begun["setAside"]
+    assert (Path(folder) / lost.name).read_bytes() == content
+    assert secondary.service.ready().ok
 
 
 def test_an_image_that_the_namenode_has_is_not_offered(node: FakeNamenode, tmp_path: Path) -> None:
@@ -286,10 +296,8 @@ def test_after_a_failed_merge_everything_is_fetched_afresh(
         secondary.checkpoint()
     node.steps.clear()
     assert done(secondary) == 151
-    assert [step for step in node.steps if step == "image" or "segment" in step] == [
-        "image",
-        *(f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)),
-    ]
+    segments = [f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)]
+    assert node.transfers() == ["image", *segments, "upload"]
     assert secondary.role.alarms() == []
 
 
@@ -320,8 +328,7 @@ def test_a_damaged_segment_is_fetched_anew(node: FakeNamenode, tmp_path: Path, c
         node.faults.clear()
         node.steps.clear()
         assert done(first) == 151
-    fetched = [step for step in node.steps if "segment" in step]
-    assert fetched == [f"segment-{number}" for number in (48, 59, 89, 111, 137)]
+    assert node.transfers() == [*(f"segment-{number}" for number in (48, 59, 89, 111, 137)), "upload"]
 
 
 # ---- configuration -----------------------------------------------------------------------------------------

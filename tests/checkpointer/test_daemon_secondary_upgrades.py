@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from checkpointer.healing import Healing
 from checkpointer.storage.directories import read_storage_info
 from image_format.reader import ImageFile
 from image_format.verify.checker import verify_image
@@ -28,14 +30,17 @@ def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> 
     """The NameNode's newest image and the edits behind it are still of the old layout when it says the new one."""
     node = FakeNamenode(tmp_path / "name", case.id, per_roll=8, release=3)
     layout = layout_after(case)
-    with node, Secondary.of(tmp_path, node) as secondary:
-        node.upgrade(layout_version=layout, c_time=node.info.c_time + c_time)
-        result = secondary.checkpoint()
-        assert (result.state, result.details["txid"]) == (TriggerState.DONE, node.recorded_end)
-        assert list(result.details["uploads"].values()) == ["SUCCESS"]
-        newest = secondary.role.latest_image()
-        assert case.differences(newest) == []
-        assert read_storage_info(tmp_path / "secondary") == node.info
+    with node:
+        made = Secondary.of(tmp_path, node).config
+        config = replace(made, replay_rules=replace(made.replay_rules, healing=Healing.AS_HADOOP))
+        with Secondary(config) as secondary:
+            node.upgrade(layout_version=layout, c_time=node.info.c_time + c_time)
+            result = secondary.checkpoint()
+            assert (result.state, result.details["txid"]) == (TriggerState.DONE, node.recorded_end)
+            assert list(result.details["uploads"].values()) == ["SUCCESS"]
+            newest = secondary.role.latest_image()
+            assert case.differences(newest) == []
+            assert read_storage_info(tmp_path / "secondary") == node.info
 
 
 @pytest.mark.recorded

@@ -16,12 +16,14 @@ from checkpointer.config import CheckpointConfig, Role
 from checkpointer.daemon.role import Job, Progress, Target, Upload
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError, StorageError
+from checkpointer.healing import Healed
 from checkpointer.merge import MergeResult, Observer, Timings
 from checkpointer.storage.saver import SaveResult
 from hadoop_common.configuration import Configuration
 from hadoop_common.json_log import JsonFormatter
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
+from servlets.metrics_snapshot import snapshot_of_status
 from servlets.parameters import ImageKind
 from servlets.status import TriggerResult, TriggerState
 from servlets.transfer_counter import TransferCounter
@@ -61,6 +63,7 @@ class FakeRole:
         self.running = 0
         self.most_running = 0
         self.during: Callable[[Observer], None] = lambda observer: None
+        self.healed: tuple[Healed, ...] = ()
         self.fault: Exception | None = None
         self.read_fault: Exception | None = None
 
@@ -118,7 +121,8 @@ class FakeRole:
         base, self.image = self.image, self.journal
         self.merges += 1
         saved = SaveResult(self.image, (Path("/name/current/fsimage"),), "0" * 32, 1, ())
-        return MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
+        made = MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
+        return replace(made, healed=self.healed)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         self.forced.append(force)
@@ -197,6 +201,35 @@ def test_by_force(service: CheckpointService, role: FakeRole) -> None:
     assert role.forced == [True, False, True]
 
 
+def test_what_was_healed_is_told_everywhere(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    role.journal = 1
+    role.healed = (
+        Healed("diff-deleted", "SNAPSHOT_DIFF", 16391, "/s/l", "a link: kept"),
+        Healed("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
+    )
+    result = service.request(force=True, wait=True)
+    told = [healed.as_dict() for healed in role.healed]
+    assert result.state is TriggerState.DONE
+    assert result.details["healed"] == told
+    assert [record.message for record in caplog.records if "healed" in record.message] == [
+        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept",
+        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped",
+    ]
+    status = service.status()
+    (alarm,) = status["alarms"]
+    assert alarm.startswith("2 inconsistencies of snapshots were healed in the image at txid 1")
+    assert (status["healed"], status["healedTotal"]) == (told, 2)
+    assert snapshot_of_status(status, now=0.0, ready=True, version="1").healed == 2
+    # the checkpoint is good
+    assert service.ready().ok
+    role.journal, role.healed = 2, ()
+    assert service.request(force=True, wait=True).details["healed"] == []
+    status = service.status()
+    assert (status["alarms"], status["healed"], status["healedTotal"]) == ([], [], 2)
+
+
 def test_without_waiting(service: CheckpointService, role: FakeRole) -> None:
     role.journal = 1
     assert service.request(force=True, wait=False).state is TriggerState.STARTED
@@ -249,7 +282,7 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
 
 
 @pytest.mark.parametrize(
-    ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 1), (KeyError("x"), 1)]
+    ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 6), (KeyError("x"), 1)]
 )
 def test_a_fault_is_remembered_and_the_next_poll_succeeds(
     service: CheckpointService, role: FakeRole, fault: Exception, code: int
@@ -266,6 +299,18 @@ def test_a_fault_is_remembered_and_the_next_poll_succeeds(
     role.fault = None
     assert service.poll().state is TriggerState.DONE
     assert service.status()["lastErrorAt"] < service.status()["savedAt"]
+
+
+def test_a_job_that_fails_is_told_as_a_checkpoint_is(
+    service: CheckpointService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
+    assert service.status()["lastError"] == "/edits cannot be used: Input/output error"
+    assert [record.exc_info for record in caplog.records] == [None]
+    service.job_failed("tail", KeyError("x"))
+    assert service.status()["lastError"] == "KeyError: 'x'"
+    assert caplog.records[-2].exc_info is not None
+    assert service.status()["failures"] == 0
 
 
 def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
@@ -346,6 +391,7 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
             "at": 7.0,
             "failures": 0,
             "primary": True,
+            "takesFrom": None,
         }
     ]
     assert service.status()["storage"] == {"/name": "in use"}

@@ -35,7 +35,12 @@ PERIOD = 3600.0
 
 @pytest.fixture
 def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(tmp_path / "active", checkpoint_transactions=TRANSACTIONS, checkpoint_period=PERIOD)
+    return formatted(
+        tmp_path / "active",
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        rpc_address=("127.0.0.1", 0),
+    )
 
 
 @pytest.fixture
@@ -44,7 +49,8 @@ def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
         yield running
 
 
-def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointConfig:
+def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
+    """A standby beside NameNodes, or beside HTTP addresses where nobody answers RPC."""
     config = standby_config()
     values = {
         "period": PERIOD,
@@ -52,14 +58,20 @@ def config_for(tmp_path: Path, *addresses: str, **changes: Any) -> CheckpointCon
         "transactions": TRANSACTIONS,
         "image_directories": (tmp_path / "nn2",),
         "shared_edits": (tmp_path / "active" / "shared").as_uri(),
-        "namenode_http_addresses": addresses,
-        # nobody listens there: what NameNodes would say is not known
-        "namenode_rpc_addresses": tuple(("127.0.0.1", 1) for _ in addresses),
+        "namenode_http_addresses": tuple(_http_address(node) for node in namenodes),
+        # nobody listens at the port 1: what NameNodes would say is not known
+        "namenode_rpc_addresses": tuple(
+            ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
+        ),
         "http_bind_address": ("127.0.0.1", 0),
         "images_retained": 2,
         **changes,
     }
     return dataclasses.replace(config, **values)
+
+
+def _http_address(node: NameNodeStub | str) -> str:
+    return node if isinstance(node, str) else node.server.url
 
 
 class Daemon:
@@ -84,7 +96,7 @@ class Daemon:
 
 @pytest.fixture
 def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(config_for(tmp_path, stub.server.url)) as running:
+    with Daemon(config_for(tmp_path, stub)) as running:
         yield running
 
 
@@ -166,7 +178,7 @@ def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None
     assert caught.value.exit_code == 6
     assert "Start the active NameNode" in caught.value.hint
     assert inspect(tmp_path / "nn2").state is StorageState.NOT_FORMATTED
-    with NameNodeStub(replace(stub_config)) as stub, Daemon(config_for(tmp_path, address, stub.server.url)) as daemon:
+    with NameNodeStub(replace(stub_config)) as stub, Daemon(config_for(tmp_path, address, stub)) as daemon:
         assert images(tmp_path / "nn2") == [0]
         assert daemon.target(1)["txid"] == 0
 
@@ -174,7 +186,7 @@ def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None
 def test_no_namenode_at_all(stub: NameNodeStub, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no NameNode is configured"), Daemon(config_for(tmp_path)):
         pass
-    with Daemon(config_for(tmp_path, stub.server.url)):
+    with Daemon(config_for(tmp_path, stub)):
         pass
     with Daemon(config_for(tmp_path)) as alone:
         write_edits(stub, "a")
@@ -183,16 +195,16 @@ def test_no_namenode_at_all(stub: NameNodeStub, tmp_path: Path) -> None:
 
 
 def test_a_cancelled_bootstrap_leaves_nothing(stub: NameNodeStub, tmp_path: Path) -> None:
-    role = StandbyRole(config_for(tmp_path, stub.server.url))
+    role = StandbyRole(config_for(tmp_path, stub))
     with pytest.raises(CheckpointCancelledError):
         role.open(lambda: True)
     assert inspect(tmp_path / "nn2").state is StorageState.NOT_FORMATTED
-    with Daemon(config_for(tmp_path, stub.server.url)):
+    with Daemon(config_for(tmp_path, stub)):
         assert images(tmp_path / "nn2") == [0]
 
 
 def test_two_daemons_on_one_directory(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="is held by"), Daemon(config_for(tmp_path, stub.server.url)):
+    with pytest.raises(StorageError, match="is held by"), Daemon(config_for(tmp_path, stub)):
         pass
     assert daemon.service.poll().state is TriggerState.SKIPPED
 
@@ -201,7 +213,7 @@ def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub
     daemon.role.close()
     other = formatted(tmp_path / "other")
     assert other.shared_edits_directory is not None
-    changed = config_for(tmp_path, stub.server.url, shared_edits=other.shared_edits_directory.as_uri())
+    changed = config_for(tmp_path, stub, shared_edits=other.shared_edits_directory.as_uri())
     with pytest.raises(StorageError, match="holds edits of"), Daemon(changed):
         pass
 
@@ -209,14 +221,14 @@ def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub
 def test_an_unfinished_image_of_a_killed_run_is_removed(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     (tmp_path / "nn2/current/fsimage.ckpt_0000000000000000009").write_bytes(b"half")
-    with Daemon(config_for(tmp_path, stub.server.url)):
+    with Daemon(config_for(tmp_path, stub)):
         assert leftovers(tmp_path / "nn2") == []
 
 
 def test_a_new_directory_is_filled_with_the_next_checkpoint(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     folders = (tmp_path / "nn2", tmp_path / "new")
-    with Daemon(config_for(tmp_path, stub.server.url, image_directories=folders)) as wider:
+    with Daemon(config_for(tmp_path, stub, image_directories=folders)) as wider:
         last = write_edits(stub, "a")
         assert wider.service.poll().state is TriggerState.DONE
     assert [images(folder) for folder in folders] == [[0, last], [last]]
@@ -300,7 +312,7 @@ def test_a_fault_at_any_step_then_the_next_poll_succeeds(
 def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     folders = (tmp_path / "nn2", tmp_path / "second")
-    config = config_for(tmp_path, stub.server.url, image_directories=folders, restore_directories=True)
+    config = config_for(tmp_path, stub, image_directories=folders, restore_directories=True)
     with Daemon(config) as wider:
         write_edits(stub, "a")
         assert wider.service.poll().state is TriggerState.DONE
@@ -396,7 +408,7 @@ def test_one_target_that_fails_does_not_keep_the_others_waiting(
     daemon: Daemon, stub: NameNodeStub, tmp_path: Path
 ) -> None:
     daemon.role.close()
-    with Daemon(config_for(tmp_path, "http://127.0.0.1:1", stub.server.url)) as pair:
+    with Daemon(config_for(tmp_path, "http://127.0.0.1:1", stub)) as pair:
         last = write_edits(stub, "a")
         result = pair.service.poll()
         assert result.details["uploads"] == {"http://127.0.0.1:1": "failed", stub.server.url: "SUCCESS"}

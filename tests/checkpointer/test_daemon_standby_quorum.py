@@ -15,9 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from checkpointer.config import replay_rules
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.errors import StorageError
+from checkpointer.healing import Healing
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
 from hadoop_common.configuration import Configuration
+from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.config import StubConfig
@@ -65,6 +67,7 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
         quorum.format(info)
         for segment in write_recorded(quorum, info, current, leave_open=in_progress):
             segment.path.unlink()
+        rules = replace(rules, healing=Healing.AS_HADOOP)
         config = config_of(quorum, tmp_path, replay_rules=rules, tail_in_progress=in_progress, standby_checkpoints=True)
         promised = quorum.epochs
         with Daemon(config) as daemon:
@@ -301,7 +304,7 @@ def test_edits_of_another_cluster_are_refused(
             for node in others.nodes:
                 node.serve()
             strayed.role.tail()
-            assert strayed.service.status()["appliedTxid"] == -1
+            assert strayed.service.status()["appliedTxid"] == 0
             assert not strayed.service.ready().ok
     with daemon_of(quorum, stub, tmp_path) as again:
         last = write_edits(stub, "a")
@@ -332,18 +335,19 @@ def test_a_cluster_that_was_set_back(
         (directory / "current/VERSION").write_bytes((tmp_path / "active/name/current/VERSION").read_bytes())
     quorum.writer().format(namespace, force=True)
     with stub_on(quorum, again) as stub, daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
-        write_edits(stub, "b", 2)
+        last = write_edits(stub, "b", 2)
+        # nothing but the journal and the NameNode says so
         daemon.role.tail()
-        (alarm,) = daemon.service.status()["alarms"]
-        assert f"our image is of txid {lost}, but the edits end at" in alarm
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
+        last = write_edits(stub, "c", 30)
         result = daemon.service.request(force=True, wait=True)
-        assert result.state is TriggerState.FAILED
-        assert "set back" in result.message
-        # it stays, although later edits do not show it any more
-        write_edits(stub, "c", 30)
-        daemon.role.tail()
-        assert lost not in images(tmp_path / "again/name")
-        assert daemon.service.request(force=True, wait=True).state is TriggerState.FAILED
+        assert (result.state, result.details["txid"]) == (TriggerState.DONE, last)
+        assert images(tmp_path / "again/name") == [0, last]
+        begun = daemon.service.status()["lostPast"]
+        (folder,) = begun["setAside"]
+        assert (Path(folder) / image_name(lost)).is_file()
+        assert daemon.service.status()["alarms"] == []
 
 
 def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
@@ -376,8 +380,10 @@ def test_an_image_in_the_middle_of_a_segment(quorum: Quorum, stub: NameNodeStub,
     last = write_edits(stub, "b")
     with daemon_of(quorum, stub, tmp_path) as daemon:
         daemon.role.tail()
-        (alarm,) = daemon.service.status()["alarms"]
-        assert f"our image at txid {middle} is in the middle of the segment 1-{last}" in alarm
+        assert daemon.service.status()["appliedTxid"] == last
+        assert daemon.service.status()["lostPast"] is None
+        assert min(images(tmp_path / "nn2")) == 0
+        assert middle in images(tmp_path / "nn2")
 
 
 # ---- the start, and missing edits --------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_lock import StorageLock
-from hadoop_rpc.errors import JavaIOError
+from hadoop_rpc.errors import JavaIOError, RpcConnectionError
 from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
 from journal.quorum.address import segment_url
 from namenode_stub.config import stub_config
@@ -45,6 +45,30 @@ SEGMENT = "edits_0000000000000000001-0000000000000000003"
 @pytest.fixture
 def places(tmp_path: Path) -> list[Place]:
     return [Place.new(tmp_path / name) for name in ("a", "b", "c")]
+
+
+def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) -> None:
+    told: list[str] = []
+
+    class Sync:
+        """Fetches a segment that takes its time."""
+
+        def stop(self) -> None:
+            told.append("stop")
+
+        def join(self, seconds: float) -> None:
+            with pytest.raises(RpcConnectionError):
+                writer.write(4, 5, 5)
+            told.append("join")
+
+    place = places[0]
+    with running([place], [place]) as (server,), place.writer() as writer:
+        format_all([place])
+        writer.start(4)
+        writer.write(4, 4, 4)
+        server._syncs = [Sync()]  # type: ignore[list-item]
+        server.stop()
+    assert told == ["stop", "join"]
 
 
 def test_a_node_serves_calls_segments_and_its_state(places: list[Place]) -> None:

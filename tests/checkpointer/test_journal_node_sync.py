@@ -49,7 +49,8 @@ def test_no_fault_ends_the_sync(caplog: pytest.LogCaptureFixture) -> None:
     sync = SyncThread(node, JOURNAL, [peer], network.fetch, interval=0.001, may_format=False)
     sync.start()
     assert peer.through.wait(20)
-    sync.stop(20)
+    sync.stop()
+    sync.join(20)
     faults = [record for record in caplog.records if record.exc_info]
     assert [record.message for record in faults] == [f"{JOURNAL}: a fault of the JournalNode itself, the sync goes on"]
     assert not [each for each in threading.enumerate() if each.name == f"sync-{JOURNAL}"]

@@ -39,6 +39,8 @@ def test_the_units(name: str) -> None:
     service = unit(name)["Service"]
     assert service["Type"] == "notify"
     assert service["ExecStart"].split()[1] in _COMMANDS
+    # with the environment of the daemon, which is where it looks for kernels
+    assert service["ExecStartPre"].split() == [f"-{service['ExecStart'].split()[0]}", "compile"]
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["RestartPreventExitStatus"].split() == ["2", "5"]
     # compiled kernels need memory that is written and then executed

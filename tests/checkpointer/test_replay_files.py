@@ -12,7 +12,7 @@ from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import Block
 from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, ROOT, ImageBuilder, delimited, merged
-from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, times
+from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, times
 
 NEW = 20000
 DIRECTORY_ID, FILE_ID, OPEN_ID = ROOT + 1, ROOT + 2, ROOT + 3
@@ -320,15 +320,29 @@ def test_open_files_that_go_lose_their_leases(tmp_path: Path) -> None:
     assert image.leases() == {NEW + 1: "/e/f"}
 
 
-def test_a_stale_path_of_an_open_file_is_mended_once_an_edit_finds_it(tmp_path: Path) -> None:
-    """Hadoop 3 ignores these paths, so images may hold anything there."""
-    builder = store(HADOOP3)
-    entries = {OPEN_ID: "/elsewhere/o", 777: "no path at all", FILE_ID: "a/b"}
+STALE = {OPEN_ID: "/elsewhere/o", 777: "no path at all", FILE_ID: "a/b"}
+
+
+def with_stale_paths(layout: int, folder: Path) -> Path:
+    builder = store(layout)
     builder.sections["FILES_UNDERCONSTRUCTION"] = delimited(
-        pb.FileUnderConstructionEntry(inodeId=number, fullPath=path) for number, path in entries.items()
+        pb.FileUnderConstructionEntry(inodeId=number, fullPath=path) for number, path in STALE.items()
     )
-    source = builder.save(tmp_path)
-    assert merged(source, mkdir("/e", NEW)).leases() == entries
+    return builder.save(folder)
+
+
+def test_a_stale_path_of_an_open_file_is_mended_once_an_edit_finds_it(tmp_path: Path) -> None:
+    source = with_stale_paths(HADOOP2, tmp_path)
+    assert merged(source, mkdir("/e", NEW)).leases() == STALE
     image = merged(source, ops.ReassignLeaseOp(lease_holder="writer", path="/d/o", new_holder="n"))
     assert image.leases() == {OPEN_ID: "/d/o", FILE_ID: "a/b"}
+
+
+def test_hadoop_3_gives_leases_to_open_files_whatever_the_paths_say(tmp_path: Path) -> None:
+    source = with_stale_paths(HADOOP3, tmp_path)
+    assert merged(source, mkdir("/e", NEW)).leases() == {OPEN_ID: "/d/o"}
+    assert merged(source, mkdir("/e", NEW), rename("/d", "/e/d")).leases() == {OPEN_ID: "/e/d/o"}
+    assert merged(source, ops.ReassignLeaseOp(lease_holder="writer", path="/d/o", new_holder="n")).leases() == {
+        OPEN_ID: "/d/o"
+    }
     assert merged(source, delete("/d"), add("/n", NEW)).leases() == {NEW: "/n"}

@@ -726,11 +726,12 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
             leases, table = namespace.leases, namespace.table
             rows = sorted(leases.rows_below(namespace.tree.find("/")))
             paths = {int(table.id[row]): namespace.tree.path(row) for row in rows}
-            unresolved = list(leases.unresolved())
+            unresolved = sorted(leases.unresolved())
             found.append((paths, unresolved, leases.plain, namespace.tree.find("/old/a/b/open-1") in rows))
     assert found[0] == found[1]
-    assert len(found[0][0]) == 5001
-    assert len(found[0][1]) == len(ODD_PATHS) + 2
+    # Hadoop 3 gives leases to the open files alone, whatever their paths say
+    assert len(found[0][0]) == (5001 if layout == HADOOP2 else 5000)
+    assert len(found[0][1]) == (len(ODD_PATHS) + 2 if layout == HADOOP2 else 0)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

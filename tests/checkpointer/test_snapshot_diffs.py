@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.healing import Healing
 from checkpointer.replay_rules import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
@@ -219,12 +220,13 @@ def test_a_link_that_changes_leaves_a_copy_of_itself(tmp_path: Path, layout: int
 
 
 @layouts
-def test_a_deleted_link_is_lost_to_its_snapshot(tmp_path: Path, layout: int) -> None:
-    """Deletion makes a copy first, so that the link itself is none of the snapshot's; Hadoop's images say the same."""
-    setting = Setting(tmp_path, layout)
+@pytest.mark.parametrize("healing", [Healing.HEAL, Healing.AS_HADOOP])
+def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: Healing) -> None:
+    """Deletion makes a copy first, so that the link itself is none of the snapshot's: Hadoop forgets it."""
+    setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
-    found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=False)
-    assert link not in found.image.inodes
+    found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is Healing.HEAL)
+    assert (link in found.image.inodes) == (healing is Healing.HEAL)
     diff = found.directory_diff("/s", 0)
     assert (diff.createdListSize, diff.deletedINode) == (0, [link])
 

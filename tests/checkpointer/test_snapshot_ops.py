@@ -349,6 +349,34 @@ def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layou
 
 
 @layouts
+@pytest.mark.parametrize("root", ["/z", "/z/d", "/z/d/below"])
+def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_recorded(
+    tmp_path: Path, layout: int, root: str
+) -> None:
+    """Hadoop compares the objects on two paths, and has a reference in one of them only."""
+    rules = ReplayRules(capture_open_files=True)
+    opened = [mkdir("/s/d/below", NEW), add("/s/d/below/o", NEW + 1)]
+    moved = [rename("/s/d", "/z/d"), allow(root), create("s1", root)]
+    found = Setting(tmp_path, layout, rules).merged(*opened, allow(), create("s0"), *moved)
+    assert found.diff_ids("/z/d/below/o") == ([0, 1] if root == "/z" else [0])
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
+    """It was renamed within the snapshot before, so nothing but the reference goes; it is in no directory then."""
+    found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
+        *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
+        *(rename("/s/d/o", "/s/d/p"), rename("/z/f", "/s/d/p", overwrite=True), create("s1")),
+    )
+    assert found.image.leases() == {NEW: "p"}
+    assert [diff.id for diff in found.reader.diffs[NEW]] == [0]
+    assert found.at("s0")["/d/o"] == NEW
+    assert "/d/o" not in found.at("s1")
+    again = found.again(tmp_path / "second", mkdir("/z/n", NEW + 5))
+    assert again.image.leases() == {NEW: "p"}
+
+
+@layouts
 def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(allow(), *OPEN, create("s0"), delete("/s/d/o"))
     assert found.at("s0")["/d/o"] == NEW

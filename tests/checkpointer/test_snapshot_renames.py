@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import ReplayError
+from checkpointer.namespace.diffs import FileDiff
+from image_format.inode_table import Block as InodeBlock
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import Block, EditOp
@@ -26,6 +28,7 @@ from tests.checkpointer.snapshot_support import (
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 SNAPSHOT = [allow(), create("s0")]
+NO_ACK = (1 << 63) - 1
 INSIDE = {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
 
 
@@ -49,6 +52,37 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
     assert (diff.fileSize, diff.name, diff.HasField("snapshotCopy")) == (WHOLE, b"f", True)
     assert blocks_of(diff) == (BLOCKS if layout == HADOOP3 else [])
     assert (found.image.inodes[found.ids["/s/d"]].directory.modificationTime, found.image.mtime("/z")) == (9000, 9000)
+
+
+@pytest.mark.parametrize("length", [0, 128])
+def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
+    tmp_path: Path, length: int
+) -> None:
+    """By its path the file is in no snapshot, so Hadoop marks blocks as deleted (NO_ACK) that its diff still has."""
+    cut = ops.TruncateOp(
+        src="/z/g", client_name="c", client_machine="m", new_length=length, timestamp=LATER, truncate_block=None
+    )
+    found = Setting(tmp_path, HADOOP3).merged(*SNAPSHOT, rename("/s/d/f", "/z/g"), cut)
+    assert blocks_of(found.file_diff("/z/g", 0)) == BLOCKS
+    assert len(found.image.inodes[found.ids["/s/d/f"]].file.blocks) == length // 128
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [
+        # as Java adds them up: too much at once, or less than nothing
+        ((NO_ACK, 50), 1),
+        ((100, NO_ACK, 28), 3),
+        ((100, NO_ACK, NO_ACK, 1), 4),
+        ((128, NO_ACK), 2),
+        ((100, 78, NO_ACK), 2),
+    ],
+)
+def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple[int, ...], kept: int) -> None:
+    blocks = [InodeBlock(number, length, 1001) for number, length in enumerate(lengths)]
+    diff = FileDiff(snapshot_id=0, file_size=WHOLE)
+    diff.set_blocks(blocks)
+    assert diff.blocks == blocks[:kept]
 
 
 @layouts

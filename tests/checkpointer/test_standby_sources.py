@@ -73,8 +73,8 @@ class FakeJournal:
         self.closed += 1
 
 
-def edits(journal: FakeJournal, *, active: int | None = None, batch: int | None = None) -> JournalEdits:
-    source = JournalEdits("kind://place", lambda namespace: journal, active_txid=lambda: active, batch=batch)
+def edits(journal: FakeJournal, *, batch: int | None = None) -> JournalEdits:
+    source = JournalEdits("kind://place", lambda namespace: journal, batch=batch)
     source.open(INFO)
     return source
 
@@ -163,7 +163,7 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
         return answer
 
     journal = FakeJournal([Segment(1, 5)])
-    source = JournalEdits("kind://place", lambda namespace: journal, active_txid=lambda: None, confirm=confirm)
+    source = JournalEdits("kind://place", lambda namespace: journal, confirm=confirm)
     source.open(INFO)
     source.look(1)
     with pytest.raises(StorageError, match="another namespace"):
@@ -174,30 +174,19 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "journal", "active", "in_progress", "said"),
+    ("journal", "wanted", "found"),
     [
-        (0, FakeJournal(), None, False, ""),
-        (0, FakeJournal([Segment(1, 5)]), 5, False, ""),
-        (5, FakeJournal([Segment(1, 5)]), 5, False, ""),
-        (5, FakeJournal([Segment(1, 5), Segment(6, 9)]), 9, False, ""),
-        # the edits that it was made of were purged
-        (5, FakeJournal([Segment(8, 9)]), 9, False, ""),
-        (3, FakeJournal([Segment(1, 5)]), 5, False, "in the middle of the segment 1-5"),
-        (3, FakeJournal([Segment(1, 5)]), 5, True, ""),
-        # nodes that have the rest may be away
-        (8, FakeJournal([Segment(1, 5)]), None, False, ""),
-        (8, FakeJournal([Segment(1, 5)]), 9, False, ""),
-        (8, FakeJournal([Segment(1, 5)]), 7, False, "our image is of txid 8, but the edits end at 7"),
-        (8, FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), 7, True, ""),
-        (8, FakeJournal([Segment(1, 5)], Segment(6, 7, in_progress=True)), 7, True, "the edits end at 7"),
+        (FakeJournal(), (1, 5), []),
+        (FakeJournal([Segment(1, 5), Segment(6, 9)]), (3, 9), [(1, 5), (6, 9)]),
+        # what was purged is told by what is left
+        (FakeJournal([Segment(8, 9)]), (5, 9), [(8, 9)]),
+        # the open segment is read only where something may be in it
+        (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 5), [(1, 5)]),
+        (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 8), [(1, 5), (6, 9)]),
     ],
 )
-def test_the_past_of_an_image(
-    image: int, journal: FakeJournal, active: int | None, in_progress: bool, said: str
-) -> None:
-    fault = edits(journal, active=active).past_fault(image, in_progress=in_progress)
-    assert said in fault
-    assert bool(said) == bool(fault)
+def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: list[tuple[int, int]]) -> None:
+    assert [(each.first, each.last) for each in edits(journal).present(*wanted)] == found
 
 
 # ---- a daemon on another journal than a directory or a quorum ----------------------------------------------
@@ -220,7 +209,7 @@ def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_pro
         config = config_for(
             tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), tail_in_progress=in_progress
         )
-        source = JournalEdits("kind://place", lambda namespace: FileJournal(shared), active_txid=lambda: None)
+        source = JournalEdits("kind://place", lambda namespace: FileJournal(shared))
         with Daemon(config, source) as daemon:
             last = write_edits(stub, "a")
             daemon.role.tail()
@@ -262,11 +251,11 @@ def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp
 
 def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
     config = standby_config(**{"dfs.namenode.shared.edits.dir": (tmp_path / "a b").as_uri()})
-    source = open_source.open_edit_source(config, lambda: None)
+    source = open_source.open_edit_source(config)
     assert isinstance(source, FolderEdits)
     assert source.location == str(tmp_path / "a b" / "current")
     config = standby_config(**{"dfs.namenode.shared.edits.dir": "qjournal://a;b:1;c/ns"})
-    source = open_source.open_edit_source(config, lambda: None)
+    source = open_source.open_edit_source(config)
     assert source.location == "qjournal://a:8485;b:1;c:8485/ns"
     assert [node["answers"] for node in source.details()["journalNodes"]] == [None, None, None]
 

@@ -41,7 +41,7 @@ def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
 
 
 def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
-    return Daemon(config_for(tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), **changes))
+    return Daemon(config_for(tmp_path, stub, namenode_rpc_addresses=(stub.rpc_address,), **changes))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
     assert "has 0" in alarm
     assert not daemon.service.ready().ok
     assert stub.rpc_address is not None
-    with Daemon(config_for(tmp_path, stub.server.url, image_directories=(tmp_path / "other",))) as other:
+    with Daemon(config_for(tmp_path, stub, image_directories=(tmp_path / "other",))) as other:
         # another checkpointer that has all edits brings the active an image behind the gap
         away.rename(lost)
         assert other.service.request(force=True, wait=True).state is TriggerState.DONE
@@ -145,7 +145,7 @@ def test_an_image_that_someone_put_there_is_gone_on_with(stub: NameNodeStub, dae
     write_edits(stub, "a", 3)
     daemon.role.tail()
     end = write_edits(stub, "b", 3)
-    with Daemon(config_for(tmp_path, stub.server.url, image_directories=(tmp_path / "other",))) as other:
+    with Daemon(config_for(tmp_path, stub, image_directories=(tmp_path / "other",))) as other:
         assert other.service.request(force=True, wait=True).details["txid"] == end
     for path in (tmp_path / "other/current").glob(f"fsimage_{end:019d}*"):
         path.rename(tmp_path / "nn2/current" / path.name)

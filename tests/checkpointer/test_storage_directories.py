@@ -158,6 +158,29 @@ def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
         assert storage.roots == [roots[1]]
 
 
+def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
+    root = recorded_directory(tmp_path / "a")
+    with StorageDirectories([root]) as storage:
+        with pytest.raises(StorageError, match="no storage directory is left"):
+            storage.drop(root, "the disk is full")
+        for question in (storage.current_folders, storage.latest_image, storage.is_formatted, storage.storage_info):
+            with pytest.raises(StorageError, match=r"no storage directory is left: .*/a: the disk is full"):
+                question()
+        assert storage.restore() == [root]
+        assert storage.latest_image().txid == IMAGE_TXID
+
+
+def test_a_format_that_failed_everywhere_begins_anew(tmp_path: Path) -> None:
+    storage = StorageDirectories([tmp_path / "a"])
+    storage.lock()
+    with pytest.raises(StorageError, match="no storage directory is left"):
+        storage.drop(tmp_path / "a", "the disk is full")
+    assert storage.restore() == [tmp_path / "a"]
+    storage.format(INFO)
+    assert storage.storage_info() == INFO
+    storage.release()
+
+
 def test_the_last_directory_cannot_be_dropped(tmp_path: Path) -> None:
     with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
         with pytest.raises(StorageError, match="no storage directory is left"):

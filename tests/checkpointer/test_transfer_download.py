@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from checkpointer.errors import TransferError
+from checkpointer.errors import StorageError, TransferError
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from hadoop_common.names import image_name
 from image_format.md5_file import read_md5_file
@@ -255,7 +255,7 @@ def test_one_bad_directory(served, directories, tmp_path):
 
 
 def test_all_directories_bad(served, tmp_path):
-    with pytest.raises(TransferError, match="could not be written anywhere"):
+    with pytest.raises(StorageError, match="could not be written anywhere"):
         download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
     with pytest.raises(TransferError, match="no directory"):
         download_segment(served.url, 52, 289, INFO, [])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import subprocess
 import sys
@@ -111,3 +112,17 @@ def test_after_a_failure_it_can_be_tried_again(tmp_path: Path) -> None:
     (tmp_path / "in_use.lock").rmdir()
     with lock:
         pass
+
+
+def test_a_file_that_cannot_be_removed_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(path: Path, *, missing_ok: bool) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    with monkeypatch.context() as patch, StorageLock(tmp_path):
+        patch.setattr(Path, "unlink", broken)
+    assert "in_use.lock cannot be removed, which keeps nobody out" in caplog.text
+    with StorageLock(tmp_path) as lock:
+        assert lock.held
+    assert not lock.path.exists()

@@ -428,12 +428,58 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
         assert not server._connections
         assert [connection._socket.fileno() for connection in connections] == [-1]
         release.set()
-        for call in calls:
-            with pytest.raises(RpcConnectionError):
+        with pytest.raises(RpcConnectionError):
+            calls[0].result(WAIT)
+        for call in calls[1:]:
+            with pytest.raises(RetriableError, match="stopping"):
                 call.result(WAIT)
         for handler in server._handlers:
             handler.join(WAIT)
             assert not handler.is_alive()
+    assert performed == ["first"]
+
+
+def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
+    """While one call runs and the stop waits for it, all others have their answer, or the end of their connection."""
+    entered, release = threading.Event(), threading.Event()
+    performed: list[str] = []
+
+    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        performed.append(request.notReadyReason)
+        entered.set()
+        assert release.wait(WAIT)
+        return text("done")
+
+    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
+    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=WAIT)
+    server.start()
+    with (
+        ThreadPoolExecutor(5) as pool,
+        client(server) as shared,
+        client(server) as other,
+        socket.create_connection(server.address) as idle,
+    ):
+        running = pool.submit(say, shared, "slow", "first")
+        assert entered.wait(WAIT)
+        waiting = [pool.submit(say, each, "slow", "waiting") for each in (shared, other)]
+        poll_until(lambda: server._calls.qsize() == 2)
+        stop = pool.submit(server.stop)
+        for call in waiting:
+            with pytest.raises(RetriableError, match="stopping"):
+                call.result(WAIT)
+        idle.settimeout(WAIT)
+        assert idle.recv(1) == b""
+        # one that comes now, on the connection of the call that runs
+        with pytest.raises(RetriableError, match="stopping"):
+            say(shared, "slow", "late")
+        # the connection without a running call is at its end
+        with pytest.raises(RpcConnectionError):
+            say(other, "slow", "late")
+        assert not stop.done()
+        assert not running.done()
+        release.set()
+        assert running.result(WAIT) == "done"
+        stop.result(WAIT)
     assert performed == ["first"]
 
 

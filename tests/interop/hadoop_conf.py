@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["HadoopConf", "free_port", "ha_pair_confs"]
+__all__ = ["HadoopConf", "free_port", "ha_pair_confs", "write_web_applications"]
 
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
@@ -81,10 +81,7 @@ class HadoopConf:
 
     def write(self) -> None:
         """Write the two files, and the web applications that Hadoop's HTTP servers look for on the class path."""
-        for application in _WEB_APPLICATIONS:
-            folder = self.folder / "webapps" / application / "WEB-INF"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "web.xml").write_text('<web-app version="2.4"/>\n')
+        write_web_applications(self.folder)
         (self.folder / "log4j.properties").write_text(_LOGGING)
         for name in (_CORE, _HDFS):
             chosen = {key: value for key, value in self.properties.items() if _file(key) == name}
@@ -119,6 +116,14 @@ class HadoopConf:
         """The value for the NameNode that this folder is for."""
         service, name = self.properties.get("dfs.nameservices"), self.properties.get("dfs.ha.namenode.id")
         return self[f"{key}.{service}.{name}" if service else key]
+
+
+def write_web_applications(folder: Path) -> None:
+    """What Hadoop's HTTP servers look for on the class path, of which `folder` is to be a part."""
+    for application in _WEB_APPLICATIONS:
+        place = folder / "webapps" / application / "WEB-INF"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "web.xml").write_text('<web-app version="2.4"/>\n')
 
 
 def ha_pair_confs(root: Path, properties: Mapping[str, str] | None = None) -> tuple[HadoopConf, HadoopConf, HadoopConf]:

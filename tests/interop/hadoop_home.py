@@ -185,15 +185,25 @@ def _move(fresh: Path, target: Path) -> None:
 
 
 _CLIENT_SOURCES = ("HadoopClient.java", "NamespaceWalk.java", "NamespaceLoad.java")
+_RECORDER_SOURCES = (
+    "RandomAttributes.java",
+    "RandomNames.java",
+    "RandomRecorder.java",
+    "RandomWork.java",
+    "SimulatedDataNode.java",
+    "SimulatedWriter.java",
+)
 SERVER = HadoopRelease(
     "2.7.3",
     _home("2.7.3"),
     _home("2.7.3") / "jars",
     (_ROOT / "requirements" / "hadoop.txt", 220),
     _jars("2.7.3"),
-    ("HadoopTools.java", "HadoopMerge.java", *_CLIENT_SOURCES),
+    ("HadoopTools.java", "HadoopMerge.java", *_RECORDER_SOURCES, *_CLIENT_SOURCES),
 )
 """Servers, tools and client of the release that the product writes images for."""
-CLIENT = HadoopRelease("3.5.0", _home("3.5.0"), _pyspark_jars(), None, _jars("3.5.0"), _CLIENT_SOURCES)
+CLIENT = HadoopRelease(
+    "3.5.0", _home("3.5.0"), _pyspark_jars(), None, _jars("3.5.0"), ("AdminCalls.java", *_CLIENT_SOURCES)
+)
 """A client alone, of a much later release: the one inside PySpark."""
 RELEASES = (SERVER, CLIENT)

@@ -196,8 +196,10 @@ class HadoopProcess:
         return f"; the end of {self.log}:\n{self.log_text()[-_LOGGED:]}"
 
 
-def run_once(main_class: str, *arguments: str, conf: HadoopConf, seconds: float = START_SECONDS) -> CommandResult:
-    """Run a main class to its end in a JVM of its own.
+def run_once(
+    main_class: str, *arguments: str, conf: HadoopConf, typed: str = "", seconds: float = START_SECONDS
+) -> CommandResult:
+    """Run a main class to its end in a JVM of its own; `typed` is what it reads from standard input.
 
     Raises:
         HadoopDiedError: it did not end within `seconds`; it was killed.
@@ -208,7 +210,9 @@ def run_once(main_class: str, *arguments: str, conf: HadoopConf, seconds: float 
     command = java_command(path, main_class, *arguments, work=work)
     shown = " ".join([main_class.rpartition(".")[2], *arguments])
     try:
-        done = subprocess.run(command, cwd=work, capture_output=True, timeout=seconds, check=False)
+        done = subprocess.run(
+            command, cwd=work, input=typed.encode(), capture_output=True, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired as late:
         said = (late.stderr or b"").decode("utf-8", "replace")[-_LOGGED:]
         raise HadoopDiedError(f"{shown} did not end within {seconds:g} s:\n{said}") from late

@@ -72,11 +72,14 @@ class OurDaemon:
 
     def checkpoint(self) -> dict[str, Any]:
         """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says."""
+        said: dict[str, Any] = json.loads(self.ask_for_checkpoint().checked().out)
+        return said
+
+    def ask_for_checkpoint(self) -> CommandResult:
+        """The same, whether it succeeds or not; its errors with the end of the daemon's log."""
         done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-        result = CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
-        said: dict[str, Any] = json.loads(result.checked().out)
-        return said
+        return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""

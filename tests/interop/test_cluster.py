@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.offline import merge_directory, plan_directory
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
+from checkpointer.transfer.namenode_outlook import ask_outlook
+from checkpointer.transfer.refusals import has_image
 from hadoop_common.names import image_name, md5_name
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
 from tests.interop.cluster import BackupNode, HaPair, JournalNode, NameNode, SecondaryNameNode
@@ -176,7 +179,15 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     assert namenode.images == [merged.txid]
     assert namenode.segments == []
     assert (namenode.current / image.name).read_bytes() == image.read_bytes()
-    repeated = upload_image(namenode.url, image, digest, merged.txid, info)
+    said: list[str] = []
+    repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=said.append)
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
+    assert has_image(said[0], merged.txid), said
+    # which its beans tell as well
+    known = ask_outlook(namenode.url, timeout=20.0)
+    assert (known.version, known.state, known.last_txid) == ("2.7.3", "active", merged.txid)
+    assert known.last_at is not None
+    assert abs(known.last_at - time.time()) < 600
+    assert known.takes_from(3600.0) is None
     assert_restarts_with(client, namenode, before)
     assert f"Loaded image for txid {merged.txid} " in namenode.process.log_text()

@@ -6,11 +6,13 @@ import gzip
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import pytest
 
+from checkpointer.healing import Healing
 from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.replay_rules import ReplayRules
 from image_format.codecs import find_codec
 from image_format.compare.images import ImageComparison
 from image_format.publish import publish_image
@@ -36,20 +38,26 @@ LOST_AT_LOAD = (
 # Bugs of this release: it saves names and inodes in snapshot diffs that are nowhere, and then cannot load that.
 UNLOADABLE = {
     "random-mixed-1",
+    "random-mixed-551376",
     "random-snapshot-1",
     "random-snapshot-11048",
     "random-snapshot-11090",
     "random-snapshot-2",
+    "random-snapshot-551343",
     "symlinks",
     "truncate-append-concat",
 }
 
+# Hadoop looked for a name in a created list that is in no order, and did not find it.
+OUT_OF_ORDER = {"random-snapshot-551343"}
+
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 
 
-def merged(case: Case, folder: Path, codec: str | None = None) -> Path:
+def merged(case: Case, folder: Path, codec: str | None = None, healing: Healing = Healing.HEAL) -> Path:
     case.copy_to(folder)
-    return merge_directory(plan_directory(folder), codec=codec).saved.paths[0]
+    rules = ReplayRules(healing=healing)
+    return merge_directory(plan_directory(folder), codec=codec, rules=rules).saved.paths[0]
 
 
 def load_and_save(hadoop: Hadoop, case: Case, image: Path) -> Path:
@@ -61,9 +69,19 @@ def differences(expected: Path, actual: Path, clock: object = None) -> list[str]
     return found
 
 
+def without_default_quotas(path: Path) -> Any:
+    """An image, but for the quotas of 0 that a loader gives a directory's copy in a diff for each storage type."""
+    image = imgcmp.Image(str(path))
+    for (kind, _), diffs in image.diffs.items():
+        for diff in diffs if kind == 2 else ():
+            if diff["copy"] and not any(quota for _, quota in diff["copy"].get("typeq", ())):
+                diff["copy"].pop("typeq", None)
+    return image
+
+
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
     """What a NameNode changes in an image by loading and saving it, but for what it changes in any."""
-    found = differences(image, load_and_save(hadoop, case, image))
+    found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))
     return [line for line in found if not any(known.fullmatch(line) for known in LOST_AT_LOAD)]
 
 
@@ -87,22 +105,20 @@ def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
     return sorted((expected - ours) + (ours - expected))
 
 
-def excuse(hadoop: Hadoop, case: Case, image: Path) -> NoReturn:
-    """A refusal of our image is expected only where the NameNode refuses Hadoop's own image of the same edits."""
-    assert case.path.name in UNLOADABLE
-    with pytest.raises(HadoopRefusedError):
-        load_and_save(hadoop, case, nearest(case, image))
-    pytest.xfail("Hadoop 2.7.3 does not load its own image of these edits")
-
-
 @every_case
 def test_a_namenode_loads_it_and_saves_it_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
-    image = merged(case, tmp_path)
-    try:
-        changed = lost(hadoop, case, image)
-    except HadoopRefusedError:
-        excuse(hadoop, case, image)
-    assert changed == []
+    assert lost(hadoop, case, merged(case, tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.path.name in UNLOADABLE], ids=lambda case: case.path.name
+)
+def test_what_is_healed_is_what_keeps_hadoop_from_loading_its_own_image(
+    hadoop: Hadoop, case: Case, tmp_path: Path
+) -> None:
+    for image in (merged(case, tmp_path, healing=Healing.AS_HADOOP), case.image("after")):
+        with pytest.raises(HadoopRefusedError):
+            load_and_save(hadoop, case, image)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +130,13 @@ def test_a_namenode_makes_the_same_of_it_as_of_hadoop_s_own(hadoop: Hadoop, case
     assert differences(hadoops, ours, imgcmp.Clock(case.edits_xml)) == []
 
 
-@every_case
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.path.name not in OUT_OF_ORDER], ids=lambda case: case.path.name
+)
 def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
-    assert shown(hadoop, case, merged(case, tmp_path)) == []
+    """Of an image that no NameNode loads the viewer shows what Hadoop left in it, so nothing is healed there."""
+    healing = Healing.AS_HADOOP if case.path.name in UNLOADABLE else Healing.HEAL
+    assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
 
 
 @pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec", "BZip2Codec"])

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.interop
 
 HADOOP_2, HADOOP_3 = -63, -67
 TIMES = {"mtime", "atime"}
-# What differs between any two runs: times of the day, and the names that snapshots get by themselves.
-CLOCK = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}(:\d{2})?|s\d{8}-\d{6}\.\d{3}")
+# What differs between any two runs: times of the day, names that snapshots get by themselves, addresses.
+CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-\d{6}\.\d{3}|127\.0\.0\.1:\d+")
 SCRIPT = """
 -mkdir /t/a
 -mkdir -p /t/a/b/c
@@ -153,6 +153,100 @@ SNAPSHOTS = """
 -ls -R /s
 """
 
+TOOLS = """
+-mkdir -p /t/d/e
+-touchz /t/d/f
+@storagepolicies -listPolicies
+@storagepolicies -getStoragePolicy -path /t/d
+@storagepolicies -setStoragePolicy -path /t/d -policy COLD
+@storagepolicies -setStoragePolicy -path /t/d/f -policy all_ssd
+@storagepolicies -setStoragePolicy -path /t/d/f -policy LAZY_PERSIST
+@storagepolicies -setStoragePolicy -path /t/d -policy none
+@storagepolicies -setStoragePolicy -path /t/none -policy HOT
+@storagepolicies -getStoragePolicy -path /t/d/f
+@storagepolicies -getStoragePolicy -path /t/d/e
+@storagepolicies -getStoragePolicy -path /t/none
+@storagepolicies -setStoragePolicy -path /t/d/e -policy LAZY_PERSIST
+-touchz /t/d/e/memory
+@storagepolicies -getStoragePolicy -path /t/d/e/memory
+@storagepolicies -setStoragePolicy -path /t/d/e/memory -policy HOT
+-getfattr -d /t/d
+-truncate 0 /t/d/f
+-truncate 1 /t/d/f
+-truncate 0 /t/d/e/memory
+-truncate 0 /t/none
+-truncate 0 /t/d
+@cacheadmin -addPool one -owner alice -group staff -mode 0700 -limit 1000 -maxTtl 7d
+@cacheadmin -addPool two -owner bob -group staff
+@cacheadmin -addPool two -owner bob -group staff
+@cacheadmin -modifyPool two -limit 5 -maxTtl 1h
+@cacheadmin -modifyPool none -limit 5
+@cacheadmin -listPools -stats
+@cacheadmin -listPools one
+@cacheadmin -addDirective -path /t/d -pool one -replication 2 -ttl never
+@cacheadmin -addDirective -path /t/d -pool one -replication 2
+@cacheadmin -addDirective -path /t/d/f -pool one -ttl 1d
+@cacheadmin -addDirective -path /t/d/f -pool none
+@cacheadmin -addDirective -path /t/d/f -pool one -ttl 8d
+@cacheadmin -addDirective -path /t/d/f -pool two -force
+@cacheadmin -modifyDirective -id 2 -pool two -ttl 30m
+@cacheadmin -modifyDirective -id 3 -path /t/d/e -replication 5
+@cacheadmin -modifyDirective -id 9 -pool two
+@cacheadmin -listDirectives -stats
+@cacheadmin -listDirectives -pool two
+@cacheadmin -listDirectives -id 2
+@cacheadmin -removeDirective 1
+@cacheadmin -removeDirective 1
+@cacheadmin -removeDirectives -path /t/d/f
+@cacheadmin -removePool one
+@cacheadmin -removePool one
+@cacheadmin -listDirectives -stats
+!-metasave report.txt
+!-refreshNodes
+-mkdir -p /s/a/b/c /s/x
+-touchz /s/a/f /s/a/b/g /s/a/b/c/h /s/x/k /s/top
+!-allowSnapshot /s
+-createSnapshot /s s0
+@snapshotDiff /s s0 .
+-mv /s/a/f /s/moved
+-mv /s/a/b /s/x/b
+-touchz /s/x/b/new
+-chmod 600 /s/x/k
+-rm /s/top
+-mkdir /s/late
+-touchz /s/late/f
+-createSnapshot /s s1
+@snapshotDiff /s s0 s1
+@snapshotDiff /s s1 s0
+@snapshotDiff /s s0 .
+-mv /s/x/b/c/h /s/a/h
+-mv /s/x/b /t/away
+-setfacl -m user:carl:rw- /s/late/f
+-rm -r /s/late
+-mkdir /s/late
+-mv /s/moved /s/a/f
+-setfattr -n user.color -v blue /s/x
+-createSnapshot /s s2
+@snapshotDiff /s s0 s1
+@snapshotDiff /s s1 s2
+@snapshotDiff /s s0 s2
+@snapshotDiff /s s2 s0
+@snapshotDiff /s . s1
+@snapshotDiff /s s2 .
+@snapshotDiff /s s0 none
+@snapshotDiff /s/a s0 s1
+@snapshotDiff /none s0 s1
+@snapshotDiff /s s1 s1
+-deleteSnapshot /s s1
+@snapshotDiff /s s0 s2
+@snapshotDiff /s s0 .
+"""
+TOOL_CLASSES = {
+    "@storagepolicies": "org.apache.hadoop.hdfs.tools.StoragePolicyAdmin",
+    "@cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
+    "@snapshotDiff": "org.apache.hadoop.hdfs.tools.snapshot.SnapshotDiff",
+}
+
 
 @contextmanager
 def stub_of(conf: HadoopConf, layout: int = HADOOP_2) -> Iterator[NameNodeStub]:
@@ -178,7 +272,10 @@ def perform(client: HdfsClient, script: str) -> list[tuple[str, int, list[str], 
     found = []
     for line in script.strip().splitlines():
         words = line.removeprefix("!").split()
-        result = client.admin(*words) if line.startswith("!") else client.shell(*words)
+        if words[0] in TOOL_CLASSES:
+            result = client.tool(TOOL_CLASSES[words[0]], *words[1:])
+        else:
+            result = client.admin(*words) if line.startswith("!") else client.shell(*words)
         out = [CLOCK.sub("TIME", each) for each in result.out.splitlines() if "txid" not in each]
         found.append((line, result.code, out, [_complaint(each) for each in result.err.splitlines()[:1]]))
     return found
@@ -192,18 +289,21 @@ def _complaint(line: str) -> str:
 # ---- the shell --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", [SCRIPT, SNAPSHOTS], ids=["files", "snapshots"])
+@pytest.mark.parametrize("script", [SCRIPT, SNAPSHOTS, TOOLS], ids=["files", "snapshots", "tools"])
 def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     client_jvm: ClientJvm, tmp_path: Path, script: str
 ) -> None:
     """Command by command the same answers, and the same namespace after them."""
-    real, ours = HadoopConf(tmp_path / "real"), HadoopConf(tmp_path / "ours")
+    real = HadoopConf(tmp_path / "real")
+    ours = HadoopConf(tmp_path / "ours", {"hadoop.log.dir": str(tmp_path)})
     with NameNode(real), stub_of(ours):
         expected_client, client = client_jvm.of(real), client_jvm.of(ours)
         for each in (expected_client, client):
             each.shell("-mkdir", "/t").checked()
         assert perform(client, script) == perform(expected_client, script)
         assert without_owner(client.namespace()) == without_owner(expected_client.namespace())
+    reports = [path.read_text() for path in tmp_path.rglob("report.txt")]
+    assert (len(reports), len(set(reports))) == ((2, 1) if script is TOOLS else (0, 0))
 
 
 def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
@@ -236,6 +336,110 @@ def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path
         assert stub.namespace.walk() == walked
 
 
+# Calls of Hadoop 3's client, and what they print; ! stands for the exception that they end with.
+CALLS = """
+codecs | rs rs_native, rs_java; rs-legacy rs-legacy_java; xor xor_native, xor_java
+setPolicy /t/d
+setPolicy /t/d/e replication
+setPolicy /t/d XOR-2-1-1024k | !HadoopIllegalArgumentException
+enablePolicy XOR-2-1-1024k
+setPolicy /t/d/x XOR-2-1-1024k
+dfs -touch /t/d/f
+dfs -touch /t/d/e/g
+policy /t/d | RS-6-3-1024k true
+policy /t/d/f | RS-6-3-1024k true
+policy /t/d/e/g | none false
+policy /t/d/x | XOR-2-1-1024k true
+policy /t/none | !FileNotFoundException
+dfs -truncate 0 /t/d/f | !truncate: Cannot truncate file with striped block /t/d/f
+unsetPolicy /t/d/x
+unsetPolicy /t/d/x | !NoECPolicySetException
+addPolicy rs 4 2 65536 | RS-4-2-64k
+addPolicy none 4 2 65536 | Codec name none is not supported
+disablePolicy XOR-2-1-1024k
+removePolicy XOR-2-1-1024k | !HadoopIllegalArgumentException
+removePolicy RS-4-2-64k
+verify RS-6-3-1024k | false
+setStoragePolicy /t/d COLD
+storagePolicy /t/d/f | COLD
+setStoragePolicy /t/d/f ALL_NVDIMM
+storagePolicy /t/d/f | ALL_NVDIMM
+unsetStoragePolicy /t/d/f
+storagePolicy /t/d/f | COLD
+storagePolicy /t/none | !FileNotFoundException
+addPool p
+pools | p staff rwxr-xr-x 3
+addDirective /t/d p | 1
+addDirective /t/d none | !InvalidRequestException
+directives | 1 /t/d p 3
+metaSave report.txt
+refreshNodes
+openFiles / | /t/open DFSClient_stub 127.0.0.1
+openFiles /t/d
+diff /t s0 | +\t./d/e/g; +\t./d/f; +\t./d/x; +\t./open; M\t.; M\t./d; M\t./d/e; R\t./d/old -> ./new
+diff /t s0 s0
+"""
+
+
+def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
+    """What `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` call; the same after a restart."""
+    conf = HadoopConf(tmp_path / "three", {"hadoop.log.dir": str(tmp_path)})
+    client = client_jvm_3.of(conf)
+
+    def call(line: str, client: HdfsClient = client) -> str:
+        words = line.split()
+        result = client.shell(*words[1:]) if words[0] == "dfs" else client.tool("interop.AdminCalls", *words)
+        if result.code == 0:
+            return "; ".join(result.out.strip().splitlines())
+        named = [name for name in re.findall(r"\b(\w+Exception)\b", result.err) if name != "RemoteException"]
+        return "!" + (named or result.err.splitlines())[0]
+
+    with stub_of(conf, HADOOP_3) as stub:
+        client.shell("-mkdir", "-p", "/t/d/e", "/t/d/old").checked()
+        stub.namespace.snapshots.allow("/t")
+        stub.namespace.snapshots.create("/t", "s0")
+        client.shell("-mv", "/t/d/old", "/t/new").checked()
+        client.shell("-mkdir", "/t/d/x").checked()
+        stub.namespace.create("/t/open")
+        found = {}
+        for line in CALLS.strip().splitlines():
+            asked, _, expected = line.partition(" | ")
+            found[asked] = call(asked), expected
+        assert {asked: answer for asked, (answer, _) in found.items()} == {a: e for a, (_, e) in found.items()}
+        assert (tmp_path / "report.txt").exists()
+        assert call("policies").split("; ") == [
+            "RS-10-4-1024k DISABLED",
+            "RS-3-2-1024k DISABLED",
+            "RS-4-2-64k REMOVED",
+            "RS-6-3-1024k ENABLED",
+            "RS-LEGACY-6-3-1024k DISABLED",
+            "XOR-2-1-1024k DISABLED",
+        ]
+        questions = [
+            "policies",
+            "policy /t/d/f",
+            "storagePolicy /t/d/f",
+            "directives",
+            "pools",
+            "openFiles /",
+            "diff /t s0",
+        ]
+        before = [call(line) for line in questions]
+        walked = stub.namespace.walk()
+    with stub_of(conf) as stub:
+        assert [call(line) for line in questions] == before
+        assert stub.namespace.walk() == walked
+    older = HadoopConf(tmp_path / "two")
+    with stub_of(older, HADOOP_2) as stub:
+        stub.namespace.snapshots.allow("/")
+        stub.namespace.snapshots.create("/", "s0")
+        stub.namespace.mkdirs("/new")
+        # To a NameNode of 2.7 the client falls back to the whole report.
+        assert call("diff / s0", client_jvm_3.of(older)) == "+\t./new; M\t."
+        for line in ("policies", "codecs", "openFiles /", "storagePolicy /", "setPolicy /new"):
+            assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))
+
+
 def test_data_is_refused_with_a_sentence(client_jvm: ClientJvm, tmp_path: Path) -> None:
     conf, local = HadoopConf(tmp_path), tmp_path / "local"
     local.write_text("content")
@@ -248,15 +452,44 @@ def test_data_is_refused_with_a_sentence(client_jvm: ClientJvm, tmp_path: Path) 
             assert "no DataNodes" in result.err
 
 
+def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
+    """Every way to truncate; nothing is left of it but the edits, for a NameNode waits for blocks."""
+    names = stub.namespace
+    names.mkdirs("/cut")
+    names.snapshots.allow("/cut")
+    for path in ("/cut/plain", "/cut/kept"):
+        names.create(path)
+        for _ in range(3):
+            names.add_block(path)
+        names.complete(path, 100)
+        if path == "/cut/plain":
+            at_once = client.shell("-truncate", str(128 << 20), path).checked()
+            assert "Truncated" in at_once.out
+        else:
+            names.snapshots.create("/cut", "one")
+        waits = client.shell("-truncate", "5000", path)
+        assert (waits.code, "Wait for block recovery" in waits.out) == (0, True)
+        assert client.shell("-truncate", "4000", path).code != 0
+        names.complete(path, 5000)
+        assert client.shell("-stat", "%b", path).out == "5000\n"
+    client.shell("-truncate", "0", "/cut/plain").checked()
+    names.snapshots.delete("/cut", "one")
+    client.shell("-rm", "-r", "/cut").checked()
+
+
 # ---- what Hadoop reads of it ------------------------------------------------------------------------------------
 
 
 def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, hadoop: Hadoop, tmp_path: Path) -> None:
     """And the stub where the NameNode stopped; all on one storage directory."""
-    conf = HadoopConf(tmp_path)
+    conf = HadoopConf(tmp_path, {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm.of(conf)
     with stub_of(conf) as stub:
         client.load(400, path="/first", seed=3)
+        client.shell("-mkdir", "/t").checked()
+        assert perform(client, TOOLS)
+        client.shell("-rm", "-r", "/s/a").checked()
+        cut_files(stub, client)
         assert perform(client, SNAPSHOTS)
         client.shell("-touchz", "/after").checked()
         image = next(path for path in stub.images.image_directories()[0].glob("fsimage_*") if not path.suffix)

@@ -14,6 +14,7 @@ from hadoop_rpc.client import RpcClient
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.retry import NO_RETRY
+from journal.segment_copies import read_log
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.rpc.services import CLIENT_PROTOCOL
@@ -121,6 +122,11 @@ def refused(dfs: Dfs, call: Any) -> str:
     except RemoteError as error:
         return error.class_name.rpartition(".")[2]
     raise AssertionError("the call was not refused")
+
+
+def logged_since(stub: NameNodeStub, txid: int) -> list[Any]:
+    """The operations after a transaction, as a reader of the open segment finds them."""
+    return list(read_log(stub.journals.segments(txid + 1, in_progress=True), txid + 1))
 
 
 @contextmanager

@@ -67,6 +67,79 @@ def test_safe_mode_refuses_changes_and_allows_reads(tmp_path: Path) -> None:
         assert dfs.complete("/f")
 
 
+def test_the_superuser_is_the_name_that_the_stub_goes_by(tmp_path: Path) -> None:
+    with serving(rpc_config(tmp_path, rpc_user="alice"), ME) as (stub, dfs):
+        assert refused(dfs, lambda d: d.safe_mode(ENTER)) == "AccessControlException"
+        alice = Dfs(stub, "alice")
+        assert alice.safe_mode(ENTER)
+        alice.rpc.close()
+
+
+def open_files(dfs: Dfs, after: int = 0, **wanted: Any) -> pb.ListOpenFilesResponseProto:
+    request = pb.ListOpenFilesRequestProto(id=after, **{"types": [1], "path": "/", **wanted})
+    return dfs.call("listOpenFiles", request, pb.ListOpenFilesResponseProto)
+
+
+def test_open_files_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("namenode_stub.names.open_files._PAGE", 2)
+    config = rpc_config(tmp_path)
+    with serving(config, ME) as (stub, dfs):
+        for path in ("/d/e/f", "/d/ef", "/g"):
+            dfs.create(path, holder=f"writer of {path}")
+        dfs.touch("/closed")
+        page = open_files(dfs)
+        assert [(each.path, each.clientName, each.clientMachine) for each in page.entries] == [
+            (path, f"writer of {path}", "127.0.0.1") for path in ("/d/e/f", "/d/ef")
+        ]
+        assert page.hasMore
+        rest = open_files(dfs, page.entries[-1].id)
+        assert ([each.path for each in rest.entries], rest.hasMore) == (["/g"], False)
+        assert [each.path for each in open_files(dfs, path="/d/e").entries] == ["/d/e/f"]
+        assert [each.path for each in open_files(dfs, types=[], path="/g").entries] == ["/g"]
+        assert not open_files(dfs, types=[2]).entries
+        assert refused(dfs, lambda d: open_files(d, types=[7])) == "HadoopIllegalArgumentException"
+        dfs.rename("/d", "/moved")
+        other = Dfs(stub, "nobody-known")
+        assert refused(other, open_files) == "AccessControlException"
+        other.rpc.close()
+    with serving(config, ME) as (_, dfs):
+        assert [each.path for each in open_files(dfs, path="/moved").entries] == ["/moved/e/f", "/moved/ef"]
+
+
+def test_a_namespace_of_hadoop_2_lists_no_open_files(tmp_path: Path) -> None:
+    with serving(rpc_config(tmp_path, -63), ME) as (_, dfs):
+        assert refused(dfs, open_files) == "RpcNoSuchMethodException"
+
+
+def meta_save(dfs: Dfs, name: str) -> None:
+    dfs.call("metaSave", pb.MetaSaveRequestProto(filename=name), pb.EmptyProto)
+
+
+@pytest.mark.parametrize(("layout", "waiting"), [(-63, "waiting for replication: 1"), (-67, "currently missing: 1")])
+def test_what_metasave_writes(tmp_path: Path, layout: int, waiting: str) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with serving(rpc_config(tmp_path, layout, log_directory=logs), ME) as (stub, dfs):
+        stub.namespace.create("/d")
+        block = stub.namespace.add_block("/d")
+        for _ in range(2):
+            meta_save(dfs, "report")
+        lines = (logs / "report").read_text().splitlines()
+        assert lines[:3] == ["2 files and directories, 1 blocks = 3 total", "Live Datanodes: 0", "Dead Datanodes: 0"]
+        assert [line for line in lines if waiting in line]
+        assert [line for line in lines if line.startswith(f"/d: blk_{block}_")]
+        assert lines[-1] == "Metasave: Number of datanodes: 0"
+        for name in ("", "a/b", "..", "/etc/x"):
+            assert refused(dfs, lambda d, n=name: meta_save(d, n)) == "HadoopIllegalArgumentException"
+        (logs / "taken").mkdir()
+        assert refused(dfs, lambda d: meta_save(d, "taken")) == "IOException"
+        dfs.call("refreshNodes", pb.EmptyProto(), pb.EmptyProto)
+        other = Dfs(stub, "nobody-known")
+        for call in (lambda d: meta_save(d, "x"), lambda d: d.call("refreshNodes", pb.EmptyProto(), pb.EmptyProto)):
+            assert refused(other, call) == "AccessControlException"
+        other.rpc.close()
+
+
 def test_save_namespace_writes_an_image_and_purges_edits(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):

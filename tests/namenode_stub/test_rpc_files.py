@@ -138,7 +138,7 @@ REFUSED: list[tuple[str, Callable[[Dfs], Any]]] = [
     ("ParentNotDirectoryException", lambda d: d.create("/f/x")),
     ("IOException", lambda d: d.create("/x", blockSize=1)),
     ("IOException", lambda d: d.create("/x", replication=513)),
-    ("IOException", lambda d: d.create("/x", ecPolicyName="RS-6-3-1024k")),
+    ("HadoopIllegalArgumentException", lambda d: d.create("/x", ecPolicyName="XOR-2-1-1024k")),
     ("IOException", lambda d: d.create("/f", flags=APPEND)),
     ("FileNotFoundException", lambda d: d.create("/nothing", flags=APPEND)),
     ("IOException", lambda d: d.call("append", pb.AppendRequestProto(src="/f", clientName="c"), pb.EmptyProto)),
@@ -178,7 +178,7 @@ REFUSED: list[tuple[str, Callable[[Dfs], Any]]] = [
         "FileNotFoundException",
         lambda d: d.call("checkAccess", pb.CheckAccessRequestProto(path="/no", mode=4), pb.EmptyProto),
     ),
-    ("RpcNoSuchMethodException", lambda d: d.call("metaSave", pb.EmptyProto(), pb.EmptyProto)),
+    ("RpcNoSuchMethodException", lambda d: d.call("satisfyStoragePolicy", pb.EmptyProto(), pb.EmptyProto)),
 ]
 
 
@@ -305,10 +305,9 @@ def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
     report = pb.GetDatanodeReportRequestProto(type=1)
     assert not dfs.call("getDatanodeReport", report, pb.GetDatanodeReportResponseProto).di
     assert not dfs.call("getDelegationToken", pb.EmptyProto(), pb.GetDelegationTokenResponseProto).HasField("token")
-    for method in ("msync", "getDataEncryptionKey", "getErasureCodingPolicies"):
+    for method in ("msync", "getDataEncryptionKey"):
         dfs.call(method, pb.EmptyProto(), pb.EmptyProto)
-    for method in ("getEZForPath", "getErasureCodingPolicy"):
-        dfs.path(method, "/d", pb.EmptyProto)
+    dfs.path("getEZForPath", "/d", pb.EmptyProto)
 
 
 def test_blocks_are_told_without_a_place(pair: Pair) -> None:

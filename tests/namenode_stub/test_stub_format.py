@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -198,6 +200,18 @@ def test_the_rpc_address_is_the_namenodes_own() -> None:
     assert stub_config(own).rpc_address == ("127.0.0.1", 8020)
     wide = settings(dfs_namenode_rpc__address="h:1", dfs_namenode_rpc__bind__host="0.0.0.0")
     assert stub_config(wide).rpc_address == ("0.0.0.0", 1)
+
+
+def test_the_superuser_is_who_runs_it_or_hadoop_user_name() -> None:
+    assert stub_config(settings()).rpc_user == pwd.getpwuid(os.geteuid()).pw_name
+    named = Configuration.from_mapping({"dfs.namenode.name.dir": "/data/name"}, {"HADOOP_USER_NAME": "alice"})
+    assert stub_config(named).rpc_user == "alice"
+
+
+def test_metasave_writes_where_hadoop_would() -> None:
+    assert stub_config(settings()).log_directory == Path()
+    named = Configuration.from_mapping({"dfs.namenode.name.dir": "/data/name"}, {"HADOOP_LOG_DIR": "/var/log/hadoop"})
+    assert stub_config(named).log_directory == Path("/var/log/hadoop")
 
 
 def test_clients_are_told_the_clusters_own_defaults() -> None:

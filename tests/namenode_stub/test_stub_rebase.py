@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.errors import HdfsError
+from journal.ops import CachePoolInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.rebase import Rebaser
@@ -77,3 +78,18 @@ def test_edits_that_are_gone_leave_it_as_it_is(config: StubConfig, tmp_path: Pat
             rebaser(stub, config).rebase()
         assert stub.namespace.transactions.namespace is namespace
         assert stub.namespace.walk() == before
+
+
+@pytest.mark.parametrize("layout", [-63, -67])
+def test_cache_pools_keep_what_no_image_has(tmp_path: Path, layout: int) -> None:
+    config = formatted(tmp_path, layout)
+    with NameNodeStub(config) as stub:
+        caching = stub.namespace.caching
+        caching.add_pool(CachePoolInfo("p", "o", "g", 0o700, 5, 60_000, 3))
+        before = caching.pools()
+        write_edits(stub, "a")
+        place(checkpoint_of(config, tmp_path / "scratch"), config)
+        assert rebaser(stub, config).rebase()
+        assert caching.pools() == before
+        caching.remove_pool("p")
+        assert caching.pools() == ([], False)

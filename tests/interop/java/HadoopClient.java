@@ -90,8 +90,7 @@ public final class HadoopClient {
   private static int run(Configuration conf, String command, String[] words) throws Exception {
     switch (command) {
       case "tool":
-        Tool tool = (Tool) Class.forName(words[0]).getDeclaredConstructor().newInstance();
-        return ToolRunner.run(conf, tool, Arrays.copyOfRange(words, 1, words.length));
+        return ToolRunner.run(conf, tool(words[0], conf), Arrays.copyOfRange(words, 1, words.length));
       case "walk":
         new NamespaceWalk(FileSystem.get(conf), System.out).walk(new Path(words[0]));
         return 0;
@@ -101,6 +100,15 @@ public final class HadoopClient {
         return 0;
       default:
         throw new IllegalArgumentException("unknown command " + command);
+    }
+  }
+
+  private static Tool tool(String name, Configuration conf) throws ReflectiveOperationException {
+    Class<?> type = Class.forName(name);
+    try {
+      return (Tool) type.getDeclaredConstructor().newInstance();
+    } catch (NoSuchMethodException none) {
+      return (Tool) type.getDeclaredConstructor(Configuration.class).newInstance(conf);
     }
   }
 

@@ -1,0 +1,47 @@
+"""What `checkpointer merge --dry-run` tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkpointer.dry_run import DryRun
+
+__all__ = ["dry_run_content", "dry_run_text"]
+
+
+def dry_run_content(found: DryRun) -> dict[str, Any]:
+    """For --json."""
+    inodes = found.inodes
+    return {
+        "dryRun": True,
+        "merged": False,
+        "baseTxid": found.base_txid,
+        "txid": found.txid,
+        "transactions": found.transactions,
+        "inodes": inodes.total,
+        "changes": {"created": inodes.created, "changed": inodes.changed, "deleted": inodes.deleted},
+        "size": found.size,
+        "layoutVersion": found.layout_version,
+        "room": [
+            {"directory": str(room.folder), "needed": room.needed, "free": room.free, "enough": room.enough}
+            for room in found.room
+        ],
+        "warnings": list(found.warnings),
+        "healed": list(found.healed),
+    }
+
+
+def dry_run_text(found: DryRun) -> str:
+    """The same in lines."""
+    inodes = found.inodes
+    lines = [
+        f"{found.transactions} transactions to merge onto txid {found.base_txid}",
+        f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
+        f"new image: {found.size} bytes, layout {found.layout_version}",
+    ]
+    for room in found.room:
+        verdict = "" if room.enough else ": too little"
+        lines.append(f"room in {room.folder}: {room.needed} bytes needed, {room.free} free{verdict}")
+    lines += [f"would be healed: {sentence}" for sentence in found.healed] or ["nothing would be healed"]
+    return "\n".join([*lines, "nothing was written"])

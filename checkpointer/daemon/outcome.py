@@ -1,0 +1,140 @@
+"""What became of an image that was made: taken, refused, nobody there to take it, or not got across."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from checkpointer.daemon.role import STANDBY, Target, Upload
+from checkpointer.transfer import UploadResult
+from checkpointer.transfer.refusals import too_recent
+from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
+from servlets.parameters import ImageKind
+
+__all__ = ["Outcome", "Taking", "outcome_of"]
+
+
+class Taking(Enum):
+    """How an image fared with the NameNodes together."""
+
+    TAKEN = "taken"
+    TOO_RECENT = "too recent"
+    REFUSED = "refused"
+    FAILED = "failed"
+    NOBODY = "nobody"
+    KEPT = "kept"
+
+
+_EXIT_CODES = {
+    Taking.TAKEN: 0,
+    Taking.TOO_RECENT: EXIT_NOT_TAKEN,
+    Taking.REFUSED: EXIT_NOT_TAKEN,
+    Taking.FAILED: EXIT_TRANSFER,
+    Taking.NOBODY: EXIT_NOT_TAKEN,
+    Taking.KEPT: 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`problem` and `hint` where no NameNode has the image; `warnings`, a sentence each, whoever has it.
+
+    `again_at`: from when on a NameNode that refused it takes the next one, seconds since the epoch, if that is known.
+    """
+
+    taking: Taking
+    problem: str = ""
+    hint: str = ""
+    warnings: tuple[str, ...] = ()
+    again_at: float | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.taking]
+
+    def details(self) -> dict[str, Any]:
+        """For the answer to who asked for the checkpoint."""
+        told: dict[str, Any] = {"outcome": self.taking.value, "warnings": list(self.warnings)}
+        if self.exit_code:
+            told |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}
+        return told
+
+
+def outcome_of(
+    txid: int,
+    kind: ImageKind,
+    made: Sequence[Upload],
+    targets: Sequence[Target],
+    *,
+    takes_from: Callable[[str], float | None],
+    now: float,
+) -> Outcome:
+    """How the image at `txid` fared.
+
+    Args:
+        made: the offers of this attempt.
+        targets: all NameNodes, after it.
+        takes_from: when a NameNode takes an image again, seconds since the epoch, None where that is not known.
+        now: seconds since the epoch.
+    """
+    offers = [each for each in made if each.kind is kind]
+    failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
+    refused = _refusals(txid, kind, offers, targets)
+    told = tuple(f"{address} refused it: {said}" for address, said in refused.items())
+    if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
+        return Outcome(Taking.TAKEN, warnings=failed + told)
+    if not targets:
+        return Outcome(Taking.KEPT, warnings=("no other NameNode is configured, the image stays here",))
+    if refused:
+        times = [at for at in map(takes_from, refused) if at is not None]
+        again_at = min(times, default=None)
+        recent = again_at is not None or any(map(too_recent, refused.values()))
+        taking = Taking.TOO_RECENT if recent else Taking.REFUSED
+        return Outcome(taking, "; ".join(told), _when_refused(recent, again_at, now), failed, again_at)
+    if failed:
+        hint = "The daemon offers the image again by itself; check that NameNode meanwhile."
+        return Outcome(Taking.FAILED, "; ".join(failed), hint)
+    return Outcome(
+        Taking.NOBODY,
+        "; ".join(_absence(each) for each in targets),
+        "The daemon offers the image by itself to whoever is active; see hdfs haadmin -getAllServiceState.",
+    )
+
+
+def _absence(target: Target) -> str:
+    """Why a NameNode that neither refused the image nor failed does not have it."""
+    if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
+        return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
+    return f"{target.address} was not offered it, the daemon's log says why"
+
+
+def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[Target]) -> dict[str, str]:
+    """Why NameNodes that take images did not take this one, now or when it was offered before, by address."""
+    earlier = {
+        each.address: each.error or each.result
+        for each in targets
+        if each.result == UploadResult.OLD_TRANSACTION_ID_FAILURE.name and each.refused.get(kind, -1) >= txid
+    }
+    return earlier | {
+        each.address: each.refusal
+        for each in offers
+        if each.refusal and each.result == UploadResult.OLD_TRANSACTION_ID_FAILURE.name
+    }
+
+
+def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
+    if again_at is not None:
+        clock = time.strftime("%H:%M:%S", time.localtime(again_at))
+        return (
+            f"It takes the next image from {clock} on, in {max(0.0, again_at - now):.0f} s; the daemon makes and "
+            "offers one then by itself. Until then this one is kept here, and nothing is lost."
+        )
+    if recent:
+        return "Nothing is to be done: the image is kept here, and the daemon makes and offers the next one by itself."
+    return (
+        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Look into the "
+        "NameNode's log if that is refused too."
+    )

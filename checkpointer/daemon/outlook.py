@@ -1,0 +1,103 @@
+"""When each NameNode takes an image, as far as that is known: those of Hadoop 3.3 refuse one soon after the last."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from checkpointer.config import CheckpointConfig
+from checkpointer.daemon.role import Upload
+from checkpointer.errors import TransferError
+from checkpointer.transfer import UploadResult
+from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
+from checkpointer.transfer.refusals import least_age, too_recent
+from servlets.parameters import ImageKind
+
+__all__ = ["Outlook"]
+
+_LOG = logging.getLogger(__name__)
+# the question is worth less than the checkpoint that waits for its answer
+_TIMEOUT = 5.0
+
+
+class Outlook:
+    """What each NameNode said last of its last image; any thread may ask. `wall` gives seconds since the epoch."""
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        *,
+        ask: Callable[..., NamenodeOutlook] = ask_outlook,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.config = config
+        self._ask = ask
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._known: dict[str, NamenodeOutlook] = {}
+        # what a NameNode said when it refused, by its own keys
+        self._told: dict[str, float] = {}
+
+    def look(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
+        """Ask all NameNodes at once; one that does not tell is forgotten."""
+        if not addresses:
+            return
+
+        def ask(address: str) -> NamenodeOutlook | None:
+            return self._look(address, cancelled)
+
+        with ThreadPoolExecutor(len(addresses), "outlook") as pool:
+            for address, found in zip(addresses, pool.map(ask, addresses), strict=True):
+                with self._lock:
+                    self._known.pop(address, None)
+                    if found is not None:
+                        self._known[address] = found
+
+    def _look(self, address: str, cancelled: Callable[[], bool]) -> NamenodeOutlook | None:
+        try:
+            return self._ask(address, timeout=_TIMEOUT, cancel=cancelled)
+        except TransferCancelledError:
+            return None
+        except TransferError as error:
+            _LOG.debug("when %s takes images is not known: %s", address, error)
+            return None
+
+    def heard(self, upload: Upload) -> None:
+        """Note what became of an offer."""
+        if upload.kind is not ImageKind.IMAGE:
+            return
+        now = self._wall()
+        with self._lock:
+            known = self._known.get(upload.address)
+            if upload.result == UploadResult.SUCCESS.name:
+                self._told.pop(upload.address, None)
+                if known is not None:
+                    self._known[upload.address] = replace(known, last_at=now, last_txid=upload.txid)
+            elif (recent := too_recent(upload.refusal)) is not None:
+                self._told[upload.address] = now + recent.seconds_left
+
+    def takes_from(self, address: str) -> float | None:
+        """When this NameNode takes an image again, seconds since the epoch; None where it may take one now."""
+        with self._lock:
+            known, told = self._known.get(address), self._told.get(address)
+        expected = told
+        if expected is None and known is not None:
+            expected = known.takes_from(self.config.period)
+        return expected if expected is not None and expected > self._wall() else None
+
+    def forecast(self, txid: int) -> list[str]:
+        """A sentence for each NameNode that will refuse the image at `txid` now."""
+        now, period, transactions = self._wall(), self.config.period, self.config.transactions
+        with self._lock:
+            known = dict(self._known)
+        return [
+            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one is "
+            f"{now - (node.last_at or now):.0f} s old, expected {least_age(period)} s or {transactions} transactions"
+            for address, node in known.items()
+            if node.refuses(txid, now, period=period, transactions=transactions)
+        ]

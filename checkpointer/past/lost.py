@@ -1,0 +1,73 @@
+"""That a node began anew, for its status page and its log, and when it may do so again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checkpointer.errors import StorageError
+
+__all__ = ["Beginnings", "LostPast"]
+
+# Seconds; the wait doubles.
+_FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LostPast:
+    """Why a node set aside what it had, where that is now, and when it was, in seconds since the epoch."""
+
+    reason: str
+    folders: Sequence[Path]
+    at: float = field(default_factory=time.time)
+
+    def sentence(self) -> str:
+        where = ", ".join(sorted({str(folder) for folder in self.folders}))
+        return f"this node begins anew with its image, what was here is in {where or 'no folder'}"
+
+    def values(self) -> Mapping[str, Any]:
+        """`at`, `reason`, and `setAside`, the folders."""
+        return {
+            "at": round(self.at, 3),
+            "reason": self.reason,
+            "setAside": sorted({str(folder) for folder in self.folders}),
+        }
+
+
+class Beginnings:
+    """When a node may begin anew: with another image of its NameNode at once, with the same one after growing waits.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._txid = -1
+        self._next, self._wait = clock(), _FIRST_WAIT
+
+    def check(self, txid: int, reason: str) -> None:
+        """Whether to begin with the image at `txid`, for `reason`.
+
+        Raises:
+            StorageError: it was tried a short while ago, and did not help.
+        """
+        left = self._next - self._clock()
+        if left > 0 and txid == self._txid:
+            raise StorageError(
+                f"{reason}: this node began anew a short while ago, and does so again in {left:.0f} s",
+                hint="Check that the NameNode writes the edits that this node reads.",
+            )
+
+    def began(self, txid: int) -> None:
+        """Note that the node has the image at `txid` and nothing else."""
+        self._txid = txid
+        self._next = self._clock() + self._wait
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+
+    def helped(self) -> None:
+        """What it holds is of the NameNode's past."""
+        self._wait = _FIRST_WAIT

@@ -1,0 +1,116 @@
+"""A NameNode without HA as the witness of its own past: its manifest, beginnings of its segments, images' digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import never
+from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest, segment_head
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.namenode_protocol import EditLogManifest
+from journal.operation import EditOp
+from journal.segment import SegmentCursor
+
+__all__ = ["NamenodeWitness"]
+
+# Mostly one of the first transactions is telling; where none of these is, more is asked for.
+_FIRST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteSegment:
+    """A finalized segment at the NameNode, fetched as far as it is read (`ReadableSegment`)."""
+
+    first: int
+    last: int
+    head: Callable[[int, int, int], tuple[bytes, bool]]
+
+    @property
+    def in_progress(self) -> bool:
+        return False
+
+    @property
+    def name(self) -> str:
+        return f"the NameNode's segment {self.first}-{self.last}"
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`.
+
+        Raises:
+            TransferError: the NameNode does not send it.
+            JournalError: it is damaged.
+        """
+        size, whole = _FIRST_BYTES, False
+        while not whole and from_txid <= self.last:
+            content, whole = self.head(self.first, self.last, size)
+            for op in SegmentCursor(
+                content,
+                file=self.name,
+                first_txid=self.first,
+                last_txid=self.last if whole else None,
+                from_txid=from_txid,
+                in_progress=not whole,
+            ):
+                yield op
+                from_txid = op.txid + 1
+            size *= 16
+
+
+class NamenodeWitness:
+    """See `past.proof.Witness`; a connection that is closed early is one line in the log of a NameNode.
+
+    Args:
+        http_address: `http://host:port`.
+        manifest: asks it for its segments from a txid on.
+        transaction_id: asks it for its newest transaction.
+        timeout: seconds to wait for an answer over HTTP.
+    """
+
+    def __init__(
+        self,
+        http_address: str,
+        manifest: Callable[[int], EditLogManifest],
+        transaction_id: Callable[[], int],
+        *,
+        timeout: float,
+        cancelled: Callable[[], bool] = never,
+    ) -> None:
+        self._http_address = http_address
+        self._manifest = manifest
+        self._transaction_id = transaction_id
+        self._timeout = timeout
+        self._cancelled = cancelled
+
+    def segments(self, from_txid: int) -> Sequence[_RemoteSegment]:
+        # Asked for a txid within a segment, a NameNode leaves that segment out.
+        return [
+            _RemoteSegment(log.first, log.last, self._head)
+            for log in self._manifest(0).logs
+            if not log.in_progress and log.last >= from_txid
+        ]
+
+    def newest(self) -> int | None:
+        try:
+            return self._transaction_id()
+        except RpcError:
+            return None
+
+    def image_md5(self, txid: int) -> str | None:
+        try:
+            digest = image_digest(self._http_address, txid, None, timeout=self._timeout, cancel=self._cancelled)
+        except TransferError as error:
+            # Releases before 3.0 say so, too, while they start.
+            return "" if error.status in NO_SUCH_IMAGE and self.newest() is not None else None
+        return digest
+
+    def lives(self) -> Mapping[str, int]:
+        """Nothing: nobody else purges what this NameNode has."""
+        return {}
+
+    def active_life(self) -> tuple[str, int] | None:
+        return None
+
+    def _head(self, first: int, last: int, size: int) -> tuple[bytes, bool]:
+        return segment_head(self._http_address, first, last, size, timeout=self._timeout, cancel=self._cancelled)

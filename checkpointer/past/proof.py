@@ -1,0 +1,240 @@
+"""Whether stretches that were applied are of the NameNode's past as it is now; reads through a witness.
+
+The theory is in docs/lost-past.md. In short: a segment is written by one writer in one go, so that two segments with
+the same first transactions, one of them telling, are the same as far as both reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn, Protocol
+
+from checkpointer.errors import StorageError, TransferError
+from checkpointer.past.stretches import HeldImage, Opening, Stretch
+from hadoop_common.errors import HdfsError
+from journal.journal import ReadableSegment
+
+__all__ = ["Finding", "Verdict", "Witness", "prove", "refuse"]
+
+
+class Finding(Enum):
+    """What a comparison came to.
+
+    HOLDS: what we stand on is of the present past. LOST: it is not. SILENT: nothing that is left tells, and nothing
+    will. UNKNOWN: it could not be compared now.
+    """
+
+    HOLDS = "holds"
+    LOST = "lost"
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A finding and its reason.
+
+    Attributes:
+        image: the one of ours that was found at the NameNode, None where none was asked for.
+        hasty: whether LOST may pass: a NameNode counts a transaction when all its journals have it, and one of them
+            may be read before.
+    """
+
+    finding: Finding
+    reason: str = ""
+    image: HeldImage | None = None
+    hasty: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.finding is Finding.HOLDS
+
+    @property
+    def lost(self) -> bool:
+        """Whether to begin anew: what we stand on is lost, or can never be shown not to be."""
+        return self.finding in (Finding.LOST, Finding.SILENT)
+
+
+class Witness(Protocol):
+    """Whoever knows the NameNode's past as it is now: its journal, and itself."""
+
+    def segments(self, from_txid: int) -> Sequence[ReadableSegment]:
+        """Every segment there is that ends at `from_txid` or later, by first txid, the open one if it can be read.
+
+        Raises:
+            HdfsError, OSError: it cannot be told now.
+        """
+
+    def newest(self) -> int | None:
+        """The NameNode's newest transaction; None where it cannot be told now."""
+
+    def image_md5(self, txid: int) -> str | None:
+        """MD5 of the NameNode's image at `txid` in hex, "" where it has none; None where it cannot be told now."""
+
+    def lives(self) -> Mapping[str, int]:
+        """When the process of each NameNode began, by its address, as far as they tell."""
+
+    def active_life(self) -> tuple[str, int] | None:
+        """Address of the active NameNode, and when its process began; None where that cannot be told."""
+
+
+_HOLDS = Verdict(Finding.HOLDS)
+_PURGED = Verdict(Finding.SILENT, "the edits that it was made of were purged")
+
+
+def prove(
+    stretches: Sequence[Stretch],
+    witness: Witness,
+    *,
+    based: bool,
+    images: Callable[[], Sequence[HeldImage]] = tuple,
+    deep: bool = True,
+    alive: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Compare what was applied with what `witness` has.
+
+    Args:
+        stretches: what was not compared before, in order, behind a telling stretch that was.
+        based: whether there is no such stretch before them, so that the image under them has to be compared too.
+        images: images of ours at the stretches or among them, the newest first, for where transactions do not tell;
+            one of them that the NameNode has shows what is before it.
+        deep: False compares the bounds of segments only.
+        alive: whether the active NameNode's process is one that lived when the past was found to be its own: then
+            what was purged since needs not be compared.
+    """
+    try:
+        found = [_compare(stretch, witness, deep=deep) for stretch in _with(stretches, witness)]
+    except (HdfsError, OSError) as fault:
+        return Verdict(Finding.UNKNOWN, f"the edits cannot be compared: {fault}")
+    for verdict in found:
+        if verdict.finding in (Finding.LOST, Finding.UNKNOWN):
+            return verdict
+    if not deep:
+        return _HOLDS
+    whole = all(verdict.holds for verdict in found)
+    if whole and not based and any(stretch.telling for stretch in stretches):
+        return _HOLDS
+    for image in images():
+        if stretches and image.txid < stretches[0].first - 1:
+            break
+        behind = [verdict for stretch, verdict in zip(stretches, found, strict=True) if stretch.last > image.txid]
+        if not all(verdict.holds for verdict in behind):
+            break
+        digest = witness.image_md5(image.txid)
+        if digest is None:
+            return Verdict(Finding.UNKNOWN, f"whether the NameNode has the image at txid {image.txid} is not known")
+        if digest == image.md5:
+            return Verdict(Finding.HOLDS, image=image)
+    if alive():
+        return _HOLDS
+    reason = next((each.reason for each in found if each.reason), "nothing in them tells")
+    return Verdict(Finding.SILENT, f"neither edits nor images of the NameNode show that it is of its past: {reason}")
+
+
+def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
+    """Do not offer the image at `txid`, of which `witness` does not show that it is of the present past.
+
+    Raises:
+        StorageError: it is not.
+        TransferError: it cannot be told now.
+    """
+    problem = f"the image at txid {txid} is not offered: {verdict.reason}"
+    if verdict.lost and not verdict.hasty:
+        raise StorageError(
+            f"{problem}; the NameNode was set back to an older state, or this image is of another one",
+            hint="Nothing is to be done: the next look, or the next checkpoint, begins with the NameNode's image.",
+        )
+    raise TransferError(witness, problem, hint="It is offered again when that can be told; see that a NameNode is up.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A stretch, and the segments that the witness has."""
+
+    stretch: Stretch
+    present: Sequence[ReadableSegment]
+
+
+def _with(stretches: Sequence[Stretch], witness: Witness) -> Sequence[_Case]:
+    if not stretches:
+        return ()
+    present = witness.segments(stretches[0].first)
+    return [_Case(stretch, present) for stretch in stretches]
+
+
+def _compare(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
+    stretch = case.stretch
+    holding = [each for each in case.present if each.first <= stretch.first <= each.last]
+    if not holding:
+        return _missing(case, witness, deep=deep)
+    segment = max(holding, key=lambda each: (each.last, not each.in_progress))
+    if stretch.starts and segment.first != stretch.first:
+        return _lost(f"a segment began at {stretch.first}, which is in the middle of {_range(segment)} now")
+    if segment.last < stretch.last:
+        if not segment.in_progress:
+            return _lost(f"transactions to {stretch.last} were applied, and their segment ends at {segment.last} now")
+        verdict = _beyond(stretch, witness)
+        if not verdict.holds:
+            return verdict
+    if stretch.ends and not segment.in_progress and segment.last != stretch.last:
+        return _lost(f"a segment ended at {stretch.last}, which is in the middle of {_range(segment)} now")
+    return _same_opening(stretch, segment, witness) if deep else _HOLDS
+
+
+def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
+    """No segment holds the beginning of the stretch."""
+    stretch = case.stretch
+    if any(each.first <= stretch.last for each in case.present if each.first > stretch.first):
+        return _lost(f"transactions {stretch.first} to {stretch.last} lie in other segments now")
+    if case.present and case.present[0].first > stretch.first:
+        return _PURGED
+    if not deep and not stretch.ends:
+        # In the open segment, which is not read only to see that.
+        return _HOLDS
+    verdict = _beyond(stretch, witness)
+    return verdict if not verdict.holds else _not_there_yet(stretch.first)
+
+
+def _beyond(stretch: Stretch, witness: Witness) -> Verdict:
+    """Transactions of ours are not there; whether the NameNode has them all the same."""
+    newest = witness.newest()
+    if newest is None:
+        return Verdict(
+            Finding.UNKNOWN,
+            f"transactions to {stretch.last} were applied, and no active NameNode says it has them",
+        )
+    if newest < stretch.last:
+        reason = f"transactions to {stretch.last} were applied, but the edits end at {newest}"
+        return Verdict(Finding.LOST, reason, hasty=not stretch.ends)
+    return _HOLDS
+
+
+def _not_there_yet(txid: int) -> Verdict:
+    return Verdict(Finding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is further")
+
+
+def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) -> Verdict:
+    opening = Opening()
+    try:
+        for op in segment.read(stretch.first):
+            if op.txid > stretch.upto:
+                break
+            opening.take(op)
+    except (HdfsError, OSError) as fault:
+        return Verdict(Finding.UNKNOWN, f"{segment.name} cannot be compared: {fault}")
+    if opening.upto < stretch.upto:
+        verdict = _beyond(stretch, witness)
+        return verdict if not verdict.holds else _not_there_yet(stretch.upto)
+    if opening.digest != stretch.digest:
+        return _lost(f"the transactions from {stretch.first} on are others now, in {_range(segment)}")
+    return _HOLDS
+
+
+def _lost(reason: str) -> Verdict:
+    return Verdict(Finding.LOST, reason)
+
+
+def _range(segment: ReadableSegment) -> str:
+    return f"the segment {segment.first}-{'in progress' if segment.in_progress else segment.last}"

@@ -1,0 +1,118 @@
+"""`provenance.json` beside images: the stretches of the edit log that each ends with, for the next start."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from checkpointer.past.stretches import Claim, HeldImage, Stretch
+from checkpointer.storage.aside import PROVENANCE
+from checkpointer.storage.inspector import list_images
+from hadoop_common.durable import write_atomically
+from image_format.md5_file import read_md5_file
+
+__all__ = ["ClaimBook", "Claims", "held_images", "image_md5", "read_claims", "write_claims"]
+
+_LOG = logging.getLogger(__name__)
+_FORMAT = 1
+
+
+Claims = Mapping[str, Claim]
+"""By the MD5 of an image, in hex."""
+
+
+def write_claims(folders: Sequence[Path], claims: Claims) -> None:
+    """Keep the claims in every folder; one that does not take them is told of in the log.
+
+    An image without its claim has to be found at the NameNode before anything is built on it.
+    """
+    values = {md5: asdict(claim) for md5, claim in sorted(claims.items())}
+    content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
+    for folder in folders:
+        try:
+            write_atomically(folder / PROVENANCE, content)
+        except OSError as fault:
+            _LOG.warning("%s could not be written: %s", folder / PROVENANCE, fault.strerror or fault)
+
+
+def read_claims(folders: Sequence[Path]) -> Claims:
+    """The claims that lie in any of the folders; what cannot be read is none."""
+    found: dict[str, Claim] = {}
+    for folder in folders:
+        path = folder / PROVENANCE
+        try:
+            found |= _parse(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as fault:
+            _LOG.warning("%s cannot be used: %s", path, fault)
+    return found
+
+
+def _parse(values: Mapping[str, Any]) -> dict[str, Claim]:
+    if values["format"] != _FORMAT:
+        raise ValueError(f"its format is {values['format']!r}, expected {_FORMAT}")
+    return {
+        md5: Claim(
+            tuple(Stretch(**stretch) for stretch in claim["stretches"]),
+            None if claim["base"] is None else HeldImage(**claim["base"]),
+        )
+        for md5, claim in values["images"].items()
+    }
+
+
+class ClaimBook:
+    """The claims of one node's images, by their MD5 in hex. One thread at a time changes it, any may look.
+
+    Args:
+        folders: the `current` folders of the images as they are now.
+    """
+
+    def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
+        self._folders = folders
+        self._claims: Claims | None = None
+
+    def of(self, md5: str) -> Claim | None:
+        """What is known of an image of ours, None where it came from elsewhere."""
+        return self._known().get(md5)
+
+    def add(self, md5: str, claim: Claim) -> None:
+        """Keep what an image of ours was made of; claims of images that are gone go, too."""
+        there = {image_md5(each.path) for folder in self._folders() for each in list_images(folder) if each.has_md5}
+        kept = {name: known for name, known in self._known().items() if name in there}
+        self._claims = {**kept, md5: claim}
+        write_claims(self._folders(), self._claims)
+
+    def forget(self) -> None:
+        """The images were set aside with what is known of them."""
+        self._claims = {}
+
+    def _known(self) -> Claims:
+        if self._claims is None:
+            self._claims = read_claims(self._folders())
+        return self._claims
+
+
+def image_md5(image: Path) -> str:
+    """What the digest file of an image says, in hex; raises as `read_md5_file`."""
+    return read_md5_file(image).hex()
+
+
+def held_images(folders: Sequence[Path]) -> list[HeldImage]:
+    """The images in `current` folders that have a digest file, rollback images left out, the newest first.
+
+    Raises:
+        OSError: a folder cannot be read.
+        ImageFormatError: a digest file is damaged.
+    """
+    found = {
+        image.txid: image.path
+        for folder in folders
+        for image in list_images(folder)
+        if image.has_md5 and not image.rollback
+    }
+    return [HeldImage(txid, image_md5(path)) for txid, path in sorted(found.items(), reverse=True)]

@@ -1,0 +1,149 @@
+"""Whether what a node holds is of its NameNode's present past: what it applied, and what its images were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from checkpointer.past.proof import Finding, Verdict, Witness, prove
+from checkpointer.past.stretches import Claim, HeldImage, Recorder, Stretch
+
+__all__ = ["KeepsClaims", "PastWatch"]
+
+# Stretches without a telling transaction, from which on an image is asked for instead.
+_MANY = 64
+
+
+class KeepsClaims(Protocol):
+    """What images of ours were made of, by their MD5 (`ClaimBook`)."""
+
+    def of(self, md5: str) -> Claim | None: ...
+
+    def add(self, md5: str, claim: Claim) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class PastWatch:
+    """Keeps for each image what it was made of, and compares that with what the NameNode has now.
+
+    `check`, `loaded` and `saved` are for the thread that works on the namespace; `confirm` is for any.
+
+    Args:
+        recorder: notes what is applied to the namespace.
+        claims: of the images that are here.
+        held: the images that are here, the newest first.
+        witness: of the past; its argument is the newest transaction that it is asked about.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        claims: KeepsClaims,
+        held: Callable[[], Sequence[HeldImage]],
+        witness: Callable[[int], Witness],
+    ) -> None:
+        self._recorder = recorder
+        self._claims = claims
+        self._held = held
+        self._witness_of = witness
+        # What the last comparison that went well was about.
+        self._shown: tuple[object, ...] | None = None
+        self._doubted = False
+        # When each NameNode's process began, that lived at the last comparison of everything.
+        self._lives: Mapping[str, int] = {}
+
+    def loaded(self, image: HeldImage) -> None:
+        """An image was loaded: go on from what is known of it."""
+        self._recorder.begin(image, self._claims.of(image.md5))
+        self._shown = None
+        self._lives = {}
+
+    def saved(self, image: HeldImage) -> None:
+        """An image was saved of what was just shown to be of the NameNode's past."""
+        self._claims.add(image.md5, self._recorder.claim())
+
+    def forget(self) -> None:
+        """The images were set aside, and what is known of them."""
+        self._claims.forget()
+        self._shown = None
+        self._doubted = False
+        self._lives = {}
+
+    def doubt(self) -> None:
+        """Have the next check compare everything."""
+        self._shown = None
+
+    def check(self, *, deep: bool) -> Verdict:
+        """Compare what the namespace holds and was not compared before.
+
+        Args:
+            deep: compare the contents again, too, on which the last comparison relied.
+        """
+        recorder = self._recorder
+        stretches = recorder.unproven()
+        full = deep or self._about() != self._shown
+        if full and len(stretches) > _MANY:
+            self._shorten(stretches)
+            stretches = recorder.unproven()
+        # Bounds are seen without the open segment.
+        witness = self._witness(stretches if full else ())
+        # Before the comparison: a process that lives on afterwards lived while it was made.
+        lives = witness.lives() if deep else {}
+        verdict = prove(
+            stretches,
+            witness,
+            based=recorder.based,
+            images=lambda: self._images(recorder.base),
+            deep=full,
+            alive=lambda: self._is_alive(witness),
+        )
+        if verdict.holds and deep:
+            self._lives = lives
+        if verdict.hasty and not self._doubted:
+            self._doubted = True
+            return Verdict(Finding.UNKNOWN, verdict.reason)
+        self._doubted = verdict.hasty
+        if verdict.holds and full:
+            recorder.proven(verdict.image)
+            self._shown = self._about()
+        return verdict
+
+    def _about(self) -> tuple[object, ...]:
+        """What a comparison is about; of a stretch that grows only its end is new."""
+        stretches = self._recorder.unproven()
+        openings = ((each.first, each.digest, each.ends) for each in stretches)
+        return (self._recorder.base, self._recorder.based, *openings)
+
+    def confirm(self, image: HeldImage) -> Verdict:
+        """Compare what an image of ours was made of, right before it is offered to a NameNode."""
+        claim = self._claims.of(image.md5) or Claim((), image)
+        witness = self._witness(claim.stretches)
+        return prove(
+            claim.stretches,
+            witness,
+            based=claim.base is not None,
+            images=lambda: self._images(claim.base or image) if claim.stretches else [image],
+            # What was made before this process began was not compared in it.
+            alive=lambda: bool(claim.stretches) and self._is_alive(witness),
+        )
+
+    def _is_alive(self, witness: Witness) -> bool:
+        """Whether the active NameNode is a process that lived at the last comparison: its past is still the same."""
+        life = witness.active_life()
+        return life is not None and self._lives.get(life[0]) == life[1]
+
+    def _shorten(self, stretches: Sequence[Stretch]) -> None:
+        """An image of ours that the NameNode has shows what is before it, in an idle cluster hundreds of segments."""
+        newest = next(iter(self._held()), None)
+        if newest is None or newest.txid <= stretches[0].last:
+            return
+        if self._witness(()).image_md5(newest.txid) == newest.md5:
+            self._recorder.rebase(newest)
+
+    def _witness(self, stretches: Sequence[Stretch]) -> Witness:
+        return self._witness_of(max((each.last for each in stretches), default=-1))
+
+    def _images(self, base: HeldImage) -> list[HeldImage]:
+        """Images of ours from `base` on, the newest first; it counts where it is not here any more, too."""
+        return [*(image for image in self._held() if image.txid > base.txid), base]

@@ -1,0 +1,97 @@
+"""Errors of the operating system as one sentence: the file, what could not be done with it, why, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar
+
+from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
+
+__all__ = ["FileFaultError", "NetworkFaultError", "explained", "file_faults", "told"]
+
+_SPACE = "Free space on its disk, then try again."
+_RIGHTS = "Give the user of this process the right to it, then try again."
+_OPEN_FILES = "Raise the limit of open files (ulimit -n, LimitNOFILE), then try again."
+_GONE = "Check the path; another process may have moved or removed it."
+_DISK = "Check the disk and the system's log (dmesg), then try again."
+_HINTS = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: "Mount its disk for writing, or see in the system's log why it is read-only.",
+    errno.EMFILE: _OPEN_FILES,
+    errno.ENFILE: _OPEN_FILES,
+    errno.ENOENT: _GONE,
+    errno.ENOTDIR: _GONE,
+    errno.EEXIST: "Move away what lies there, or name another file.",
+}
+# The system answers so to a mistake of the program alone.
+_MISTAKES = (errno.EBADF, errno.EFAULT, errno.ENOTSOCK)
+_NETWORK = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
+
+
+class FileFaultError(StorageError, OSError):
+    """A file or directory cannot be worked with; still an OSError for whoever can go on without it."""
+
+    def __init__(self, fault: OSError, path: str | PathLike[str], problem: str) -> None:
+        super().__init__(f"{path} {problem}: {_reason(fault)}", hint=_hint(fault))
+        self.errno, self.strerror, self.filename = fault.errno, fault.strerror, str(path)
+
+
+class NetworkFaultError(HdfsError):
+    """A connection cannot be made or broke."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER
+
+
+@contextmanager
+def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
+    """What goes wrong with `path` inside becomes a FileFaultError; `problem` goes on after the path: "cannot be read".
+
+    That a file is not there, or is there already, is an answer and passes as it is: it always names its file.
+    """
+    try:
+        yield
+    except (FileFaultError, FileNotFoundError, FileExistsError):
+        raise
+    except OSError as fault:
+        raise FileFaultError(fault, path, problem) from fault
+
+
+def explained(error: BaseException) -> HdfsError | None:
+    """`error` as one that names the cause and what to do; None where it is a fault of this program."""
+    if isinstance(error, HdfsError):
+        return error
+    if not isinstance(error, OSError) or error.errno in _MISTAKES:
+        return None
+    if isinstance(error, _NETWORK):
+        return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
+    if error.filename is None:
+        # Without a number it is none of the system's, but a library's.
+        problem = f"a file, or standard output, fails: {_reason(error)}"
+        return None if error.errno is None else StorageError(problem, hint=_hint(error))
+    if error.filename2 is not None:
+        return FileFaultError(error, error.filename, f"cannot be given the name {error.filename2}")
+    return FileFaultError(error, error.filename, "cannot be used")
+
+
+def told(error: BaseException | None, path: PathLike[str] | None = None) -> str:
+    """The sentence of `error` without what to do, for a message that goes on with it; one that names `path` already."""
+    if isinstance(error, OSError) and (error.filename is None or Path(error.filename) == path):
+        return _reason(error)
+    known = None if error is None else explained(error)
+    return str(error) if known is None else known.message
+
+
+def _reason(fault: OSError) -> str:
+    return fault.strerror or str(fault)
+
+
+def _hint(fault: OSError) -> str:
+    return _HINTS.get(fault.errno or 0, _DISK)

@@ -1,0 +1,41 @@
+"""ClientProtocol, client side: what a checkpointer asks as an operator would (ClientNamenodeProtocol.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
+
+__all__ = ["CLIENT_PROTOCOL", "ClientProtocolClient", "RollingUpgradeInfo"]
+
+CLIENT_PROTOCOL: Final = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+
+# RollingUpgradeActionProto
+_QUERY: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpgradeInfo:
+    """A rolling upgrade; `start_time` in ms since the epoch, `finalized` when it is over."""
+
+    start_time: int
+    finalized: bool
+    has_rollback_image: bool
+
+
+class ClientProtocolClient(ProtocolClient):
+    """Calls ClientProtocol at one NameNode as a superuser; every method raises `RpcError`, see `RpcClient.call`."""
+
+    protocol = CLIENT_PROTOCOL
+
+    def rolling_upgrade(self) -> RollingUpgradeInfo | None:
+        """The rolling upgrade that the NameNode is in, None where it is in none (`dfsadmin -rollingUpgrade query`)."""
+        request = pb.RollingUpgradeRequestProto(action=_QUERY)
+        answer = self._rpc.call("rollingUpgrade", request, pb.RollingUpgradeResponseProto)
+        if not answer.HasField("rollingUpgradeInfo"):
+            return None
+        info = answer.rollingUpgradeInfo
+        finalized = info.status.finalized or info.finalizeTime != 0
+        return RollingUpgradeInfo(info.startTime, finalized, info.createdRollbackImages)

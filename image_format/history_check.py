@@ -1,0 +1,63 @@
+"""Whether snapshots and references of an image lead to what is there: what a NameNode that loads it relies on."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import InconsistentHistoryError
+from image_format.history_index import HistoryIndex
+from image_format.index import ImageIndex
+from image_format.kernels.history_check import first_misfit, reference_keys
+from image_format.proto import fsimage_pb2 as pb
+
+__all__ = ["check_history"]
+
+_ROOT_ENTRY = 12
+"""Bytes that SNAPSHOT_DIFF has at most where there are no snapshots: an entry without diffs for the root."""
+
+
+def check_history(index: ImageIndex) -> None:
+    """One pass over SNAPSHOT_DIFF, with a search for every created name; nothing where there are no snapshots.
+
+    Raises:
+        InconsistentHistoryError: a list leads nowhere, or two lists or references to the same inode.
+    """
+    history = index.history
+    if history.size <= _ROOT_ENTRY and not history.reference_count:
+        return
+    _check_lists(index, history)
+    _check_references(index, history)
+
+
+def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
+    deleted = np.empty(1 << 10, np.int64)
+    while True:
+        misfit, count = first_misfit(*history.columns, *index.columns, deleted)
+        if misfit:
+            what = f"the snapshot diffs of directory {misfit} do not fit the image"
+            raise index.place("SNAPSHOT_DIFF").error(InconsistentHistoryError, what, 0)
+        if count <= deleted.size:
+            break
+        deleted = np.empty(count, np.int64)
+    for inode_id in _twins(deleted[:count]).tolist():
+        if index.kind(inode_id) == pb.INode.SYMLINK:
+            # copies of a link share its record, and a NameNode loads that
+            continue
+        what = f"inode {inode_id} is in two deleted lists"
+        raise index.place("SNAPSHOT_DIFF").error(InconsistentHistoryError, what, 0)
+
+
+def _check_references(index: ImageIndex, history: HistoryIndex) -> None:
+    keys = np.empty(history.reference_count, np.int64)
+    reference_keys(*history.reference_columns, keys)
+    pairs = np.stack([history.referred, keys], axis=1)
+    if np.unique(pairs, axis=0).shape[0] < pairs.shape[0]:
+        what = "an inode has two references of one kind"
+        raise index.place("INODE_REFERENCE").error(InconsistentHistoryError, what, 0)
+
+
+def _twins(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    ordered = np.sort(ids)
+    twins: npt.NDArray[np.int64] = ordered[1:][ordered[1:] == ordered[:-1]]
+    return twins

@@ -1,0 +1,197 @@
+"""Erasure coding policies: add, remove, enable, disable, and of directories (ErasureCodingPolicyManager)."""
+
+from __future__ import annotations
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from image_format.proto import fsimage_pb2 as pb
+from journal import ops
+from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.inode_views import Policies
+from namenode_stub.names.past_states import Place
+from namenode_stub.names.paths import existing_for_change, is_directory
+from namenode_stub.names.policies_in_force import REPLICATION, erasure_coding_xattr, in_force, own_erasure_coding
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
+
+__all__ = ["CODECS", "DEFAULT_POLICY", "ErasureCoding"]
+
+CODECS = {"rs": "rs_native, rs_java", "rs-legacy": "rs-legacy_java", "xor": "xor_native, xor_java"}
+"""Codecs, and the names of those who code in them, as a NameNode lists them."""
+DEFAULT_POLICY = "RS-6-3-1024k"  # dfs.namenode.ec.system.default.policy
+_MAX_CELL_SIZE = 4 << 20  # dfs.namenode.ec.policies.max.cellsize
+_CELL_UNIT = 1024
+_LAST_ID = 127
+
+
+class ErasureCoding:
+    """Operations on erasure coding policies; those that change raise as `Transactions.change` and `perform` do.
+
+    The default policy is enabled from the start although the image has it disabled, until it is disabled here; the next
+    start enables it again, as in Hadoop.
+    """
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+        self._default_enabled = True
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    def all(self) -> list[ErasureCodingPolicy]:
+        """All policies by name, removed ones included, each with the state that it is in for clients."""
+        with self._transactions.view():
+            return sorted(self._policies(), key=lambda policy: policy.name)
+
+    def _policies(self) -> list[ErasureCodingPolicy]:
+        return [
+            policy._replace(state=pb.ENABLED) if policy.name == DEFAULT_POLICY and self._default_enabled else policy
+            for policy in self._namespace.erasure_coding.policies()
+        ]
+
+    def _existing(self, name: str) -> ErasureCodingPolicy:
+        found = next((policy for policy in self._policies() if policy.name == name), None)
+        if found is None:
+            raise IllegalArgumentError(f"The policy name {name} does not exist")
+        return found
+
+    def enabled(self, name: str) -> ErasureCodingPolicy:
+        """The policy of a name; raises IllegalArgumentError unless it is enabled. The caller holds the lock."""
+        if name.lower() == REPLICATION.name:
+            return REPLICATION
+        usable = {policy.name: policy for policy in self._policies() if policy.state == pb.ENABLED}
+        if name not in usable:
+            raise IllegalArgumentError(
+                f"Policy '{name}' does not match any enabled erasure coding policies: [{', '.join(sorted(usable))}]. "
+                "An erasure coding policy can be enabled by enableErasureCodingPolicy API."
+            )
+        return usable[name]
+
+    def of(self, path: str) -> ErasureCodingPolicy | None:
+        """The policy in force at a path, None for replication; raises NotThereError where there is nothing."""
+        with self._transactions.view() as namespace:
+            found = in_force(namespace, path).erasure
+            return None if found is None or found.is_replication else found
+
+    def for_new_file(self, above: Policies, name: str = "") -> int:
+        """Policy id of a new file, 0 for replication. The caller holds the lock.
+
+        Args:
+            above: what holds for its directory.
+            name: of the policy that was asked for.
+        """
+        if name:
+            return self.enabled(name).id
+        return 0 if above.erasure is None else above.erasure.id
+
+    # ---- policies ------------------------------------------------------------------------------------------------
+
+    def add(self, wanted: ErasureCodingPolicy, caller: Caller = LOCAL) -> ErasureCodingPolicy:
+        """Add a policy, disabled; one that is there already under this name or with this schema is given back.
+
+        Raises:
+            IllegalArgumentError: there cannot be such a policy.
+        """
+        with self._transactions.change("add erasure coding policy"):
+            if wanted.codec not in CODECS:
+                raise IllegalArgumentError(f"Codec name {wanted.codec} is not supported")
+            if wanted.cell_size > _MAX_CELL_SIZE:
+                raise IllegalArgumentError(
+                    f"Cell size {wanted.cell_size} should not exceed maximum {_MAX_CELL_SIZE} bytes"
+                )
+            if min(wanted.data_units, wanted.parity_units) < 1:
+                raise IllegalArgumentError("numDataUnits and numParityUnits must be positive")
+            if wanted.cell_size < 1 or wanted.cell_size % _CELL_UNIT:
+                raise IllegalArgumentError(f"cellSize must be positive and {_CELL_UNIT} aligned")
+            held = self._policies()
+            known = next((policy for policy in held if _same(policy, wanted)), None)
+            if known is None and max(policy.id for policy in held) >= _LAST_ID:
+                raise IllegalArgumentError(f"no more erasure coding policies can be added: ids end at {_LAST_ID}")
+            # Hadoop logs it either way.
+            self._transactions.perform(
+                ops.AddErasureCodingPolicyOp(
+                    codec_name=wanted.codec,
+                    data_units=wanted.data_units,
+                    parity_units=wanted.parity_units,
+                    cell_size=wanted.cell_size,
+                    extra_options=wanted.options,
+                    rpc_client_id=caller.client_id,
+                    rpc_call_id=caller.call_id,
+                )
+            )
+            return known or next(policy for policy in self._policies() if _same(policy, wanted))
+
+    def remove(self, name: str, caller: Caller = LOCAL) -> None:
+        """Remove a policy that somebody added."""
+        with self._transactions.change(f"remove erasure coding policy {name}"):
+            if self._existing(name).is_system:
+                raise IllegalArgumentError(f"System erasure coding policy {name} cannot be removed")
+            self._transactions.perform(
+                ops.RemoveErasureCodingPolicyOp(
+                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
+                )
+            )
+
+    def enable(self, name: str, caller: Caller = LOCAL) -> None:
+        """Let a policy be used; the default one is logged as enabled even if it is."""
+        with self._transactions.change(f"enable erasure coding policy {name}"):
+            if self._existing(name).state == pb.ENABLED and name != DEFAULT_POLICY:
+                return
+            self._transactions.perform(
+                ops.EnableErasureCodingPolicyOp(
+                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
+                )
+            )
+            self._default_enabled |= name == DEFAULT_POLICY
+
+    def disable(self, name: str, caller: Caller = LOCAL) -> None:
+        """Let a policy be used no more; what has it keeps it."""
+        with self._transactions.change(f"disable erasure coding policy {name}"):
+            if self._existing(name).state != pb.ENABLED:
+                return
+            self._transactions.perform(
+                ops.DisableErasureCodingPolicyOp(
+                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
+                )
+            )
+            self._default_enabled &= name != DEFAULT_POLICY
+
+    # ---- directories ---------------------------------------------------------------------------------------------
+
+    def set(self, path: str, name: str, caller: Caller = LOCAL) -> None:
+        """Give a directory a policy, which new files below it get."""
+        with self._transactions.change(f"set erasure coding policy on {path}"):
+            policy = self.enabled(name or DEFAULT_POLICY)
+            if not is_directory(self._namespace, existing_for_change(self._namespace, path)):
+                raise OperationRefusedError(f"Attempt to set an erasure coding policy for a file {path}")
+            xattr = erasure_coding_xattr(policy.name)
+            self._transactions.perform(
+                ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
+            )
+
+    def unset(self, path: str, caller: Caller = LOCAL) -> None:
+        """Take a directory's own policy from it."""
+        with self._transactions.change(f"unset erasure coding policy on {path}"):
+            row = existing_for_change(self._namespace, path)
+            if not is_directory(self._namespace, row):
+                raise OperationRefusedError(f"Cannot unset an erasure coding policy on a file {path}")
+            held = own_erasure_coding(self._namespace, Place(row))
+            if held is None:
+                raise NoPolicySetError(f"No erasure coding policy explicitly set on {path}")
+            xattr = erasure_coding_xattr(held)
+            self._transactions.perform(
+                ops.RemoveXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
+            )
+
+
+def _same(held: ErasureCodingPolicy, wanted: ErasureCodingPolicy) -> bool:
+    name = policy_name(wanted.codec, wanted.data_units, wanted.parity_units, wanted.cell_size)
+    schemas = [
+        (each.codec, each.data_units, each.parity_units, sorted(each.options), each.cell_size)
+        for each in (held, wanted)
+    ]
+    return held.name == name or schemas[0] == schemas[1]

@@ -1,0 +1,48 @@
+"""Files open for write, as an administrator lists them (LeaseManager.getUnderConstructionFiles)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpointer.namespace import ROOT_ROW
+from namenode_stub.names.transactions import Transactions
+
+__all__ = ["OpenFile", "OpenFiles"]
+
+_PAGE = 1000  # dfs.namenode.list.openfiles.num.responses
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file with a lease: who writes it, and from where."""
+
+    id: int
+    path: str
+    holder: str
+    machine: str
+
+
+class OpenFiles:
+    """Questions about open files; all raise NotServingError once service has ended."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def after(self, inode_id: int, below: str = "/") -> tuple[list[OpenFile], bool]:
+        """The open files whose ids come after one, as many as fit, and whether there are more.
+
+        Args:
+            below: path that they are at, or below of.
+        """
+        with self._transactions.view() as namespace:
+            table, prefix = namespace.table, f"{below.rstrip('/')}/"
+            found = []
+            for row in namespace.leases.rows_below(ROOT_ROW):
+                path = namespace.tree.path(row)
+                if int(table.id[row]) > inode_id and (path == below or path.startswith(prefix)):
+                    holder = table.pooled(int(table.client_name[row]))
+                    found.append(
+                        OpenFile(int(table.id[row]), path, holder, table.pooled(int(table.client_machine[row])))
+                    )
+        found.sort(key=lambda file: file.id)
+        return found[:_PAGE], len(found) > _PAGE

@@ -1,0 +1,85 @@
+"""Which storage policy and which erasure coding policy hold at a path: its own, or the nearest directory's above."""
+
+from __future__ import annotations
+
+import struct
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
+from image_format.inode_table import DIRECTORY, FILE
+from image_format.permission import XAttrNamespace
+from image_format.proto import fsimage_pb2 as pb
+from journal.ops import XAttr
+from namenode_stub.names.inode_views import NO_POLICIES, Policies, xattrs_of
+from namenode_stub.names.past_states import Place, PlaceOfSnapshots, places_along
+from namenode_stub.refusals import NotThereError
+
+__all__ = ["REPLICATION", "erasure_coding_xattr", "in_force", "own_erasure_coding", "place_and_policies", "policies_at"]
+
+_STORAGE_XATTR = "hsm.block.storage.policy.id"
+_ERASURE_XATTR = "hdfs.erasurecoding.policy"
+REPLICATION = ErasureCodingPolicy(0, "replication", "replication", 1, 2, (), 1 << 20, pb.ENABLED)
+"""The policy of a directory whose files are to be replicated whatever holds above it."""
+
+
+def erasure_coding_xattr(name: str) -> XAttr:
+    """The attribute by which a directory has a policy (WritableUtils.writeString)."""
+    text = name.encode()
+    return XAttr(XAttrNamespace.SYSTEM, _ERASURE_XATTR, struct.pack(">i", len(text)) + text)
+
+
+def _attribute(namespace: Namespace, place: Place, name: str) -> bytes | None:
+    for xattr in xattrs_of(namespace, place):
+        if (xattr.namespace, xattr.name) == (XAttrNamespace.SYSTEM, name):
+            return xattr.value
+    return None
+
+
+def own_erasure_coding(namespace: Namespace, place: Place) -> str | None:
+    """Name of the policy that a directory has itself."""
+    value = _attribute(namespace, place, _ERASURE_XATTR)
+    return None if value is None else value[4:].decode("utf-8", "replace")
+
+
+def policies_at(namespace: Namespace, place: Place, above: Policies) -> Policies:
+    """What holds at an inode, below a directory where `above` holds."""
+    table, row = namespace.table, place.row
+    if table.kind[row] == FILE:
+        coded = int(table.ec_policy[row])
+        erasure = namespace.erasure_coding.by_id(coded) if coded >= 0 else None
+        return Policies(int(table.policy[row]) or above.storage, erasure)
+    if table.kind[row] != DIRECTORY:
+        return NO_POLICIES
+    storage = _attribute(namespace, Place(row), _STORAGE_XATTR)
+    name = own_erasure_coding(namespace, place)
+    erasure = above.erasure if name is None else _named(namespace, name)
+    return Policies(storage[0] if storage else above.storage, erasure)
+
+
+def _named(namespace: Namespace, name: str) -> ErasureCodingPolicy | None:
+    if name == REPLICATION.name:
+        return REPLICATION
+    return next((policy for policy in namespace.erasure_coding.policies() if policy.name == name), None)
+
+
+def place_and_policies(
+    namespace: Namespace, path: str, *, follow: bool = False
+) -> tuple[Place | PlaceOfSnapshots | None, Policies]:
+    """What a path leads to, as `resolve` has it, and what holds there or at the nearest directory above that exists.
+
+    Raises:
+        InvalidPathError, SymlinkInPathError: as `resolve`.
+    """
+    found = NO_POLICIES
+    for place in places_along(namespace, path, follow=follow):
+        if isinstance(place, Place):
+            found = policies_at(namespace, place, found)
+    return place, found
+
+
+def in_force(namespace: Namespace, path: str) -> Policies:
+    """What holds at a path; raises NotThereError where there is nothing, and as `place_and_policies`."""
+    place, found = place_and_policies(namespace, path)
+    if place is None:
+        raise NotThereError(f"File/Directory does not exist: {path}")
+    return found

@@ -1,0 +1,313 @@
+"""What changed below a directory between two snapshots, or since one (DirectorySnapshottableFeature.computeDiff)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from checkpointer.namespace import ROOT_ROW, Namespace
+from checkpointer.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiffs, Node
+from checkpointer.namespace.references import WithName
+from checkpointer.namespace.tree import encode_name
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from namenode_stub.names.past_states import Place, copy_at, nodes_at, row_of, size_at
+from namenode_stub.names.paths import find, is_directory
+from namenode_stub.names.snapshot_operations import snapshot_names
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import NotADirectoryRefusalError, NotThereError, SnapshotRefusedError
+
+__all__ = ["Change", "Child", "Difference", "SnapshotDiffs"]
+
+Parts = tuple[bytes, ...]
+"""Names from the directory in question down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A name that came or left.
+
+    Attributes:
+        id: of the inode.
+        path: where it is; below a directory that moved, by the directory's name of before.
+        was_moved: whether a reference stands for it, since a rename took it out of a snapshot.
+        is_old_name: whether it is what such a rename left.
+        target: where a name that left is in the later state, if it is there.
+    """
+
+    id: int
+    path: Parts
+    was_moved: bool
+    is_old_name: bool
+    target: Parts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A directory or file that changed; `created` and `deleted` are a directory's, by name.
+
+    Attributes:
+        path: in the earlier state.
+        order: place of the entry in a whole report.
+    """
+
+    id: int
+    path: Parts
+    is_directory: bool
+    order: tuple[int, list[bytes]]
+    created: Sequence[Child] = ()
+    deleted: Sequence[Child] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """All changes, in the order of a walk through the earlier state.
+
+    Attributes:
+        root: path of the snapshottable directory.
+        is_from_earlier: whether the first of the two given states is the earlier one.
+        targets: by inode id, where moved inodes are in the later state.
+    """
+
+    root: str
+    is_from_earlier: bool = True
+    changes: Sequence[Change] = ()
+    targets: dict[int, Parts] = field(default_factory=dict)
+
+
+class SnapshotDiffs:
+    """Questions about differences; all raise NotServingError once service has ended."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def between(self, path: str, first: str, second: str) -> Difference:
+        """What changed at and below a directory.
+
+        Args:
+            first, second: names of snapshots; "" for the state of now.
+
+        Raises:
+            NotThereError, NotADirectoryRefusalError: there is no such directory.
+            SnapshotRefusedError: it has no snapshots, or none of that name.
+        """
+        with self._transactions.view() as namespace:
+            top = find(namespace, path)
+            if top == NO_ROW:
+                raise NotThereError(f"Directory does not exist: {path}")
+            if not is_directory(namespace, top):
+                raise NotADirectoryRefusalError(f"{path} is not a directory")
+            root = _snapshottable(namespace, top, path)
+            root_path = namespace.tree.path(root)
+            ids = [_snapshot_id(namespace, root, name) for name in (first, second)]
+            if ids[0] == ids[1]:
+                return Difference(root_path)
+            return _Walk(namespace, top, min(ids), max(ids)).difference(root_path, is_from_earlier=ids[0] < ids[1])
+
+
+def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
+    """The directory itself, or in Hadoop 3 one above it (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
+    for found in reversed(namespace.history.chain(row)) if namespace.hadoop3 else [row]:
+        if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
+            return found
+    raise SnapshotRefusedError(f"Directory is not a snapshottable directory: {path}")
+
+
+def _snapshot_id(namespace: Namespace, root: int, name: str) -> int:
+    if not name:
+        return CURRENT_STATE
+    found = snapshot_names(namespace, root).get(encode_name(name))
+    if found is None:
+        path = namespace.tree.path(root)
+        raise SnapshotRefusedError(f"Cannot find the snapshot of directory {path} with name {name}")
+    return found
+
+
+class _Walk:
+    """One comparison of the tree below `top` at two states, `earlier` and `later` by snapshot id."""
+
+    def __init__(self, namespace: Namespace, top: int, earlier: int, later: int) -> None:
+        self._namespace = namespace
+        self._table = namespace.table
+        self._history = namespace.history
+        self._top = top
+        self._earlier = earlier
+        self._later = later
+        self._targets: dict[int, Parts] = {}
+        self._seen_later = False
+
+    def difference(self, root: str, *, is_from_earlier: bool) -> Difference:
+        changes = [change for change in self._walk() if change is not None]
+        return Difference(root, is_from_earlier, changes, self._targets)
+
+    def _walk(self) -> Iterator[Change | None]:
+        waiting: list[tuple[int, Parts]] = [(self._top, ())]
+        while waiting:
+            row, path = waiting.pop()
+            if self._table.kind[row] == FILE:
+                yield self._file(row, path)
+            elif self._table.kind[row] == DIRECTORY:
+                diff = DirectoryDiff(self._earlier, 0)
+                yield self._directory(row, path, diff)
+                waiting += reversed(list(self._below(row, path, diff)))
+
+    def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
+        """Children of the earlier state that are to be compared: what left counts only where it went below `top`."""
+        nodes = nodes_at(self._namespace, Place(row, self._earlier))
+        for name in sorted(nodes, key=name_key):
+            node = nodes[name]
+            if name in diff.deleted:
+                target = self._target(node)
+                if target is None:
+                    continue
+                self._targets[int(self._table.id[row_of(node)])] = target
+            yield row_of(node), (*path, name)
+
+    def _span(self, diffs: DirectoryDiffs | FileDiffs | None) -> tuple[int, int] | None:
+        """Which diffs tell of the time in between (AbstractINodeDiffList.changedBetweenSnapshots)."""
+        if diffs is None:
+            return None
+        first, behind = diffs.index_at(self._earlier), diffs.index_at(self._later)
+        return None if first == len(diffs.items) or behind == 0 else (first, behind)
+
+    def _order(self, row: int) -> tuple[int, list[bytes]]:
+        chain = self._history.chain(row)
+        return len(chain), [name_key(self._table.name(above)) for above in chain]
+
+    # ---- directories -----------------------------------------------------------------------------------------------
+
+    def _directory(self, row: int, path: Parts, diff: DirectoryDiff) -> Change | None:
+        """Put what came and left into `diff`, and tell of it."""
+        diffs = self._history.diffs.of_directory(row)
+        span = self._span(diffs)
+        if diffs is None or span is None:
+            return None
+        for each in diffs.items[slice(*span)]:
+            diff.combine(each, _look_on)
+        copies = [each.copy for each in diffs.items[slice(*span)]]
+        if not diff.created and not diff.deleted and not self._has_changed(row, copies, _directory_attributes):
+            return None
+        return Change(
+            int(self._table.id[row]),
+            path,
+            True,
+            self._order(row),
+            [self._child(path, name, self._history.child_at(row, name, self._later)) for name in _sorted(diff.created)],
+            [self._child(path, name, diff.deleted[name]) for name in _sorted(diff.deleted)],
+        )
+
+    def _child(self, path: Parts, name: bytes, node: Node | None) -> Child:
+        if node is None:
+            raise SnapshotRefusedError(f"the snapshots of {self._history.full_path(self._top)} do not fit together")
+        row = row_of(node)
+        is_old_name = isinstance(node, WithName)
+        was_moved = is_old_name or self._namespace.tree.references.hub(row) is not None
+        return Child(int(self._table.id[row]), (*path, name), was_moved, is_old_name, self._target(node))
+
+    def _has_changed(
+        self,
+        row: int,
+        copies: Sequence[pb.INodeDirectory | pb.INodeFile | None],
+        attributes: Callable[[pb.INodeDirectory | pb.INodeFile], object],
+    ) -> bool:
+        """Whether attributes differ within the time in between; times of change do not count."""
+        known = [attributes(copy) for copy in copies if copy is not None]
+        if not known:
+            return False
+        later = copy_at(self._namespace, Place(row, self._later))
+        if later is None:
+            message = self._table.message(row)
+            later = message.file if self._table.kind[row] == FILE else message.directory
+        return any(each != known[0] for each in [*known, attributes(later)])
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    def _file(self, row: int, path: Parts) -> Change | None:
+        diffs = self._history.diffs.of_file(row)
+        span = self._span(diffs)
+        if diffs is None or span is None:
+            return None
+        same_size = diffs.items[span[0]].file_size == size_at(self._namespace, Place(row, self._later))
+        copies = [each.copy for each in diffs.items[slice(*span)]]
+        if same_size and not self._has_changed(row, copies, _file_attributes):
+            return None
+        return Change(int(self._table.id[row]), path, False, self._order(row))
+
+    # ---- renames ---------------------------------------------------------------------------------------------------
+
+    def _target(self, node: Node) -> Parts | None:
+        """Where an inode that left a name is in the later state, if that is below `top`."""
+        if not isinstance(node, WithName):
+            return None
+        row, names = node.row, list[bytes]()
+        while row != self._top:
+            stands = self._stands(row)
+            if stands is None or stands[0] in (NO_ROW, row):
+                return None
+            parent, name, there = stands
+            if not self._is_in(parent, name, there):
+                return None
+            names.append(name)
+            row = parent
+        return tuple(reversed(names))
+
+    def _stands(self, row: int) -> tuple[int, bytes, Node] | None:
+        """Directory and name that an inode has in the later state, and what stands there for it."""
+        if row == ROOT_ROW:
+            return None
+        hub = self._namespace.tree.references.hub(row)
+        named = None
+        if hub is not None and self._later != CURRENT_STATE:
+            named = next((each for each in hub.with_names if each.last_snapshot >= self._later), None)
+        if (int(self._table.parent[row]) if named is None else named.parent) == NO_ROW:
+            self._look_at_later()
+        if named is not None:
+            return named.parent, named.name, named
+        if hub is not None and hub.dst_snapshot is None:
+            return None
+        return int(self._table.parent[row]), self._table.name(row), row
+
+    def _look_at_later(self) -> None:
+        """Read the later state, once: of an inode that a reference led to, nobody knows before where it is."""
+        waiting = [] if self._seen_later else [self._top]
+        self._seen_later = True
+        while waiting:
+            nodes = nodes_at(self._namespace, Place(waiting.pop(), self._later))
+            waiting += [row for row in map(row_of, nodes.values()) if self._table.kind[row] == DIRECTORY]
+
+    def _is_in(self, directory: int, name: bytes, node: Node) -> bool:
+        """Whether it was not taken out of a directory before the later state (INodeDirectory.searchChild)."""
+        same = self._history.same_node
+        if same(self._history.current_child(directory, name), node):
+            return True
+        diffs = self._history.diffs.of_directory(directory)
+        for diff in [] if diffs is None else reversed(diffs.items):
+            if any(same(gone, node) for gone in diff.deleted.values()):
+                return diff.snapshot_id >= self._later
+        return False
+
+
+def _sorted(names: dict[bytes, int | None] | dict[bytes, Node]) -> list[bytes]:
+    return sorted(names, key=name_key)
+
+
+def _look_on(node: Node) -> None:
+    """Diffs are combined only to look at them."""
+
+
+def _directory_attributes(copy: pb.INodeDirectory | pb.INodeFile) -> object:
+    """INodeDirectoryAttributes.metadataEquals."""
+    assert isinstance(copy, pb.INodeDirectory)
+    return copy.permission, copy.nsQuota, copy.dsQuota, _features(copy)
+
+
+def _file_attributes(copy: pb.INodeDirectory | pb.INodeFile) -> object:
+    """INodeFileAttributes.metadataEquals."""
+    assert isinstance(copy, pb.INodeFile)
+    header = copy.replication, copy.preferredBlockSize, copy.storagePolicyID, copy.erasureCodingPolicyID
+    return copy.permission, header, _features(copy)
+
+
+def _features(copy: pb.INodeDirectory | pb.INodeFile) -> tuple[bytes, bytes]:
+    return copy.acl.SerializeToString(), copy.xAttrs.SerializeToString()

@@ -1,0 +1,134 @@
+"""Storage policies: which there are, and which one a file or directory has (BlockStoragePolicySuite, FSDirAttrOp)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpointer.namespace import Namespace
+from image_format.inode_table import DIRECTORY, FILE
+from journal import ops
+from namenode_stub.names.inode_views import Policies
+from namenode_stub.names.paths import existing_for_change
+from namenode_stub.names.policies_in_force import in_force
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import IllegalArgumentError, NotThereError, OperationRefusedError
+
+__all__ = ["StoragePolicies", "StoragePolicy", "is_copied"]
+
+_UNSPECIFIED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePolicy:
+    """Names of storage types that the replicas of a block go to, in this order.
+
+    Attributes:
+        creation_fallback, replication_fallback: what is taken instead where a type has no room.
+        copied: a new file takes it over from its directory, and keeps it (copyOnCreateFile).
+    """
+
+    id: int
+    name: str
+    creation: tuple[str, ...]
+    creation_fallback: tuple[str, ...]
+    replication_fallback: tuple[str, ...]
+    copied: bool = False
+
+    @property
+    def needs_hadoop3(self) -> bool:
+        return "PROVIDED" in self.creation or "NVDIMM" in self.creation
+
+
+_ALL = (
+    StoragePolicy(1, "PROVIDED", ("PROVIDED", "DISK"), ("PROVIDED", "DISK"), ("PROVIDED", "DISK")),
+    StoragePolicy(2, "COLD", ("ARCHIVE",), (), ()),
+    StoragePolicy(5, "WARM", ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE")),
+    StoragePolicy(7, "HOT", ("DISK",), (), ("ARCHIVE",)),
+    StoragePolicy(10, "ONE_SSD", ("SSD", "DISK"), ("SSD", "DISK"), ("SSD", "DISK")),
+    StoragePolicy(12, "ALL_SSD", ("SSD",), ("DISK",), ("DISK",)),
+    StoragePolicy(14, "ALL_NVDIMM", ("NVDIMM",), ("DISK",), ("DISK",)),
+    StoragePolicy(15, "LAZY_PERSIST", ("RAM_DISK", "DISK"), ("DISK",), ("DISK",), copied=True),
+)
+_DEFAULT = 7
+
+
+def _by_id(policy_id: int) -> StoragePolicy | None:
+    return next((policy for policy in _ALL if policy.id == policy_id), None)
+
+
+def is_copied(policy_id: int) -> bool:
+    """Whether it is the policy of files in memory, which they keep."""
+    policy = _by_id(policy_id)
+    return policy is not None and policy.copied
+
+
+class StoragePolicies:
+    """Operations on storage policies; those that change raise as `Transactions.change` and `perform` do."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    @property
+    def _namespace(self) -> Namespace:
+        # Asked for anew each time: a checkpoint may give it another base.
+        return self._transactions.namespace
+
+    def all(self) -> list[StoragePolicy]:
+        """All policies, by id."""
+        hadoop3 = self._namespace.hadoop3
+        return [policy for policy in _ALL if hadoop3 or not policy.needs_hadoop3]
+
+    def named(self, name: str) -> StoragePolicy:
+        """The policy of a name, in whichever case; raises IllegalArgumentError where there is none."""
+        found = next((policy for policy in self.all() if policy.name == name.upper()), None)
+        if found is None:
+            raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
+        return found
+
+    def for_new_file(self, above: Policies, name: str = "") -> int:
+        """Policy id that a new file has of its own, 0 for its directory's. The caller holds the lock.
+
+        Args:
+            above: what holds for its directory.
+            name: of the policy that was asked for.
+        """
+        if name:
+            return self.named(name).id
+        return above.storage if is_copied(above.storage) else _UNSPECIFIED
+
+    def of(self, path: str) -> StoragePolicy:
+        """The policy in force at a path; raises NotThereError where there is nothing."""
+        with self._transactions.view() as namespace:
+            found = in_force(namespace, path).storage or _DEFAULT
+        policy = _by_id(found)
+        if policy is None:
+            raise OperationRefusedError(f"{path} has storage policy {found}, which does not exist")
+        return policy
+
+    def set(self, path: str, name: str) -> None:
+        """Give a file or directory a policy of its own."""
+        policy = self.named(name)
+        with self._transactions.change(f"set storage policy for {path}"):
+            if self._is_file(path):
+                if policy.copied:
+                    raise IllegalArgumentError(f"Policy {policy.name} cannot be set after file creation.")
+                self._check_changeable(path)
+            self._transactions.perform(ops.SetStoragePolicyOp(path=path, policy_id=policy.id))
+
+    def unset(self, path: str) -> None:
+        """Let a file or directory have the policy of the directory above it."""
+        with self._transactions.change(f"unset storage policy for {path}"):
+            if self._is_file(path):
+                self._check_changeable(path)
+            self._transactions.perform(ops.SetStoragePolicyOp(path=path, policy_id=_UNSPECIFIED))
+
+    def _is_file(self, path: str) -> bool:
+        kind = self._namespace.table.kind[existing_for_change(self._namespace, path)]
+        if kind not in (FILE, DIRECTORY):
+            raise NotThereError(f"{path} is not a file or directory")
+        return bool(kind == FILE)
+
+    def _check_changeable(self, path: str) -> None:
+        table = self._namespace.table
+        if is_copied(int(table.policy[existing_for_change(self._namespace, path)])):
+            raise IllegalArgumentError(f"Existing policy of {path} cannot be changed after file creation.")

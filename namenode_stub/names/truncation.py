@@ -1,0 +1,80 @@
+"""Where a file can be cut, and which block a cut goes through (FSDirTruncateOp)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpointer.namespace import Namespace
+from checkpointer.namespace.diffs import CURRENT_STATE, FileDiff
+from image_format.inode_table import FILE, Block
+from journal import ops
+from namenode_stub.names.block_ids import new_block, new_genstamp
+from namenode_stub.names.past_states import Place, size_at
+from namenode_stub.names.paths import existing_for_change
+from namenode_stub.names.storage_policies import is_copied
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.refusals import NotThereError, UnsupportedRequestError
+
+__all__ = ["Cut", "block_to_recover", "truncatable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes that a file is to have, and the generation stamp that its last block gets with them."""
+
+    length: int
+    genstamp: int
+
+
+def truncatable(namespace: Namespace, path: str) -> int:
+    """Row of a file that can be cut; raises NotThereError or UnsupportedRequestError where there is none."""
+    row, table = existing_for_change(namespace, path), namespace.table
+    if table.kind[row] != FILE:
+        raise NotThereError(f"Path is not a file: {path}")
+    if table.ec_policy[row] >= 0:
+        raise UnsupportedRequestError(f"Cannot truncate file with striped block {path}")
+    if is_copied(int(table.policy[row])):
+        raise UnsupportedRequestError(f"Cannot truncate lazy persist file {path}")
+    return row
+
+
+def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.Block | None:
+    """The block that a cut goes through, as the operation has it; None where the cut is between blocks.
+
+    It is the block itself with a new generation stamp, or a new one where the old is still needed.
+
+    Args:
+        length: bytes that are to be left, fewer than there are.
+    """
+    namespace, kept = transactions.namespace, 0
+    for block in namespace.table.file_blocks(row):
+        if kept >= length:
+            break
+        kept, last = kept + block.num_bytes, block
+    if kept == length:
+        return None
+    if namespace.info.HasField("rollingUpgradeStartTime") or _is_kept_by_snapshot(namespace, row, last):
+        block_id, genstamp = new_block(transactions, row)
+        return ops.Block(block_id, 0, genstamp)
+    return ops.Block(last.block_id, last.num_bytes, new_genstamp(transactions))
+
+
+def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
+    """Whether a snapshot still has a block of a file once the file is cut (INodeFile.isBlockInLatestSnapshot)."""
+    history = namespace.history
+    latest = history.latest(row)
+    diffs = history.diffs.of_file(row)
+    items = [] if diffs is None else diffs.items
+    hub = namespace.tree.references.hub(row)
+    moved_into = None if hub is None else hub.dst_snapshot
+    if history.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
+        # The cut records the blocks that hold what the file had then.
+        size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
+        held = items[-1].blocks if size is not None else None
+        if held is None:
+            fresh = FileDiff(latest, size_at(namespace, Place(row)) if size is None else size)
+            fresh.set_blocks(namespace.table.file_blocks(row))
+            held = fresh.blocks
+    else:
+        held = next((diff.blocks for diff in reversed(items) if diff.blocks is not None), None)
+    return any(kept.block_id == block.block_id for kept in held or ())

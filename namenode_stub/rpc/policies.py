@@ -1,0 +1,219 @@
+"""ClientProtocol, the part about storage policies and erasure coding policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checkpointer.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext, Method
+from image_format.proto import fsimage_pb2
+from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.names.caller import Caller
+from namenode_stub.names.erasure_coding import CODECS
+from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.names.storage_policies import StoragePolicy
+from namenode_stub.refusals import IllegalArgumentError
+from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.statuses import erasure_coding_message
+
+__all__ = ["ErasureCodingCalls", "StoragePolicyCalls"]
+
+
+_STORAGE_TYPES = {
+    "DISK": pb.DISK,
+    "SSD": pb.SSD,
+    "ARCHIVE": pb.ARCHIVE,
+    "RAM_DISK": pb.RAM_DISK,
+    "PROVIDED": pb.PROVIDED,
+    "NVDIMM": pb.NVDIMM,
+}
+
+
+class StoragePolicyCalls:
+    """Handlers of storage policies.
+
+    Args:
+        hadoop3: whether calls that came with Hadoop 3 are there.
+    """
+
+    def __init__(self, names: ActiveNamespace, *, hadoop3: bool) -> None:
+        self._policies = names.storage_policies
+        self._hadoop3 = hadoop3
+
+    def methods(self) -> dict[str, Method]:
+        found = {
+            "getStoragePolicies": Method(pb.EmptyProto, self.all),
+            "setStoragePolicy": Method(pb.SetStoragePolicyRequestProto, self.set),
+        }
+        if self._hadoop3:
+            found["getStoragePolicy"] = Method(pb.PathRequestProto, self.of)
+            found["unsetStoragePolicy"] = Method(pb.PathRequestProto, self.unset)
+        return found
+
+    def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetStoragePoliciesResponseProto:
+        return pb.GetStoragePoliciesResponseProto(policies=map(_storage_message, self._policies.all()))
+
+    def of(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetStoragePolicyResponseProto:
+        found = self._policies.of(client_path(request.src))
+        return pb.GetStoragePolicyResponseProto(storagePolicy=_storage_message(found))
+
+    def set(self, request: pb.SetStoragePolicyRequestProto, _: CallContext) -> pb.EmptyProto:
+        self._policies.set(client_path(request.src), request.policyName)
+        return EMPTY
+
+    def unset(self, request: pb.PathRequestProto, _: CallContext) -> pb.EmptyProto:
+        self._policies.unset(client_path(request.src))
+        return EMPTY
+
+
+def _storage_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
+    def types(names: tuple[str, ...]) -> pb.StorageTypesProto:
+        return pb.StorageTypesProto(storageTypes=[_STORAGE_TYPES[name] for name in names])
+
+    return pb.BlockStoragePolicyProto(
+        policyId=policy.id,
+        name=policy.name,
+        creationPolicy=types(policy.creation),
+        creationFallbackPolicy=types(policy.creation_fallback),
+        replicationFallbackPolicy=types(policy.replication_fallback),
+    )
+
+
+class ErasureCodingCalls:
+    """Handlers of erasure coding policies, which came with Hadoop 3."""
+
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate) -> None:
+        self._coding = names.erasure_coding
+        self._cache = cache
+        self._gate = gate
+
+    def methods(self) -> dict[str, Method]:
+        path, name = pb.PathRequestProto, pb.PolicyNameRequestProto
+        verify = pb.GetECTopologyResultForPoliciesRequestProto
+        return {
+            "getErasureCodingPolicies": Method(pb.EmptyProto, self.all),
+            "getErasureCodingPolicy": Method(path, self.of),
+            "getErasureCodingCodecs": Method(pb.EmptyProto, self.codecs),
+            "getECTopologyResultForPolicies": Method(verify, self.verify),
+            "setErasureCodingPolicy": Method(pb.SetErasureCodingPolicyRequestProto, self.set),
+            "unsetErasureCodingPolicy": Method(path, self.unset),
+            "addErasureCodingPolicies": Method(pb.AddErasureCodingPoliciesRequestProto, self.add),
+            "removeErasureCodingPolicy": Method(name, self._by_name(self._coding.remove)),
+            "enableErasureCodingPolicy": Method(name, self._by_name(self._coding.enable)),
+            "disableErasureCodingPolicy": Method(name, self._by_name(self._coding.disable)),
+        }
+
+    # ---- questions -----------------------------------------------------------------------------------------------
+
+    def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetErasureCodingPoliciesResponseProto:
+        return pb.GetErasureCodingPoliciesResponseProto(ecPolicies=map(erasure_coding_message, self._coding.all()))
+
+    def of(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetErasureCodingPolicyResponseProto:
+        found = self._coding.of(client_path(request.src))
+        if found is None:
+            return pb.GetErasureCodingPolicyResponseProto()
+        return pb.GetErasureCodingPolicyResponseProto(ecPolicy=erasure_coding_message(found))
+
+    def codecs(self, _: pb.EmptyProto, __: CallContext) -> pb.GetErasureCodingCodecsResponseProto:
+        codecs = [pb.CodecProto(codec=codec, coders=coders) for codec, coders in CODECS.items()]
+        return pb.GetErasureCodingCodecsResponseProto(codec=codecs)
+
+    def verify(
+        self, request: pb.GetECTopologyResultForPoliciesRequestProto, context: CallContext
+    ) -> pb.GetECTopologyResultForPoliciesResponseProto:
+        """Whether there are DataNodes enough for policies: there are none."""
+        self._gate.check_superuser(context)
+        found = {policy.name: policy for policy in self._coding.all()}
+        missing = [name for name in request.policies if name not in found]
+        if missing:
+            problem = f"The given erasure coding policy {missing[0]} does not exist."
+            return _verdict(problem, is_supported=False)
+        wanted = [found[name] for name in request.policies]
+        wanted = wanted or [policy for policy in found.values() if policy.state == fsimage_pb2.ENABLED]
+        if not wanted:
+            return _verdict("No erasure coding policy is given.", is_supported=True)
+        needed = max(policy.data_units + policy.parity_units for policy in wanted)
+        names = ", ".join(policy.name for policy in wanted)
+        problem = f"{needed} DataNodes are required for the erasure coding policies: {names}. There are none."
+        return _verdict(problem, is_supported=False)
+
+    # ---- directories ---------------------------------------------------------------------------------------------
+
+    def set(self, request: pb.SetErasureCodingPolicyRequestProto, context: CallContext) -> pb.EmptyProto:
+        caller = caller_of(context)
+
+        def perform() -> None:
+            self._coding.set(client_path(request.src), request.ecPolicyName, caller)
+
+        self._cache.once(caller, perform, lambda: None)
+        return EMPTY
+
+    def unset(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
+        caller = caller_of(context)
+        self._cache.once(caller, lambda: self._coding.unset(client_path(request.src), caller), lambda: None)
+        return EMPTY
+
+    # ---- policies ------------------------------------------------------------------------------------------------
+
+    def add(
+        self, request: pb.AddErasureCodingPoliciesRequestProto, context: CallContext
+    ) -> pb.AddErasureCodingPoliciesResponseProto:
+        self._gate.check_superuser(context)
+        caller = caller_of(context)
+
+        def perform() -> bytes:
+            answers = [self._add(policy, caller) for policy in request.ecPolicies]
+            return pb.AddErasureCodingPoliciesResponseProto(responses=answers).SerializeToString()
+
+        def known() -> bytes:
+            held = {policy.name: policy for policy in self._coding.all()}
+            found = [held[name] for name in map(_composed_name, request.ecPolicies) if name in held]
+            answers = [_added(policy) for policy in found]
+            return pb.AddErasureCodingPoliciesResponseProto(responses=answers).SerializeToString()
+
+        answer = self._cache.once(caller, perform, known)
+        return pb.AddErasureCodingPoliciesResponseProto.FromString(answer)
+
+    def _add(self, policy: pb.ErasureCodingPolicyProto, caller: Caller) -> pb.AddErasureCodingPolicyResponseProto:
+        wanted = ErasureCodingPolicy(
+            id=policy.id,
+            name=policy.name,
+            codec=policy.schema.codecName,
+            data_units=policy.schema.dataUnits,
+            parity_units=policy.schema.parityUnits,
+            options=tuple((option.key, option.value) for option in policy.schema.options),
+            cell_size=policy.cellSize,
+            state=fsimage_pb2.DISABLED,
+        )
+        try:
+            return _added(self._coding.add(wanted, caller))
+        except IllegalArgumentError as error:
+            return pb.AddErasureCodingPolicyResponseProto(policy=policy, succeed=False, errorMsg=error.message)
+
+    def _by_name(
+        self, change: Callable[[str, Caller], None]
+    ) -> Callable[[pb.PolicyNameRequestProto, CallContext], pb.EmptyProto]:
+        def handler(request: pb.PolicyNameRequestProto, context: CallContext) -> pb.EmptyProto:
+            self._gate.check_superuser(context)
+            caller = caller_of(context)
+            self._cache.once(caller, lambda: change(request.ecPolicyName, caller), lambda: None)
+            return EMPTY
+
+        return handler
+
+
+def _added(policy: ErasureCodingPolicy) -> pb.AddErasureCodingPolicyResponseProto:
+    return pb.AddErasureCodingPolicyResponseProto(policy=erasure_coding_message(policy), succeed=True)
+
+
+def _composed_name(policy: pb.ErasureCodingPolicyProto) -> str:
+    schema = policy.schema
+    return policy_name(schema.codecName, schema.dataUnits, schema.parityUnits, policy.cellSize)
+
+
+def _verdict(message: str, *, is_supported: bool) -> pb.GetECTopologyResultForPoliciesResponseProto:
+    return pb.GetECTopologyResultForPoliciesResponseProto(
+        response=pb.ECTopologyVerifierResultProto(resultMessage=message, isSupported=is_supported)
+    )

@@ -1,0 +1,123 @@
+"""First checkpoints of each role in a process that did what `checkpointer compile` does, and nothing else.
+
+Run as a program in a folder of its own: prints a JSON object, for each checkpoint the kernels that were not compiled
+then, with the types of their arguments.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from checkpointer.config import CheckpointConfig, Role
+from checkpointer.daemon.standby import StandbyRole
+from checkpointer.merge import MergeResult, merge
+from checkpointer.observer import SilentObserver
+from checkpointer.warm_up import warm_up
+from hadoop_common.configuration import Configuration
+from hadoop_common.names import parse_segment
+from image_format.kernels.jit import Kernel
+from journal.segment_file import list_segments, read_transactions
+from tests.checkpointer import backup_support
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.recorded_cases import RECORDED
+from tests.checkpointer.secondary_support import Secondary
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+PLAIN, HADOOP_3 = "hadoop-2.7.3/segments", "hadoop-3.4.1/segments"
+SNAPSHOTS = "hadoop-3.4.1/random-mixed-1", "hadoop-2.7.3/snapshots-rename-references"
+COMPRESSED = "hadoop-3.4.1/compress-default"
+UPGRADED = "hadoop-3.4.1/upgrade-from-2.7.3"
+
+
+def compiled() -> set[str]:
+    """Kernels that this process has machine code of, for each kind of arguments."""
+    kernels = [each for each in gc.get_objects() if type(each) is Kernel and "dispatcher" in each.__dict__]
+    return {
+        f"{each.py_func.__module__}.{each.py_func.__name__}{signature}"
+        for each in kernels
+        for signature in each.dispatcher.signatures
+    }
+
+
+def secondary(folder: Path, case: str) -> None:
+    with FakeNamenode(folder / "name", case, per_roll=8, release=3) as node, Secondary.of(folder, node) as daemon:
+        assert daemon.checkpoint().details["outcome"] == "taken"
+
+
+def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:
+    """The edits lie in a shared directory, the last segment open where it is tailed."""
+    own, shared = folder / "own", folder / "shared"
+    for root in (own, shared):
+        shutil.copytree(RECORDED / case / "before", root / "current", copy_function=shutil.copyfile)
+    for path in list((own / "current").glob("edits*")) + list((shared / "current").glob("fsimage*")):
+        path.unlink()
+    if in_progress:
+        last = list_segments(shared / "current")[-1]
+        last.path.rename(last.path.with_name(f"edits_inprogress_{last.first:019d}"))
+    values = {
+        "dfs.namenode.name.dir": str(own),
+        "dfs.namenode.shared.edits.dir": shared.as_uri(),
+        "dfs.namenode.http-address": "127.0.0.1:9870",
+        "dfs.ha.tail-edits.in-progress": str(in_progress).lower(),
+    }
+    config = CheckpointConfig.from_configuration(Configuration.from_mapping(values, {}), Role.STANDBY)
+    role = StandbyRole(replace(config, namenode_http_addresses=(), namenode_rpc_addresses=()))
+    role.open()
+    try:
+        role.tail()
+        assert role.checkpoint(SilentObserver()).transactions
+    finally:
+        role.close()
+
+
+def backup(folder: Path, case: str) -> None:
+    with StreamingNamenode(folder / "name", case) as node:
+        config = backup_support.backup_config(folder / "own", node.rpc_port, node.http_port)
+        with backup_support.Daemon(config) as daemon:
+            daemon.follow(2)
+            backup_support.play(node)
+            daemon.checkpoint()
+
+
+def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult:
+    """What a secondary does, whatever NameNode the case is of."""
+    before = RECORDED / case / "before"
+    image = max(path for path in before.glob("fsimage_*") if path.suffix != ".md5")
+    segments = [each for each in list_segments(before) if parse_segment(each.path.name) and not each.in_progress]
+    first = int(image.name[-19:]) + 1
+    return merge(image, read_transactions(segments, first), [folder], layout_version=layout)
+
+
+CHECKPOINTS: dict[str, Callable[[Path], object]] = {
+    "secondary": lambda folder: secondary(folder, PLAIN),
+    "secondary, Hadoop 3": lambda folder: secondary(folder, HADOOP_3),
+    "standby": lambda folder: standby(folder, PLAIN),
+    "standby, in progress": lambda folder: standby(folder, PLAIN, in_progress=True),
+    "backup": lambda folder: backup(folder, PLAIN),
+    **{f"standby, {case}": lambda folder, case=case: standby(folder, case) for case in SNAPSHOTS},
+    **{f"merge, {case}": lambda folder, case=case: merged(folder, case) for case in (*SNAPSHOTS, COMPRESSED, UPGRADED)},
+    "a new layout": lambda folder: merged(folder, SNAPSHOTS[1], layout=-66),
+}
+
+
+def main() -> None:
+    warm_up()
+    known, new = compiled(), {}
+    for number, (name, make) in enumerate(CHECKPOINTS.items()):
+        folder = Path.cwd() / str(number)
+        folder.mkdir()
+        make(folder)
+        found = compiled()
+        new[name] = sorted(found - known)
+        known = found
+    json.dump(new, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

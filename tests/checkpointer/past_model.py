@@ -1,0 +1,352 @@
+"""A NameNode whose history is set back at random, and a node of ours beside it, in memory: what is offered is compared.
+
+The node uses the product's own `Recorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image is
+the digest of the history that it was made of, so that one of a lost past is told at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkpointer.past.stretches import Claim, HeldImage, Recorder
+from checkpointer.past.watch import PastWatch
+from hadoop_common.names import segment_name
+from journal.attribute_ops import SetPermissionsOp
+from journal.file_ops import DeleteOp
+from journal.operation import EditOp
+from journal.segment_file import EditLogSegment
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+
+__all__ = ["LostPastOfferedError", "ModelNamenode", "ModelNode", "run_history"]
+
+
+class LostPastOfferedError(AssertionError):
+    """The NameNode took an image that is not of its past."""
+
+
+@dataclass
+class ModelSegment:
+    """A segment (`ReadableSegment`); a file of another history is another object."""
+
+    first: int
+    ops: list[EditOp]
+    in_progress: bool = True
+    name: str = "segment"
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.ops) - 1
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        yield from [op for op in self.ops if op.txid >= from_txid]
+
+
+def extend(state: str, op: EditOp) -> str:
+    return hashlib.md5((state + repr(op)).encode()).hexdigest()
+
+
+@dataclass
+class ModelNamenode:
+    """Its segments, its images by txid, and copies of both that an operator may put back.
+
+    Attributes:
+        telling: how many of the transactions have a time in them.
+        silent: how many of the questions it does not answer.
+        set_backs: how often it was set back and lost something.
+    """
+
+    random: random.Random
+    telling: float
+    silent: float = 0.05
+    segments: list[ModelSegment] = field(default_factory=list)
+    images: dict[int, str] = field(default_factory=lambda: {0: ""})
+    states: dict[int, str] = field(default_factory=lambda: {0: ""})
+    copies: list[tuple[list[ModelSegment], dict[int, str], dict[int, str]]] = field(default_factory=list)
+    clock: int = 0
+    newest: int = 0
+    set_backs: int = 0
+    starts: int = 0
+
+    # ---- ordinary life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Finalize what is open, as every start does, and begin a segment."""
+        self.starts += 1
+        if self.segments and self.segments[-1].in_progress:
+            self.segments[-1].in_progress = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.segments.append(ModelSegment(self.newest + 1, []))
+        self._append(StartLogSegmentOp(txid=self.newest + 1))
+
+    def _append(self, op: EditOp) -> None:
+        self.segments[-1].ops.append(op)
+        self.states[op.txid] = extend(self.states[op.txid - 1], op)
+        self.newest = op.txid
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            self.clock += 1
+            if self.random.random() < self.telling:
+                self._append(DeleteOp(txid=self.newest + 1, path="/x", timestamp=self.clock))
+            else:
+                mode = self.random.choice((0o700, 0o750))
+                self._append(SetPermissionsOp(txid=self.newest + 1, src="/x", mode=mode))
+
+    def roll(self) -> None:
+        self._append(EndLogSegmentOp(txid=self.newest + 1))
+        self.segments[-1].in_progress = False
+        self._begin()
+
+    def save(self) -> None:
+        """Save the namespace, and begin a segment behind it."""
+        self._append(EndLogSegmentOp(txid=self.newest + 1))
+        self.segments[-1].in_progress = False
+        self.images[self.newest] = self.states[self.newest]
+        self._begin()
+        self.purge()
+
+    def purge(self) -> None:
+        """Keep one or two images, and a few segments before them, or none."""
+        kept = sorted(self.images)[-self.random.choice((1, 2, 2)) :]
+        self.images = {txid: self.images[txid] for txid in kept}
+        extra = self.random.choice((0, 0, 10, 1000))
+        self.segments = [each for each in self.segments if each.in_progress or each.last > kept[0] - extra]
+
+    def take(self, image: HeldImage) -> bool:
+        """What its image servlet does with an upload."""
+        if image.txid in self.images:
+            return False
+        if self.states.get(image.txid) != image.md5:
+            raise LostPastOfferedError(f"image {image.txid} of a lost past")
+        self.images[image.txid] = image.md5
+        self.purge()
+        return True
+
+    # ---- set back ------------------------------------------------------------------------------------------
+
+    def copy(self) -> None:
+        self.copies.append(deepcopy((self.segments, self.images, self.states)))
+
+    def set_back(self) -> None:
+        """One of the events that make another history of it; see docs/lost-past.md."""
+        event = self.random.choice((self._restore, self._restore, self._roll_back, self._import, self._drop_tail))
+        before = self.states.get(self.newest)
+        event()
+        self.set_backs += before != self.states.get(self.newest)
+        self.start()
+
+    def _restore(self) -> None:
+        """A copy of all files is put back, those of the future of that copy, too, where it was made in another past."""
+        if not self.copies:
+            return
+        self.segments, self.images, self.states = deepcopy(self.random.choice(self.copies))
+        self.newest = max([each.last for each in self.segments] + list(self.images))
+
+    def _roll_back(self) -> None:
+        """Everything behind an image is discarded."""
+        self._cut(self.random.choice(sorted(self.images)))
+
+    def _import(self) -> None:
+        """An image is all there is; no edits are left before it."""
+        txid = self.random.choice(sorted(self.images))
+        self._cut(txid)
+        self.segments, self.images = [], {txid: self.images[txid]}
+
+    def _drop_tail(self) -> None:
+        """The end of the open segment did not reach the disk."""
+        opened = self.segments[-1]
+        # What an image holds is on the disk, whatever becomes of the edits.
+        least = max(opened.first, *self.images)
+        if least < opened.last:
+            self._cut(self.random.randint(least, opened.last - 1))
+
+    def _cut(self, txid: int) -> None:
+        segments = []
+        for each in self.segments:
+            if each.first <= txid:
+                # Another file: who reads the old one still sees what was in it.
+                segments.append(ModelSegment(each.first, each.ops[: txid - each.first + 1], each.in_progress))
+        self.segments = segments
+        self.images = {each: state for each, state in self.images.items() if each <= txid}
+        self.states = {each: state for each, state in self.states.items() if each <= txid}
+        self.newest = txid
+
+
+class ModelClaims:
+    """`KeepsClaims` in memory, which a restart of the node does not lose."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Claim] = {}
+
+    def of(self, md5: str) -> Claim | None:
+        return self.known.get(md5)
+
+    def add(self, md5: str, claim: Claim) -> None:
+        self.known[md5] = claim
+
+    def forget(self) -> None:
+        self.known = {}
+
+
+class ModelWitness:
+    """The NameNode as a witness; now and then it is set back while it is asked, or does not answer."""
+
+    def __init__(self, node: ModelNamenode, *, hasty: float) -> None:
+        self._node = node
+        self._hasty = hasty
+
+    def segments(self, from_txid: int) -> Sequence[ModelSegment]:
+        found = [each for each in self._node.segments if each.last >= from_txid]
+        if self._node.random.random() < self._hasty:
+            self._node.set_back()
+            self._node.write(self._node.random.randint(0, 30))
+        return found
+
+    def newest(self) -> int | None:
+        return None if self._node.random.random() < self._node.silent else self._node.newest
+
+    def lives(self) -> Mapping[str, int]:
+        return {"nn": self._node.starts}
+
+    def active_life(self) -> tuple[str, int] | None:
+        return "nn", self._node.starts
+
+    def image_md5(self, txid: int) -> str | None:
+        if self._node.random.random() < self._node.silent:
+            return None
+        return self._node.images.get(txid, "")
+
+
+class ModelNode:
+    """A node of ours: what it stands on, and the steps that its role makes with it.
+
+    Attributes:
+        hasty: how often the NameNode is set back in the middle of a comparison.
+        begun, taken: how often it began anew, and had an image taken.
+    """
+
+    def __init__(self, namenode: ModelNamenode, *, in_progress: bool) -> None:
+        self._namenode = namenode
+        self._in_progress = in_progress
+        self.hasty = 0.01
+        self.claims = ModelClaims()
+        self.images: dict[int, str] = {}
+        self.begun = self.taken = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin as a new process: images and claims are all that is left."""
+        self._recorder = Recorder()
+        self._watch = PastWatch(
+            self._recorder,
+            self.claims,
+            lambda: [HeldImage(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)],
+            lambda last: ModelWitness(self._namenode, hasty=self.hasty),
+        )
+        if not self.images:
+            self._fetch()
+        self._load()
+
+    def _load(self) -> None:
+        self._applied = max(self.images)
+        self._state = self.images[self._applied]
+        self._watch.loaded(HeldImage(self._applied, self._state))
+
+    def _fetch(self) -> None:
+        txid = max(self._namenode.images)
+        self.images = {txid: self._namenode.images[txid]}
+
+    def _begin_anew(self) -> None:
+        self.begun += 1
+        self._fetch()
+        self._watch.forget()
+        self._load()
+
+    def _assure(self, *, deep: bool) -> bool:
+        verdict = self._watch.check(deep=deep)
+        if verdict.lost:
+            self._begin_anew()
+            return self._watch.check(deep=deep).holds
+        return verdict.holds or not deep
+
+    def tail(self) -> None:
+        """Apply what there is, or a part of it."""
+        self._assure(deep=False)
+        most = self._namenode.random.choice((3, 50, 10_000))
+        for segment in list(self._namenode.segments):
+            if segment.in_progress and not self._in_progress:
+                continue
+            if segment.first <= self._applied + 1 <= segment.last:
+                most = self._apply(segment, most)
+
+    def _apply(self, segment: ModelSegment, most: int) -> int:
+        first = self._applied + 1
+        if segment.in_progress or self._namenode.random.random() < 0.5:
+            self._recorder.resumes(segment.read)
+            source: Iterator[EditOp] = self._recorder.noting(segment.read(first))
+        else:
+            source = segment.read(first)
+            path = Path(segment_name(segment.first, segment.last))
+            self._recorder.opened(EditLogSegment(segment.first, segment.last, path), first, segment.read)
+        for op in source:
+            if most <= 0:
+                break
+            self._state = extend(self._state, op)
+            self._applied, most = op.txid, most - 1
+        self._recorder.reached(self._applied)
+        return most
+
+    def checkpoint(self) -> None:
+        self.tail()
+        if self._assure(deep=True) and self._applied > max(self.images):
+            self.images[self._applied] = self._state
+            self._watch.saved(HeldImage(self._applied, self._state))
+            kept = self._namenode.random.choice((1, 2))
+            self.images = {txid: self.images[txid] for txid in sorted(self.images)[-kept:]}
+
+    def upload(self) -> None:
+        txid = max(self.images)
+        image = HeldImage(txid, self.images[txid])
+        if txid in self._namenode.images and self._namenode.images[txid] == image.md5:
+            return
+        # A NameNode that is set back meanwhile was ended for it, and the transfer with it.
+        hasty, self.hasty = self.hasty, 0.0
+        verdict = self._watch.confirm(image)
+        self.hasty = hasty
+        if verdict.holds:
+            self.taken += self._namenode.take(image)
+        else:
+            self._watch.doubt()
+
+
+def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
+    """A random history; LostPastOfferedError where the NameNode gets an image that is not of its past."""
+    chance = random.Random(seed)
+    namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
+    namenode.start()
+    node = ModelNode(namenode, in_progress=chance.random() < 0.5)
+    for _ in range(steps):
+        step = chance.choices(
+            ("write", "roll", "save", "copy", "set back", "tail", "checkpoint", "upload", "restart"),
+            (20, 10, 2, 3, 5, 15, 15, 15, 3),
+        )[0]
+        if step == "write":
+            namenode.write(chance.randint(1, 12))
+        elif step == "roll":
+            namenode.roll()
+        elif step == "save":
+            namenode.save()
+        elif step == "copy":
+            namenode.copy()
+        elif step == "set back":
+            namenode.set_back()
+        else:
+            getattr(node, step)()
+    return namenode, node

@@ -1,0 +1,67 @@
+"""The main program: any error of the system is one sentence and one hint, a mistake of the program is not hidden."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpointer.cli as cli
+from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE
+from tests.checkpointer.cli_runner import run_cli
+
+
+def raising(error: Exception) -> Any:
+    def main(**_: object) -> None:
+        raise error
+
+    return main
+
+
+def test_an_error_that_nobody_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.cli, "main", raising(OSError(errno.ENOSPC, "No space left on device", "/data/x")))
+    told = run_cli("merge")
+    assert told.code == EXIT_STORAGE
+    assert told.err == (
+        "checkpointer: /data/x cannot be used: No space left on device\n"
+        "  next: Free space on its disk, then try again.\n"
+    )
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.EBADF, "Bad file descriptor"), AssertionError()])
+def test_a_mistake_of_the_program_is_not_hidden(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.cli, "main", raising(error))
+    with pytest.raises(type(error)):
+        run_cli("merge")
+
+
+def test_a_disk_that_fails_is_no_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = os.stat
+
+    def broken(path: Any, *more: Any, **named: Any) -> os.stat_result:
+        if str(path) == str(tmp_path):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return stat(path, *more, **named)
+
+    monkeypatch.setattr(os, "stat", broken)
+    told = run_cli("merge", tmp_path)
+    assert told.code == EXIT_STORAGE
+    assert f"{tmp_path} cannot be read: Input/output error" in told.err
+
+
+def test_arguments_that_are_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for arguments, problem in (
+        (("merge", tmp_path / "no"), f"Directory '{tmp_path}/no' does not exist."),
+        (("merge", file / "below"), f"Directory '{file}/below' does not exist."),
+        (("merge", file), f"Directory '{file}' is a file."),
+        (("image", "info", tmp_path), f"File '{tmp_path}' is a directory."),
+        (("image", "info", tmp_path / "no"), f"File '{tmp_path}/no' does not exist."),
+    ):
+        told = run_cli(*arguments)
+        assert told.code == EXIT_USAGE
+        assert problem in told.err

@@ -1,0 +1,151 @@
+"""`checkpointer merge --dry-run`: tells what the merge then does, and writes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from hadoop_common.storage_lock import StorageLock
+from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
+
+pytestmark = pytest.mark.recorded
+
+CASES = [
+    Case(RECORDED / path)
+    for path in (
+        "hadoop-2.7.3/renames",
+        "hadoop-2.7.3/empty",
+        "hadoop-3.4.1/snapshots-rename-references",
+        "hadoop-3.4.1/random-mixed-70100",
+        "hadoop-3.4.1/sub-sections",
+    )
+]
+RENAMES = CASES[0]
+COMPRESSED = (
+    "<configuration><property><name>dfs.image.compress</name><value>true</value></property>"
+    "<property><name>dfs.image.compression.codec</name><value>org.apache.hadoop.io.compress.GzipCodec</value></property>"
+    "</configuration>"
+)
+
+
+def state(directory: Path) -> dict[str, Any]:
+    """Everything there is: contents, and when each file and folder changed last."""
+    kept = {str(path): path.stat() for path in sorted([directory, *directory.rglob("*")])}
+    return {**fingerprint(directory), **{name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in kept.items()}}
+
+
+def dry_run(directory: Path, *options: str | Path) -> dict[str, Any]:
+    before = state(directory)
+    code, out, err = run_cli("merge", directory, "--dry-run", "--json", *options)
+    assert code == 0, err
+    assert state(directory) == before
+    told: dict[str, Any] = json.loads(out)
+    assert (told["dryRun"], told["merged"]) == (True, False)
+    return told
+
+
+def merge(directory: Path, *options: str | Path) -> dict[str, Any]:
+    code, out, err = run_cli("merge", directory, "--json", *options)
+    assert code == 0, err
+    done: dict[str, Any] = json.loads(out)
+    return done
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_it_tells_what_the_merge_then_does(case: Case, tmp_path: Path) -> None:
+    case.copy_to(tmp_path)
+    told = dry_run(tmp_path)
+    done = merge(tmp_path)
+    same = ("baseTxid", "txid", "transactions", "inodes", "size", "layoutVersion", "versionFileLayout", "warnings")
+    assert {key: told[key] for key in same} == {key: done[key] for key in same}
+    old, new = (imgcmp.Image(str(path)).inodes for path in (case.image("before"), Path(done["image"])))
+    changes = told["changes"]
+    assert (changes["created"], changes["deleted"]) == (len(new.keys() - old.keys()), len(old.keys() - new.keys()))
+    both = old.keys() & new.keys()
+    assert sum(old[key] != new[key] for key in both) <= changes["changed"] <= len(both)
+    (room,) = told["room"]
+    assert room["needed"] == done["size"] + Path(done["image"] + ".md5").stat().st_size
+    assert (room["directory"], room["enough"]) == (str(tmp_path / "current"), True)
+
+
+def test_with_the_settings_of_the_merge(tmp_path: Path) -> None:
+    RENAMES.copy_to(tmp_path / "nn")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "hdfs-site.xml").write_text(COMPRESSED)
+    options = ["--conf", tmp_path / "conf", "--layout", "-67"]
+    told = dry_run(tmp_path / "nn", *options)
+    assert told["layoutVersion"] == -67
+    assert told["size"] == merge(tmp_path / "nn", *options)["size"]
+
+
+def test_the_report_in_lines(tmp_path: Path) -> None:
+    RENAMES.copy_to(tmp_path)
+    told = dry_run(tmp_path)
+    code, out, _ = run_cli("merge", tmp_path, "--dry-run")
+    assert code == 0
+    changes = told["changes"]
+    for line in (
+        f"{told['transactions']} transactions to merge onto txid {told['baseTxid']}",
+        f"inodes: {changes['created']} created, {changes['changed']} changed, {changes['deleted']} deleted",
+        f"new image: {told['size']} bytes",
+        "nothing would be healed",
+        f"nothing was written; newest transaction is {told['txid']}",
+    ):
+        assert line in out
+
+
+def test_it_takes_no_lock(tmp_path: Path) -> None:
+    """A NameNode may be at work there."""
+    RENAMES.copy_to(tmp_path)
+    with StorageLock(tmp_path):
+        assert dry_run(tmp_path)["transactions"] > 0
+
+
+def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
+    RENAMES.copy_to(tmp_path)
+    needed = dry_run(tmp_path)["room"][0]["needed"]
+    for free, expected in ((needed, 0), (needed - 1, 6)):
+        with mock.patch("checkpointer.dry_run.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+            code, out, err = run_cli("merge", tmp_path, "--dry-run", "--json")
+        assert code == expected
+        assert json.loads(out)["room"][0]["enough"] == (not expected)
+        assert ("no room for fsimage_" in err) == bool(expected)
+
+
+def test_bad_input_ends_as_in_the_merge(tmp_path: Path) -> None:
+    shutil.copytree(RECORDED / "hadoop-2.7.3" / "corrupt" / "edits-flip-checksum" / "before", tmp_path / "current")
+    before = state(tmp_path)
+    found = run_cli("merge", tmp_path, "--dry-run")
+    assert state(tmp_path) == before
+    assert found.code == 4
+    assert (found.code, found.err) == run_cli("merge", tmp_path)[::2]
+
+
+def test_a_wrong_digest_of_the_old_image_is_found(tmp_path: Path) -> None:
+    current = RENAMES.copy_to(tmp_path)
+    digest = next(current.glob("*.md5"))
+    digest.write_text("0" * 32 + digest.read_text()[32:])
+    code, _, err = run_cli("merge", tmp_path, "--dry-run")
+    assert (code, "MD5" in err) == (3, True)
+
+
+def test_without_newer_edits(tmp_path: Path) -> None:
+    RENAMES.copy_to(tmp_path)
+    merge(tmp_path)
+    told = dry_run(tmp_path)
+    assert told["txid"] == RENAMES.info["txid_after"]
+    assert "transactions" not in told
+
+
+@pytest.mark.parametrize("options", [("--engine", "spark"), ("--master", "local[2]")])
+def test_it_is_a_matter_of_the_local_engine(tmp_path: Path, options: tuple[str, str]) -> None:
+    RENAMES.copy_to(tmp_path)
+    code, _, err = run_cli("merge", tmp_path, "--dry-run", *options)
+    assert (code, "--dry-run is a matter of the local engine" in err) == (2, True)

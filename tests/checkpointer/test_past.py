@@ -1,0 +1,399 @@
+"""The past of a node: what is noted of it, compared with a witness, kept, and set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.errors import StorageError
+from checkpointer.past.lost import Beginnings
+from checkpointer.past.proof import Finding, prove
+from checkpointer.past.record import ClaimBook, held_images, read_claims
+from checkpointer.past.stretches import Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
+from checkpointer.past.watch import PastWatch
+from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
+from hadoop_common.names import image_name, md5_name, segment_name
+from journal.attribute_ops import RemoveXAttrOp, SetPermissionsOp, TimesOp
+from journal.binary_codec import encode_op
+from journal.file_ops import DeleteOp
+from journal.operation import EditOp, declared_operations
+from journal.segment import encode_header
+from journal.segment_file import EditLogSegment, Transactions
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+from tests.checkpointer.past_model import ModelSegment
+
+LAYOUT = -63
+
+
+def chmod(txid: int, mode: int = 0o700) -> EditOp:
+    return SetPermissionsOp(txid=txid, src="/a", mode=mode)
+
+
+def delete(txid: int, at: int = 1000) -> EditOp:
+    return DeleteOp(txid=txid, path="/a", timestamp=at)
+
+
+def segment(first: int, *middle: EditOp, in_progress: bool = False) -> ModelSegment:
+    ops: list[EditOp] = [StartLogSegmentOp(txid=first), *middle]
+    if not in_progress:
+        ops.append(EndLogSegmentOp(txid=first + len(ops)))
+    return ModelSegment(first, ops, in_progress)
+
+
+def noted(*segments: ModelSegment, base: int = 0) -> Recorder:
+    recorder = Recorder()
+    recorder.begin(HeldImage(base, "aa"))
+    for each in segments:
+        for _ in recorder.noting(each.read(each.first)):
+            pass
+        recorder.reached(each.last)
+    return recorder
+
+
+@dataclass
+class Witness:
+    present: Sequence[ModelSegment]
+    last: int | None = None
+    images: dict[int, str] | None = None
+    asked: list[int] = field(default_factory=list)
+    life: int = 0
+
+    def segments(self, from_txid: int) -> Sequence[ModelSegment]:
+        return [each for each in self.present if each.last >= from_txid]
+
+    def newest(self) -> int | None:
+        return self.last
+
+    def lives(self) -> Mapping[str, int]:
+        return {"nn": self.life}
+
+    def active_life(self) -> tuple[str, int] | None:
+        return ("nn", self.life) if self.life else None
+
+    def image_md5(self, txid: int) -> str | None:
+        self.asked.append(txid)
+        return None if self.images is None else self.images.get(txid, "")
+
+
+# ---- what tells --------------------------------------------------------------------------------------------
+
+
+def test_which_transactions_tell() -> None:
+    assert is_telling(delete(1))
+    assert not is_telling(chmod(1))
+    # whoever sets times chooses them
+    assert not is_telling(TimesOp(txid=1, path="/a", mtime=5, atime=5))
+    assert not is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
+    assert is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
+    assert not any(is_telling(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
+
+
+def test_stretches_of_segments() -> None:
+    first, second = segment(1, chmod(2), delete(3), delete(4)), segment(6, chmod(7))
+    one, two = noted(first, second).stretches()
+    assert (one.first, one.last, one.upto, one.telling, one.starts, one.ends) == (1, 5, 3, True, True, True)
+    assert (two.first, two.last, two.upto, two.telling, two.starts, two.ends) == (6, 8, 8, False, True, True)
+
+
+@given(cuts=st.lists(st.integers(0, 9), max_size=4), telling=st.lists(st.booleans(), min_size=8, max_size=8))
+def test_a_segment_that_is_read_in_parts_is_one_stretch(cuts: list[int], telling: list[bool]) -> None:
+    whole = segment(1, *(delete(2 + n) if tells else chmod(2 + n) for n, tells in enumerate(telling)))
+    recorder = Recorder()
+    recorder.begin(HeldImage(0, "aa"))
+    reached = 0
+    for cut in [*sorted(cuts), whole.last]:
+        for op in recorder.noting(whole.read(reached + 1)):
+            # the last one that is noted may not be applied
+            if op.txid > cut:
+                break
+            reached = op.txid
+        recorder.reached(reached)
+    assert recorder.stretches() == noted(whole).stretches()
+
+
+def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
+    segments = [segment(1, chmod(2), delete(3), chmod(4)), segment(6, chmod(7)), segment(9, delete(10))]
+    files = []
+    for each in segments:
+        path = tmp_path / segment_name(each.first, each.last)
+        path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in each.ops))
+        files.append(EditLogSegment(each.first, each.last, path))
+    recorder = Recorder()
+    recorder.begin(HeldImage(0, "aa"))
+    last = [op.txid for op in Transactions(files, 1).observed(recorder.opened)][-1]
+    recorder.reached(last)
+    assert recorder.stretches() == noted(*segments).stretches() == ending_of(files, all_of_them=True)
+    assert ending_of(files) == recorder.stretches()[-1:]
+
+
+def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
+    whole = segment(1, delete(2), chmod(3))
+    path = tmp_path / "edits_inprogress_0000000000000000001"
+    path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in whole.ops[:2]))
+    recorder = Recorder()
+    recorder.begin(HeldImage(0, "aa"))
+    for _ in Transactions([EditLogSegment(1, 2, path)], 1).observed(recorder.opened):
+        pass
+    recorder.reached(2)
+    (stretch,) = recorder.stretches()
+    assert not stretch.ends
+    assert prove((stretch,), Witness((whole,), 4), based=False).finding is Finding.HOLDS
+
+
+# ---- comparisons -------------------------------------------------------------------------------------------
+
+
+OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))
+STRETCHES = noted(*OURS).stretches()
+
+
+@pytest.mark.parametrize(
+    ("present", "last", "finding", "said"),
+    [
+        (OURS, 9, Finding.HOLDS, ""),
+        ((*OURS, segment(10, delete(11))), 12, Finding.HOLDS, ""),
+        # the same bounds, another time
+        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are others now"),
+        # another transaction before the one that tells
+        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are others now"),
+        ((OURS[0], segment(5, chmod(6), delete(7))), 8, Finding.LOST, "ends at 8 now"),
+        ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, Finding.LOST, "in the middle of"),
+        ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, Finding.LOST, "in the middle of"),
+        ((OURS[0], segment(5, in_progress=True)), 5, Finding.LOST, "the edits end at 5"),
+        ((OURS[0], segment(5, in_progress=True)), None, Finding.UNKNOWN, "no active NameNode"),
+        # what cannot be read yet
+        ((OURS[0],), 9, Finding.UNKNOWN, "cannot be read"),
+        ((OURS[0],), 4, Finding.LOST, "the edits end at 4"),
+        ((), None, Finding.UNKNOWN, "no active NameNode"),
+        # all of it was purged
+        ((segment(20, delete(21)),), 22, Finding.SILENT, "neither edits nor images"),
+    ],
+)
+def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: Finding, said: str) -> None:
+    verdict = prove(STRETCHES, Witness(present, last, {}), based=False)
+    assert (verdict.finding, said in verdict.reason) == (finding, True)
+
+
+def test_images_tell_where_edits_do_not() -> None:
+    quiet = (segment(1, chmod(2)), segment(4, chmod(5)))
+    stretches = noted(*quiet).stretches()
+    images = [HeldImage(3, "aa"), HeldImage(0, "00")]
+
+    def finding(present: Sequence[ModelSegment], theirs: dict[int, str] | None, based: bool = True) -> Finding:
+        return prove(stretches, Witness(present, 6, theirs), based=based, images=lambda: images).finding
+
+    assert finding(quiet, {0: "00"}) is Finding.HOLDS
+    assert finding(quiet, {3: "aa"}) is Finding.HOLDS
+    assert finding(quiet, {0: "11", 3: "bb"}) is Finding.SILENT
+    assert finding(quiet, {}, based=False) is Finding.SILENT
+    assert finding(quiet, None) is Finding.UNKNOWN
+    # what is behind the image has to be there
+    assert finding(quiet[1:], {3: "aa"}) is Finding.HOLDS
+    assert finding(quiet[1:], {0: "00"}) is Finding.SILENT
+
+
+def test_an_image_before_a_gap_tells_nothing() -> None:
+    stretches = noted(OURS[1], base=4).stretches()
+    images = [HeldImage(2, "aa")]
+    verdict = prove(stretches, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
+    assert verdict.finding is Finding.SILENT
+
+
+class Claims:
+    """`KeepsClaims` with one claim."""
+
+    def __init__(self, md5: str, claim: Claim) -> None:
+        self.known = {md5: claim}
+
+    def of(self, md5: str) -> Claim | None:
+        return self.known.get(md5)
+
+    def add(self, md5: str, claim: Claim) -> None:
+        self.known[md5] = claim
+
+    def forget(self) -> None:
+        self.known = {}
+
+
+def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
+    """Nothing that comes later shows that the image below is of the NameNode's past."""
+    quiet = segment(1, chmod(2))
+    claim = Claim(noted(quiet).stretches(), HeldImage(0, "00"))
+    recorder, asked = Recorder(), list[int]()
+    witness = Witness([quiet, segment(4, delete(5))], 6, {0: "another"})
+    witness.asked = asked
+    watch = PastWatch(recorder, Claims("aa", claim), lambda: [HeldImage(3, "aa")], lambda last: witness)
+    watch.loaded(HeldImage(3, "aa"))
+    for _ in recorder.noting(witness.present[1].read(4)):
+        pass
+    recorder.reached(6)
+    assert watch.check(deep=True).finding is Finding.SILENT
+    assert asked == [3, 0]
+
+
+def test_a_namenode_that_lived_on_has_the_same_past() -> None:
+    """After a failover the other NameNode may lack the image that the edits were purged for."""
+    recorder = noted(*OURS)
+    recorder.begin(HeldImage(0, "00"))
+    for each in OURS:
+        for _ in recorder.noting(each.read(each.first)):
+            pass
+        recorder.reached(each.last)
+    witness = Witness(OURS, 9, {0: "00"}, life=7)
+    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(0, "00")], lambda last: witness)
+    assert watch.check(deep=True).holds
+    witness.present, witness.images, witness.last = [segment(10, delete(11))], {}, 12
+    assert watch.check(deep=True).holds
+    witness.life = 8
+    assert watch.check(deep=True).finding is Finding.SILENT
+
+
+def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
+    quiet = [segment(first) for first in range(1, 401, 2)]
+    recorder, asked = noted(*quiet), list[int]()
+    recorder.begin(HeldImage(0, "00"))
+    for each in quiet:
+        for _ in recorder.noting(each.read(each.first)):
+            pass
+        recorder.reached(each.last)
+    witness = Witness(quiet, 400, {0: "00", 300: "aa"})
+    witness.asked = asked
+    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(300, "aa")], lambda last: witness)
+    assert watch.check(deep=True).holds
+    assert recorder.base == HeldImage(300, "aa")
+    assert [each.first for each in recorder.stretches()] == list(range(301, 401, 2))
+
+
+class Broken(ModelSegment):
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise OSError("the disk is gone")
+
+
+def test_what_cannot_be_read_is_not_known() -> None:
+    verdict = prove(STRETCHES, Witness((OURS[0], Broken(5, OURS[1].ops, False)), 9), based=False)
+    assert verdict.finding is Finding.UNKNOWN
+    assert "the disk is gone" in verdict.reason
+
+
+@given(
+    seed=st.integers(0, 1 << 30),
+    at=st.integers(1, 9),
+)
+def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
+    """Each of the transactions up to a telling one, and each bound, is part of the comparison."""
+    changed = [replace(each, ops=list(each.ops)) for each in OURS]
+    place = next(each for each in changed if each.first <= at <= each.last)
+    place.ops[at - place.first] = delete(at, at=2000 + seed)
+    opening = next(stretch for stretch in STRETCHES if stretch.first <= at <= stretch.last)
+    verdict = prove(STRETCHES, Witness(changed, 9, {}), based=False)
+    assert verdict.holds is (at > opening.upto)
+
+
+# ---- what is kept ------------------------------------------------------------------------------------------
+
+
+def image(folder: Path, txid: int, md5: str, rollback: bool = False) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / image_name(txid, rollback)
+    path.write_bytes(b"image")
+    path.with_name(md5_name(path.name)).write_text(f"{md5} *{path.name}\n")
+    return path
+
+
+def test_claims_outlive_a_restart(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    md5 = "0123456789abcdef" * 2
+    for folder in folders:
+        image(folder, 9, md5)
+    claim = Claim(STRETCHES, HeldImage(4, "cc" * 16))
+    ClaimBook(lambda: folders).add(md5, claim)
+    (folders[0] / PROVENANCE).write_text("{")
+    again = ClaimBook(lambda: folders)
+    assert again.of(md5) == claim
+    assert again.of("ff" * 16) is None
+    # those of images that are gone go, too
+    other = "ff" * 16
+    for folder in folders:
+        (folder / image_name(9)).unlink()
+        image(folder, 12, other)
+    again.add(other, Claim(STRETCHES[1:], None))
+    assert read_claims(folders) == {other: Claim(STRETCHES[1:], None)}
+    again.forget()
+    assert again.of(other) is None
+
+
+def test_images_that_are_held(tmp_path: Path) -> None:
+    for txid in (3, 9):
+        image(tmp_path, txid, f"{txid:032x}")
+    image(tmp_path, 12, "ee" * 16, rollback=True)
+    (tmp_path / image_name(20)).write_bytes(b"without a digest")
+    assert held_images([tmp_path]) == [HeldImage(9, f"{9:032x}"), HeldImage(3, f"{3:032x}")]
+
+
+# ---- set aside ---------------------------------------------------------------------------------------------
+
+
+def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    kept, lost = image(current, 5, "aa" * 16), image(current, 9, "bb" * 16)
+    image(current, 7, "cc" * 16, rollback=True)
+    for name in (segment_name(1, 5), "edits_inprogress_0000000000000000006", PROVENANCE, "VERSION", "seen_txid"):
+        (current / name).write_text(name)
+    folder = set_aside(tmp_path, keep=[kept.name])
+    assert folder is not None
+    assert sorted(path.name for path in current.iterdir()) == ["VERSION", kept.name, md5_name(kept.name), "seen_txid"]
+    assert (folder / lost.name).read_bytes() == b"image"
+    assert len(list(folder.iterdir())) == 7
+    assert set_aside(tmp_path, keep=[kept.name]) is None
+
+
+def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
+    made = []
+    for txid in range(KEPT + 2):
+        image(tmp_path / "current", txid, "aa" * 16)
+        made.append(set_aside(tmp_path))
+    assert list(lost_pasts(tmp_path)) == [made[0], *made[1 - KEPT :]]
+    assert lost_pasts(tmp_path / LOST_PAST) == ()
+
+
+def test_every_operation_is_looked_at() -> None:
+    """A new operation has to be thought about: does it hold a time of the NameNode?"""
+    told = {each.name for each in declared_operations().values() if is_telling(_any(each))}
+    assert len(declared_operations()) == 51
+    assert {"OP_ADD", "OP_MKDIR", "OP_ROLLING_UPGRADE_START"} <= told
+    assert not {"OP_SET_PERMISSIONS", "OP_SET_OWNER", "OP_TIMES", "OP_START_LOG_SEGMENT", "OP_SET_QUOTA"} & told
+
+
+def _any(cls: type[EditOp]) -> EditOp:
+    op = cls.__new__(cls)
+    for item in cls.fields:
+        setattr(op, item.name, item.default if item.has_default else None)
+    return op
+
+
+def test_stretches_compare_by_value() -> None:
+    assert Stretch(1, 2, 2, "aa", True, True, True) == Stretch(1, 2, 2, "aa", True, True, True)
+
+
+def test_a_node_begins_anew_with_growing_waits() -> None:
+    now = [0.0]
+    beginnings = Beginnings(lambda: now[0])
+    beginnings.check(5, "lost")
+    for wait in (60, 120, 240):
+        beginnings.began(5)
+        now[0] += wait - 1
+        with pytest.raises(StorageError, match="again in 1 s"):
+            beginnings.check(5, "lost")
+        # another image is another beginning
+        beginnings.check(6, "lost")
+        now[0] += 1
+        beginnings.check(5, "lost")
+    beginnings.helped()
+    beginnings.began(5)
+    now[0] += 60
+    beginnings.check(5, "lost")

@@ -1,0 +1,42 @@
+"""Random histories of a NameNode that is set back: no image that is not of its present past is offered to it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.checkpointer.past_model import run_history
+
+HISTORIES = int(os.environ.get("HISTORIES", "1500"))
+FIRST_SEED = int(os.environ.get("FIRST_SEED", "1"))
+EACH = 500
+
+
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + HISTORIES, EACH))
+def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
+    taken = begun = set_backs = 0
+    for seed in range(first, first + EACH):
+        try:
+            namenode, node = run_history(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        taken, begun, set_backs = taken + node.taken, begun + node.begun, set_backs + namenode.set_backs
+    # the model is about something
+    assert set_backs > EACH
+    assert begun > EACH // 4
+    assert taken > EACH // 2
+
+
+def test_a_node_gets_over_it() -> None:
+    """Once the NameNode stays as it is, a few steps bring an image of its own past to it."""
+    for seed in range(FIRST_SEED, FIRST_SEED + HISTORIES // 10):
+        namenode, node = run_history(seed)
+        namenode.telling, namenode.silent, node.hasty = 1.0, 0.0, 0.0
+        for _ in range(20):
+            namenode.write(3)
+            namenode.roll()
+            node.tail()
+            node.checkpoint()
+            node.upload()
+        assert max(node.images) in namenode.images, f"seed {seed}"

@@ -1,0 +1,419 @@
+"""An image that no NameNode took: why, as its status line says, when the next one is taken, and who is told what."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import requests
+
+from checkpointer.daemon.control import Control
+from checkpointer.daemon.outcome import Taking, outcome_of
+from checkpointer.daemon.outlook import Outlook
+from checkpointer.daemon.process import serve
+from checkpointer.daemon.role import STANDBY, Target, Upload
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.errors import TransferError
+from checkpointer.transfer import UploadResult
+from checkpointer.transfer.common import reason_of
+from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
+from checkpointer.transfer.refusals import TooRecent, has_image, least_age, refuses_recent, too_recent
+from namenode_stub.demo_conf import free_ports
+from servlets.parameters import ImageKind
+from servlets.status import TriggerState
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary, secondary_config
+from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.namenode_stub.stub_support import wait_until
+
+OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
+INACTIVE = UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name
+# as Hadoop 3.4.1 and 2.7.3 put it
+RECENT = (
+    "Rejecting a fsimage due to small time delta and txnid delta. Time since previous checkpoint is 395 expecting at "
+    "least 2700 txnid delta since previous checkpoint is 2 expecting at least 1000000"
+)
+HAS = "Either current namenode has checkpointed or another checkpointer already uploaded an checkpoint for txid 120"
+BUSY = (
+    "Another checkpointer is already in the process of uploading a checkpoint made up to transaction ID "
+    "ImageRequest{txId=120, address='127.0.0.1'}"
+)
+
+
+# ---- what a refusal says -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "body", "said"),
+    [
+        (RECENT, b"", RECENT),
+        (RECENT, b"<html><title>Error 409</title><body>HTTP ERROR 409: " + RECENT.encode() + b"</body></html>", RECENT),
+        ("Conflict", b"fsimage_12 is stored here already\n", "fsimage_12 is stored here already"),
+        ("CONFLICT", b"", "CONFLICT"),
+        ("", b"", "HTTP 409"),
+        ("", b"busy", "busy"),
+        ("Refused", b"no room", "Refused: no room"),
+        ("no room on /data", b"no room", "no room on /data"),
+    ],
+)
+def test_the_reason_stands_in_the_status_line_or_in_the_body(reason: str, body: bytes, said: str) -> None:
+    assert reason_of(409, reason, body) == said
+
+
+def test_the_numbers_of_a_refusal() -> None:
+    assert too_recent(RECENT) == TooRecent(395, 2700, 2, 1000000)
+    assert TooRecent(395, 2700, 2, 1).seconds_left == 2305
+    assert TooRecent(3000, 2700, 2, 1).seconds_left == 0
+    assert too_recent(HAS) is too_recent(BUSY) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "txid", "has"),
+    [
+        (HAS, 120, True),
+        (HAS, 12, False),
+        (BUSY, 120, False),
+        (RECENT, 2, False),
+        ("fsimage_0000000000000000120 is stored here already, expected an image of another txid", 120, True),
+        ("fsimage_0000000000000000120 is stored here already, expected an image of another txid", 121, False),
+    ],
+)
+def test_whether_it_has_the_image(said: str, txid: int, has: bool) -> None:
+    assert has_image(said, txid) is has
+
+
+@pytest.mark.parametrize(
+    ("version", "refuses"),
+    [
+        ("2.7.3", False),
+        ("2.10.1", True),
+        ("3.0.3", False),
+        ("3.1.3", False),
+        ("3.1.4", True),
+        ("3.2.1", False),
+        ("3.2.2", True),
+        ("3.3.0", True),
+        ("3.4.1", True),
+        ("3.5.0-SNAPSHOT", True),
+        ("", False),
+    ],
+)
+def test_releases_that_refuse(version: str, refuses: bool) -> None:
+    assert refuses_recent(version) is refuses
+
+
+@pytest.mark.parametrize(("period", "least"), [(3600, 2700), (1, 1), (2, 2), (10, 8), (60, 45)])
+def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) -> None:
+    assert least_age(period) == least
+
+
+# ---- what is known beforehand ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "takes_from"),
+    [
+        ({}, 1045.0),
+        ({"version": "2.7.3"}, None),
+        ({"version": ""}, None),
+        ({"state": "standby"}, None),
+        ({"state": "observer"}, 1045.0),
+        ({"last_at": None}, None),
+    ],
+)
+def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: float | None) -> None:
+    known = replace(NamenodeOutlook("3.4.1", "active", 1000.0, 100), **changes)  # type: ignore[arg-type]
+    assert known.takes_from(60.0) == takes_from
+
+
+@pytest.mark.parametrize(
+    ("txid", "now", "refuses"), [(149, 1044.9, True), (150, 1044.9, False), (149, 1045.0, False), (101, 900.0, True)]
+)
+def test_it_refuses_by_time_and_transactions(txid: int, now: float, refuses: bool) -> None:
+    known = NamenodeOutlook("3.4.1", "active", 1000.0, 100)
+    assert known.refuses(txid, now, period=60.0, transactions=50) is refuses
+
+
+def test_beans_tell(tmp_path: Path) -> None:
+    with FakeNamenode(tmp_path / "name") as node:
+        node.checkpointed_at = 1000.25
+        found = ask_outlook(node.url, timeout=20)
+        assert found == NamenodeOutlook("2.7.3", "active", 1000.25, node.image_txids()[-1])
+        node.recent = 3600, 1000
+        assert ask_outlook(node.url, timeout=20).version == "3.4.1"
+    with pytest.raises(TransferError, match="no answer"):
+        ask_outlook(node.url, timeout=20)
+
+
+def test_an_outlook_goes_by_what_was_heard_last() -> None:
+    wall = Clock()
+    wall.now = 1000.0
+    answers: dict[str, NamenodeOutlook | None] = {
+        "http://a": NamenodeOutlook("3.4.1", "active", 990.0, 100),
+        "http://b": NamenodeOutlook("2.7.3", "active", 990.0, 100),
+        "http://c": None,
+    }
+
+    def ask(address: str, **_: object) -> NamenodeOutlook:
+        found = answers[address]
+        if found is None:
+            raise TransferError(address, "no answer")
+        return found
+
+    # three quarters of 100 s
+    subject = Outlook(standby_config(), ask=ask, wall=wall)
+    assert subject.forecast(101) == []
+    subject.look(list(answers), lambda: False)
+    assert [subject.takes_from(each) for each in answers] == [1065.0, None, None]
+    (sentence,) = subject.forecast(101)
+    assert sentence.startswith("http://a (Hadoop 3.4.1) will refuse the image at txid 101 as too recent")
+    assert subject.forecast(150) == []
+    subject.heard(Upload("http://a", TAKEN, txid=150))
+    assert subject.takes_from("http://a") == 1075.0
+    # by its own keys, whatever ours are
+    subject.heard(Upload("http://a", OLD, refusal=RECENT))
+    assert subject.takes_from("http://a") == 1000.0 + 2305
+    subject.heard(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
+    assert subject.takes_from("http://a") == 1000.0 + 2305
+    wall.now += 2305
+    assert subject.takes_from("http://a") is None
+    answers["http://a"] = None
+    subject.look(list(answers), lambda: False)
+    assert subject.forecast(101) == []
+
+
+# ---- what it means -----------------------------------------------------------------------------------------
+
+A, B = Target("http://a"), Target("http://b")
+A_REFUSED = replace(A, settled={ImageKind.IMAGE: 7}, refused={ImageKind.IMAGE: 7}, result=OLD, error=BUSY)
+A_HAS = replace(A, settled={ImageKind.IMAGE: 7}, result=TAKEN)
+B_DOWN = replace(B, result="failed", error="connection refused")
+DOWN = Upload("http://b", "failed", "connection refused")
+
+
+@pytest.mark.parametrize(
+    ("made", "targets", "taking", "code", "warnings", "words"),
+    [
+        ([Upload("http://a", TAKEN)], [A_HAS], Taking.TAKEN, 0, 0, ""),
+        # another one of the nameservice is down
+        ([Upload("http://a", TAKEN), DOWN], [A_HAS, B_DOWN], Taking.TAKEN, 0, 1, ""),
+        ([DOWN], [A_HAS, B_DOWN], Taking.TAKEN, 0, 1, ""),
+        ([Upload("http://a", TAKEN), Upload("http://b", OLD, refusal=BUSY)], [A_HAS, B], Taking.TAKEN, 0, 1, ""),
+        ([], [A_HAS, replace(B, result=STANDBY)], Taking.TAKEN, 0, 0, ""),
+        ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Taking.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
+        ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Taking.REFUSED, 8, 0, "in the process of"),
+        # asked for once more: nothing is offered, and it still does not have it
+        ([], [A_REFUSED], Taking.REFUSED, 8, 0, "in the process of"),
+        ([Upload("http://a", OLD, refusal=BUSY), DOWN], [A_REFUSED, B_DOWN], Taking.REFUSED, 8, 1, "in the process"),
+        ([DOWN], [replace(A, result=STANDBY), B_DOWN], Taking.FAILED, 7, 0, "connection refused"),
+        ([], [replace(A, result=STANDBY), B], Taking.NOBODY, 8, 0, "http://a is not active; http://b was not offered"),
+        (
+            [Upload("http://a", INACTIVE, refusal="State: standby")],
+            [replace(A, result=INACTIVE, error="State: standby")],
+            Taking.NOBODY,
+            8,
+            0,
+            "http://a is not active (State: standby)",
+        ),
+        ([], [], Taking.KEPT, 0, 1, ""),
+    ],
+)
+def test_outcomes(
+    made: list[Upload], targets: list[Target], taking: Taking, code: int, warnings: int, words: str
+) -> None:
+    outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0)
+    assert (outcome.taking, outcome.exit_code, len(outcome.warnings)) == (taking, code, warnings)
+    assert words in outcome.problem
+    assert bool(outcome.hint) is bool(code)
+    assert outcome.details()["outcome"] == taking.value
+
+
+def test_an_answer_that_says_that_it_is_there_is_as_good_as_taken() -> None:
+    after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, said=HAS)
+    assert (after.has(120, ImageKind.IMAGE), after.error, after.result) == (True, "", OLD)
+    refused = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, said=BUSY)
+    assert (refused.has(120, ImageKind.IMAGE), refused.error, refused.txid) == (False, BUSY, 120)
+    assert refused.holds(120, ImageKind.IMAGE).has(120, ImageKind.IMAGE)
+    away = refused.answered(121, ImageKind.IMAGE, UploadResult(417), at=1.0, now=1.0, quiet_period=10.0, said="standby")
+    assert not away.has(120, ImageKind.IMAGE)
+
+
+@pytest.mark.parametrize(("uploaded", "primary"), [(1000.0, True), (500.0, False), (None, False)])
+def test_who_is_refused_because_of_its_own_image_is_still_the_one_who_serves(
+    uploaded: float | None, primary: bool
+) -> None:
+    """The image that it calls recent is 395 s old."""
+    before = replace(A, uploaded=uploaded)
+    after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, said=RECENT)
+    assert after.primary is primary
+
+
+# ---- the daemon --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=2, release=3) as running:
+        running.recent = 3600, 1000
+        yield running
+
+
+def test_a_forced_checkpoint_that_is_too_early(
+    node: FakeNamenode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with Secondary.of(tmp_path, node) as secondary:
+        answer = secondary.checkpoint()
+        assert answer.state is TriggerState.DONE
+        assert "but no NameNode took the image" in answer.message
+        assert "Rejecting a fsimage due to small time delta" in answer.message
+        assert (answer.details["outcome"], answer.details["exitCode"]) == ("too recent", 8)
+        assert "It takes the next image from" in answer.details["hint"]
+        assert secondary.service.status()["lastOutcome"] == "too recent"
+        left = answer.details["takesFrom"] - node.checkpointed_at
+        assert left == pytest.approx(2700, abs=2)
+        (target,) = secondary.service.status()["targets"]
+        assert target["result"] == OLD
+        assert "Rejecting a fsimage" in target["error"]
+        assert target["takesFrom"] == answer.details["takesFrom"]
+        # said beforehand, and said again by the answer
+        lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert any("will refuse the image" in line for line in lines)
+        assert any("Rejecting a fsimage" in line for line in lines)
+        # Hadoop 3.4.1 has noted the txid; a newer image goes in as soon as the last one is old enough.
+        node.checkpointed_at -= 2700
+        again = secondary.checkpoint()
+        assert (again.details["outcome"], again.details["warnings"]) == ("taken", [])
+        assert secondary.service.status()["lastOutcome"] == "taken"
+        (target,) = secondary.service.status()["targets"]
+        assert (target["result"], target["error"]) == (TAKEN, "")
+        assert target["takesFrom"] == pytest.approx(node.checkpointed_at + 2700, abs=2)
+
+
+def test_the_next_checkpoint_is_due_when_the_namenode_takes_it(node: FakeNamenode, tmp_path: Path) -> None:
+    clock = Clock()
+    with Secondary.of(tmp_path, node) as secondary:
+        service = CheckpointService(secondary.role, secondary.config, clock=clock)
+        clock.now = 1000.0
+        assert service.request(force=True, wait=True).details["outcome"] == "too recent"
+        clock.now += 2690.0
+        assert service.poll().state is TriggerState.SKIPPED
+        clock.now += 15.0
+        node.checkpointed_at -= 2705.0
+        result = service.poll()
+        assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+        assert list(result.details["uploads"].values()) == [TAKEN]
+        clock.now += 3590.0
+        assert service.poll().state is TriggerState.SKIPPED
+
+
+@contextmanager
+def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
+    """A daemon in a thread; its configuration directory."""
+    port = free_ports().daemon
+    values = {
+        "fs.defaultFS": f"hdfs://127.0.0.1:{node.rpc_port}",
+        "dfs.namenode.http-address": f"127.0.0.1:{node.http_port}",
+        "dfs.namenode.checkpoint.dir": str(tmp_path / "secondary"),
+        "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}",
+    }
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    _write_site(conf, values)
+    config = secondary_config(tmp_path, node.rpc_port, node.http_port, **values)
+    role, control = Secondary(config).role, Control()
+    role.open()
+    running = threading.Thread(target=serve, args=(role, config, control))
+    running.start()
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until("the daemon", lambda: _takes_from(url) is not None)
+        yield conf
+    finally:
+        control.stop()
+        running.join()
+        role.close()
+
+
+def _write_site(conf: Path, values: dict[str, str]) -> None:
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+
+
+def _takes_from(url: str) -> float | None:
+    try:
+        found: float | None = requests.get(f"{url}/status", timeout=10).json()["targets"][0]["takesFrom"]
+    except requests.ConnectionError:
+        return None
+    return found
+
+
+def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
+    with daemon(tmp_path, node) as conf:
+        told = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
+        assert (told.code, told.out) == (8, "")
+        note, fault, following = told.err.splitlines()
+        assert note.startswith(f"note: {node.url} takes no image of few transactions before ")
+        assert "but no NameNode took the image" in fault
+        assert "Rejecting a fsimage due to small time delta" in fault
+        assert following.startswith("  next: It takes the next image from ")
+        as_json = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force", "--json")
+        answer = json.loads(as_json.out)
+        assert as_json.code == answer["exitCode"] == 8
+        assert "Rejecting a fsimage" in answer["refusals"][node.url]
+        assert answer["takesFrom"] > node.checkpointed_at
+        node.checkpointed_at -= 2700
+        taken = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
+        assert (taken.code, taken.out.startswith("checkpoint at txid")) == (0, True)
+
+
+def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) -> None:
+    """The daemon has two NameNodes; the image that one of them has is a success."""
+    answer = {
+        "state": "done",
+        "message": "checkpoint at txid 7",
+        "outcome": "taken",
+        "warnings": ["upload to http://b failed: connection refused"],
+        "uploadErrors": {"http://b": "connection refused"},
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self._say(answer)
+
+        def do_GET(self) -> None:
+            self._say({"targets": [{"address": "http://b", "takesFrom": None}]})
+
+        def _say(self, value: object) -> None:
+            body = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep the test's output clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        serving.start()
+        try:
+            address = f"127.0.0.1:{server.server_address[1]}"
+            values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": address}
+            _write_site(tmp_path, values)
+            told = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
+            as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
+        finally:
+            server.shutdown()
+            serving.join()
+    assert (told.code, told.out) == (0, "checkpoint at txid 7\n")
+    assert told.err == "checkpointer: warning: upload to http://b failed: connection refused\n"
+    assert (as_json.code, json.loads(as_json.out)["warnings"]) == (0, answer["warnings"])

@@ -1,0 +1,27 @@
+"""What `checkpointer compile` compiles is all that a first checkpoint needs, whatever the role and the image."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_first_checkpoint_compiles_anything(tmp_path: Path) -> None:
+    """In a process of its own, as this one may have compiled anything before."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.checkpointer.first_checkpoints"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    compiled = json.loads(ended.stdout)
+    assert {"secondary", "standby", "standby, in progress", "backup"} <= compiled.keys()
+    assert {name: kernels for name, kernels in compiled.items() if kernels} == {}

@@ -1,0 +1,30 @@
+"""`python -m tests.faults`: set up what the tests with injected errors need, strace."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from tests.apt import apt_command, apt_install
+from tests.faults.strace import MissingStraceError, strace_program
+from tests.interop.hadoop_home import required
+
+
+def main() -> int:
+    """Exit 1 where there is no strace that works, none can be had and the tests are required, else 0."""
+    apt = None if shutil.which("strace") else apt_command()
+    if apt is not None:
+        print("faults: installing strace with apt", flush=True)
+        apt_install(apt, "strace")
+    try:
+        print(f"faults: ready, {strace_program()}")
+    except MissingStraceError as error:
+        print(f"faults: {error}", file=sys.stderr)
+        if required():
+            return 1
+        print("faults: the tests with injected errors will be skipped", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

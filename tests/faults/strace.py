@@ -1,0 +1,108 @@
+"""Error codes injected into the system calls of a running process, by strace."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import select
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Call", "MissingStraceError", "injected", "strace_program", "traced"]
+
+_ATTACH_SECONDS = 20.0
+_LINE = re.compile(r"(\d+) +(\w+)\((.*)")
+_SETUP = "run `make interop-setup`"
+# Part of every call that is listed, and never a path of a test.
+_PID = "{pid}"
+
+
+class MissingStraceError(Exception):
+    """System calls cannot be tampered with here; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A system call of a process: the `number`th (from 1) of its name that has to do with `path` in its thread.
+
+    strace counts for each thread, so that another thread that does the same has its fault too.
+
+    `path` may hold "{pid}" for the id of the process.
+    """
+
+    name: str
+    path: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.number}-{self.path.rpartition('/')[2]}"
+
+
+@functools.cache
+def strace_program() -> str:
+    """strace, where it is installed and may trace a child of ours.
+
+    Raises:
+        MissingStraceError: it is not there, or the system does not let it.
+    """
+    program = shutil.which("strace")
+    if program is None:
+        raise MissingStraceError(f"strace is not installed; {_SETUP}")
+    tried = subprocess.run([program, "-o", os.devnull, "-e", "trace=none", "true"], capture_output=True, check=False)
+    if tried.returncode:
+        raise MissingStraceError(f"strace may not trace here: {tried.stderr.decode(errors='replace').strip()}")
+    return program
+
+
+@contextmanager
+def traced(pid: int, root: Path, log: Path) -> Iterator[Callable[[], list[Call]]]:
+    """While it is open the process is traced; afterwards the function gives its calls on what lies below `root`."""
+    with _attached(pid, log, "-y", "-s", "1000", "-e", "trace=%file,%desc"):
+        yield lambda: list(_calls(log.read_text(errors="replace"), str(root), pid))
+
+
+@contextmanager
+def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[], int]]:
+    """While it is open `call` of the process fails with `error`; the function tells how many times that was."""
+    path = call.path.replace(_PID, str(pid))
+    tamper = f"inject={call.name}:error={error}:when={call.number}"
+    with _attached(pid, log, "-P", path, "-e", f"trace={call.name}", "-e", tamper):
+        yield lambda: log.read_text(errors="replace").count("(INJECTED)")
+
+
+@contextmanager
+def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
+    """strace beside the process until that ends, which the body of the context has to wait for."""
+    command = [strace_program(), "-f", "-o", str(log), *options, "-p", str(pid)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        told = b""
+        while b"attached" not in told:
+            ready, _, _ = select.select([process.stderr], [], [], _ATTACH_SECONDS)
+            part = os.read(process.stderr.fileno(), 4096) if ready else b""
+            if not part:
+                process.kill()
+                raise AssertionError(f"strace does not attach: {told.decode(errors='replace')}")
+            told += part
+        yield
+        process.communicate(timeout=_ATTACH_SECONDS)
+
+
+def _calls(text: str, root: str, pid: int) -> Iterator[Call]:
+    inside = re.compile(rf"""["<]({re.escape(root)}(?:/[^">]*)?)[">]""")
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        thread, name, rest = match.groups()
+        paths = list(dict.fromkeys(inside.findall(rest)))
+        seen.update((thread, name, path) for path in paths)
+        if paths:
+            yield Call(name, paths[0].replace(str(pid), _PID), seen[thread, name, paths[0]])

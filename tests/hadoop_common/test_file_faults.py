@@ -1,0 +1,82 @@
+"""How an error of the system is told: the file, what could not be done, why, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
+from hadoop_common.file_faults import FileFaultError, explained, file_faults, told
+
+
+def fault(code: int, *names: str) -> OSError:
+    return OSError(code, os.strerror(code), *([names[0]] if names else []), *([None, names[1]] if names[1:] else []))
+
+
+def test_an_error_names_the_file_and_what_was_done() -> None:
+    with pytest.raises(FileFaultError) as caught, file_faults(Path("/a/b"), "cannot be synced"):
+        raise fault(errno.EIO)
+    error = caught.value
+    assert str(error) == "/a/b cannot be synced: Input/output error"
+    assert (error.errno, error.filename, error.exit_code) == (errno.EIO, "/a/b", EXIT_STORAGE)
+    assert "dmesg" in error.hint
+    # for handlers of either kind
+    assert isinstance(error, OSError)
+    assert isinstance(error, StorageError)
+
+
+def test_the_innermost_place_tells_it_best() -> None:
+    with (
+        pytest.raises(FileFaultError, match=r"^/a cannot be read: No space"),
+        file_faults(Path("/c"), "cannot be copied"),
+        file_faults(Path("/a"), "cannot be read"),
+    ):
+        raise fault(errno.ENOSPC)
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, FileExistsError])
+def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
+    with pytest.raises(kind) as caught, file_faults(Path("/a"), "cannot be read"):
+        raise fault(errno.ENOENT if kind is FileNotFoundError else errno.EEXIST, "/a")
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (fault(errno.EIO, "/a"), "/a cannot be used: Input/output error", "dmesg"),
+        (fault(errno.ENOSPC, "/a", "/b"), "/a cannot be given the name /b: No space left on device", "Free space"),
+        (fault(errno.EROFS, "/a"), "/a cannot be used: Read-only file system", "read-only"),
+        (fault(errno.EMFILE, "/a"), "/a cannot be used: Too many open files", "ulimit"),
+        (fault(errno.EACCES, "/a"), "/a cannot be used: Permission denied", "right"),
+        (fault(errno.ENOSPC), "a file, or standard output, fails: No space left on device", "Free space"),
+    ],
+)
+def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: str, hint: str) -> None:
+    known = explained(error)
+    assert known is not None
+    assert (known.message, known.exit_code) == (message, EXIT_STORAGE)
+    assert hint in known.hint
+
+
+def test_the_network_has_its_own_exit_code() -> None:
+    for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("late"), socket.gaierror(-2, "name")):
+        known = explained(error)
+        assert known is not None
+        assert known.exit_code == EXIT_TRANSFER
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), OSError("of a library"), fault(errno.EBADF), fault(errno.ENOTSOCK)])
+def test_a_mistake_of_the_program_is_none_of_the_systems(error: Exception) -> None:
+    assert explained(error) is None
+    assert told(error) == (getattr(error, "strerror", None) or str(error))
+
+
+def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
+    assert told(fault(errno.EIO, "/a"), Path("/a")) == "Input/output error"
+    assert told(fault(errno.EIO, "/a"), Path("/b")) == "/a cannot be used: Input/output error"
+    assert told(FileFaultError(fault(errno.EIO), "/a", "cannot be read")) == "/a cannot be read: Input/output error"

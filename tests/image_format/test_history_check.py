@@ -1,0 +1,112 @@
+"""The one pass over snapshots of an image agrees with the whole verification, and with what a NameNode loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from image_support import build_image, delimited, minimal_sections
+from test_verify_recorded import IMAGES, OF_HADOOP, case_of
+
+from image_format.errors import InconsistentHistoryError
+from image_format.history_check import check_history
+from image_format.index import ImageIndex
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.verify.history_repair import repair_history
+
+pytestmark = pytest.mark.recorded
+
+# nothing of snapshots is wrong with these
+OTHER = {"sub-section"}
+
+
+def test_it_finds_fault_with_the_images_that_no_namenode_loads() -> None:
+    for path in IMAGES:
+        wrong = OF_HADOOP.get(case_of(path), set()) - OTHER
+        with ImageFile.open(path, verify_md5=False) as image:
+            try:
+                check_history(ImageIndex(image))
+                found = False
+            except InconsistentHistoryError:
+                found = True
+            assert found == bool(wrong), case_of(path)
+
+
+DIRECTORY, FILE, LINK = pb.DiffEntry.DIRECTORYDIFF, pb.INode.FILE, pb.INode.SYMLINK
+
+
+def inode(number: int, name: bytes, kind: int = FILE) -> pb.INode:
+    made = pb.INode(type=kind, id=number, name=name)  # type: ignore[arg-type]
+    if kind == LINK:
+        made.symlink.target = b"/t"
+    else:
+        made.file.replication = 1
+    return made
+
+
+def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> bytes:
+    """A diff of the root with its created names."""
+    message = pb.DirectoryDiff(
+        snapshotId=0,
+        createdListSize=len(created),
+        deletedINode=deleted,
+        deletedINodeRef=references,
+    )
+    return delimited([message, *(pb.CreatedListEntry(name=name) for name in created)])
+
+
+@pytest.mark.parametrize(
+    ("diffs", "references", "fits"),
+    [
+        ([diff(created=(b"child",))], [], True),
+        ([diff(created=(b"nobody",))], [], False),
+        ([diff(deleted=(11, 12)), diff(created=(b"gone", b"link"))], [], True),
+        # only a later diff tells who had it
+        ([diff(created=(b"gone",)), diff(deleted=(11,))], [], False),
+        ([diff(deleted=(99,))], [], False),
+        ([diff(deleted=(12, 11))], [], False),
+        ([diff(created=(b"link", b"gone")), diff(deleted=(11, 12))], [], False),
+        ([diff(deleted=(11,)), diff(deleted=(11,))], [], False),
+        # copies of a link share its record
+        ([diff(deleted=(12,)), diff(deleted=(12,))], [], True),
+        ([diff(references=(0,)), diff(created=(b"once",))], [(11, b"once", 0)], True),
+        ([diff(references=(0,)), diff(created=(b"gone",))], [(11, b"once", 0)], False),
+        ([diff(references=(0,))], [(99, b"once", 0)], False),
+        ([diff(references=(1,))], [(11, b"once", 0)], False),
+        ([diff(references=(0, 1))], [(11, b"a", 0), (11, b"b", 0)], False),
+        ([diff(references=(0, 1))], [(11, b"a", 0), (11, b"b", 1)], True),
+    ],
+)
+def test_each_list_has_to_lead_somewhere(
+    tmp_path: Path, diffs: list[bytes], references: list[tuple[int, bytes, int]], *, fits: bool
+) -> None:
+    root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"")
+    inodes = [root, inode(10, b"child"), inode(11, b"gone"), inode(12, b"link", LINK)]
+    records = [pb.INodeReference(referredId=i, name=name, lastSnapshotId=last) for i, name, last in references]
+    entry = pb.DiffEntry(type=DIRECTORY, inodeId=16385, numOfDiff=len(diffs))
+    sections = dict(minimal_sections())
+    sections["INODE"] = delimited([pb.INodeSection(lastInodeId=16385, numInodes=len(inodes)), *inodes])
+    sections["INODE_DIR"] = delimited([pb.DirEntry(parent=16385, children=[10])])
+    sections["SNAPSHOT_DIFF"] = delimited([entry]) + b"".join(diffs)
+    sections["INODE_REFERENCE"] = delimited(records)
+    path = tmp_path / "fsimage_0000000000000000007"
+    path.write_bytes(build_image(list(sections.items())))
+    with ImageFile.open(path, verify_md5=False) as image:
+        if fits:
+            check_history(ImageIndex(image))
+            return
+        with pytest.raises(InconsistentHistoryError, match=r"SNAPSHOT_DIFF|INODE_REFERENCE"):
+            check_history(ImageIndex(image))
+
+
+def test_a_repair_of_snapshots_touches_nothing_else(tmp_path: Path) -> None:
+    path = next(path for path in IMAGES if case_of(path) == "hadoop-3.4.1/odd/namenode-own-image-fails-1/before")
+    with ImageFile.open(path) as image:
+        repaired, changes = repair_history(image)
+        with repaired:
+            check_history(ImageIndex(repaired))
+            assert {change.code for change in changes} <= OF_HADOOP[case_of(path)]
+            for name in ("INODE", "NS_INFO", "STRING_TABLE"):
+                assert repaired.section_bytes(name) == image.section_bytes(name)
+            assert repaired.section_bytes("SNAPSHOT_DIFF") != image.section_bytes("SNAPSHOT_DIFF")

@@ -1,0 +1,100 @@
+"""Random work on a real NameNode, recorded: an image, the edits after it, and what a SecondaryNameNode made of both."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.interop.hadoop_conf import write_web_applications
+from tests.interop.hadoop_home import SERVER
+from tests.interop.hadoop_process import java_command
+
+__all__ = ["Recorder", "Recording"]
+
+_MAIN = "interop.RandomRecorder"
+_LOGGED = 4000
+_MOST = 40
+"""Recordings of one JVM, in which something of each NameNode stays."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording.
+
+    Attributes:
+        current: the NameNode's folder with VERSION, images and edits.
+        checkpoint: the SecondaryNameNode's, without a new image where it made none.
+        refusal: why it made none, else "".
+    """
+
+    current: Path
+    checkpoint: Path
+    refusal: str
+
+
+class Recorder:
+    """A JVM that records; see tests/interop/java/RandomRecorder.java. Not for use by several threads at once.
+
+    Args:
+        folder: for the JVM's log and the recordings.
+
+    Raises:
+        MissingHadoopError: Java, the jars or the compiled program are missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "recorder.log"
+        self._recorded = 0
+        write_web_applications(folder)
+        self._jvm = self._started()
+
+    def _started(self) -> subprocess.Popen[str]:
+        class_path = os.pathsep.join([SERVER.class_path(), str(self._folder)])
+        command = java_command(class_path, _MAIN, heap="512m", work=self._folder)
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                encoding="utf-8",
+                cwd=self._folder,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()
+        self._jvm.wait()
+        self._jvm.stdout.close()
+
+    def record(self, mode: str, seed: int, steps: int) -> Recording:
+        """Record `steps` operations of a mode (snapshot, mixed, files); the seed fixes what is asked for."""
+        if self._recorded and self._recorded % _MOST == 0:
+            self._stop()
+            self._jvm = self._started()
+        self._recorded += 1
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        place = self._folder / f"{mode}-{seed}"
+        place.mkdir()
+        self._jvm.stdin.write(f"record\t{place}\t{mode}\t{seed}\t{steps}\n")
+        self._jvm.stdin.flush()
+        verdict, _, reason = self._jvm.stdout.readline().rstrip("\n").partition("\t")
+        if verdict not in ("ok", "refused"):
+            log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOGGED:]
+            raise AssertionError(f"{mode} {seed} was not recorded: {verdict} {reason}\n{log}")
+        return Recording(place / "name" / "current", place / "secondary" / "current", reason)

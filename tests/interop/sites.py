@@ -1,0 +1,320 @@
+"""A cluster of Hadoop's that one of our daemons follows: how it is built, written to and looked at.
+
+A `Role` says how our daemon runs there, and how it is known that it has what was written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hadoop_common.names import image_name, parse_image
+from image_format.dump.delimited import dump_delimited
+from image_format.dump.records import ImageRecords
+from image_format.reader import ImageFile
+from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
+from tests.interop.cluster import HaPair, NameNode
+from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, ha_pair_confs
+from tests.interop.hadoop_process import run_once, wait_until
+from tests.interop.journal_trio import JournalTrio
+from tests.interop.our_daemon import OurDaemon
+
+__all__ = ["LOST", "NAMENODE", "ROLES", "Role", "SingleSite", "Site"]
+
+NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+_OF_A_BACKUP_NODE = "dfs.namenode.backup.http-address"
+_OF_A_SECONDARY = "dfs.namenode.secondary.http-address"
+_OF_NN2 = "dfs.namenode.http-address.ns1.nn2"
+
+_SETTINGS = {
+    # every image that the NameNode ever took is looked at
+    "dfs.namenode.num.checkpoints.retained": "50",
+    "dfs.namenode.checkpoint.check.period": "1",
+    "dfs.ha.tail-edits.period": "1",
+    # segments end where the test says, so that lost ones and new ones may have the same bounds
+    "dfs.ha.log-roll.period": "0",
+    "dfs.namenode.accesstime.precision": "0",
+}
+_BASE = 20
+LOST = 40
+"""Transactions that each event loses."""
+
+
+# ---- a cluster and our daemon beside it --------------------------------------------------------------------
+
+
+class Site(ABC):
+    """One NameNode that is written to, and the configuration of our daemon; a context manager that stops all.
+
+    Attributes:
+        nn: the NameNode; another one after it was cloned.
+        client: writes to it.
+        ours: the daemon's configuration, with directories of its own.
+        daemon: not started.
+    """
+
+    nn: NameNode
+    client: HdfsClient
+    ours: HadoopConf
+    daemon: OurDaemon
+
+    def __init__(self, client_jvm: ClientJvm, root: Path) -> None:
+        self.root = root
+        self._jvm = client_jvm
+        self._resources = ExitStack()
+        self._written = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    # ---- the NameNode --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self, *arguments: str) -> None:
+        """Start the NameNode and wait until it can be written to."""
+
+    def kill(self) -> None:
+        """End whoever writes to the stores, as a power cut would."""
+        self.nn.kill()
+
+    def start_journal(self) -> None:  # noqa: B027 - most have none
+        """Start what the NameNode needs before it starts."""
+
+    @abstractmethod
+    def stores(self) -> list[Path]:
+        """The storage directories with images and edits of the cluster; the NameNode's own is the first."""
+
+    def adopt_image(self) -> None:  # noqa: B027 - where there is no other
+        """Let the journals begin anew behind the image in the NameNode's own storage; it does not run."""
+
+    @abstractmethod
+    def become(self, copies: list[Path]) -> None:
+        """Put a second cluster, with `copies` of the stores, in the place of the first, for client and daemon."""
+
+    def save_image(self) -> int:
+        """Have the NameNode save its namespace; the image's txid."""
+        # of a pair only the one that runs
+        one = "hdfs://{}:{}".format(*self.nn.rpc_address)
+        for words in (("-safemode", "enter"), ("-saveNamespace",), ("-safemode", "leave")):
+            self.client.admin("-fs", one, *words).checked()
+        return self.nn.images[-1]
+
+    def roll(self) -> None:
+        self.client.admin("-rollEdits").checked()
+
+    # ---- what is written -----------------------------------------------------------------------------------
+
+    def write_base(self) -> None:
+        """What stays: directories and files that are changed later."""
+        self._shell("-mkdir", "/kept", "/base", *(f"/base/d{number}" for number in range(_BASE)))
+        self._shell("-touchz", *(f"/base/f{number}" for number in range(_BASE)))
+
+    def lose(self) -> None:
+        """Write `LOST` transactions: new directories, and changes of what was there."""
+        half = LOST // 2
+        self._shell("-mkdir", "/lost", *(f"/lost/d{number}" for number in range(half - 1)))
+        self._shell("-chmod", "701", *(f"/base/d{number}" for number in range(half - 4)))
+        self._shell("-rm", "-r", "-skipTrash", "/base/d18", "/base/d19")
+        self._shell("-mv", "/base/f18", "/lost/f18")
+        self._shell("-setrep", "7", "/base/f19")
+
+    def write(self, count: int) -> None:
+        """Write `count` transactions that stay, and that can be applied to what was lost as well."""
+        numbers = range(self._written, self._written + count)
+        self._written += count
+        self._shell("-mkdir", *(f"/kept/d{number}" for number in numbers))
+
+    def _shell(self, *words: str) -> None:
+        self.client.shell(*words).checked()
+
+    # ---- what is there -------------------------------------------------------------------------------------
+
+    def namespace(self) -> Namespace:
+        return without_clock_times(self.client.namespace())
+
+    def rollback_images(self) -> list[int]:
+        """Txids of the whole rollback images in the NameNode's own storage."""
+        names = (path.name.removesuffix(".md5") for path in self.nn.current.glob("*.md5"))
+        return sorted(image.txid for image in map(parse_image, names) if image is not None and image.rollback)
+
+    def lost_in_images(self) -> dict[int, list[str]]:
+        """What of the lost transactions is in the NameNode's images, by their txid."""
+        found = {txid: _traces(self.nn.current / image_name(txid)) for txid in self.nn.images}
+        return {txid: traces for txid, traces in found.items() if traces}
+
+
+def _traces(image: Path) -> list[str]:
+    with ImageFile.open(image, verify_md5=True) as opened:
+        rows = [line.split("\t") for line in "".join(dump_delimited(ImageRecords(opened), "\t")).splitlines()]
+    return [row[0] for row in rows if row[0].startswith("/lost") or "drwx-----x" in row]
+
+
+class SingleSite(Site):
+    """A NameNode without HA, for a secondary or a backup node."""
+
+    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role) -> None:
+        super().__init__(client_jvm, root)
+        self.nn = NameNode(HadoopConf(root / "cluster", _SETTINGS))
+        own = {key: (root / "ours" / key).as_uri() for key in ("dfs.namenode.name.dir", "dfs.namenode.checkpoint.dir")}
+        self.ours = HadoopConf(root / "ours", {**self.nn.conf.properties, **own})
+        self.daemon = _daemon(self.ours, role)
+        self.client = client_jvm.of(self.nn.conf)
+        self._resources.enter_context(self.nn)
+
+    def start(self, *arguments: str) -> None:
+        self.nn.start(*arguments)
+
+    def stores(self) -> list[Path]:
+        return [self.nn.name_dir]
+
+    def become(self, copies: list[Path]) -> None:
+        other = HadoopConf(self.root / "clone", _SETTINGS)
+        copies[0].rename(other.name_dir)
+        self.nn = NameNode(other)
+        self._resources.callback(self.nn.stop)
+        addresses = ("fs.defaultFS", "dfs.namenode.rpc-address", "dfs.namenode.http-address")
+        self.ours.update({key: other[key] for key in addresses})
+        self.client = self._jvm.of(other)
+
+
+class SharedSite(Site):
+    """The first NameNode of an HA pair with shared edits in a directory; our standby stands in for the second."""
+
+    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role) -> None:
+        super().__init__(client_jvm, root)
+        self._pair = self._resources.enter_context(HaPair(root / "pair", {**_SETTINGS, **self._journal()}))
+        self.nn, self.ours = self._pair.nn1, self._pair.nn2.conf
+        self.client = client_jvm.of(self._pair.client_conf)
+        self.daemon = _daemon(self.ours, role)
+        self.start()
+
+    def _journal(self) -> dict[str, str]:
+        """Where the shared edits are, if not in the pair's own folder."""
+        return {}
+
+    def start(self, *arguments: str) -> None:
+        self.nn.start(*arguments)
+        self._pair.activate(self.client, "nn1")
+
+    def stores(self) -> list[Path]:
+        return [self.nn.name_dir, self._pair.shared_dir]
+
+    def adopt_image(self) -> None:
+        shutil.rmtree(self._pair.shared_dir)
+        self._initialize_journal()
+
+    def _initialize_journal(self) -> None:
+        run_once(NAMENODE, "-initializeSharedEdits", "-force", "-nonInteractive", conf=self.nn.conf).checked()
+
+    def become(self, copies: list[Path]) -> None:
+        first, second, client = ha_pair_confs(self.root / "clone", _SETTINGS)
+        for copied, place in zip(copies, (first.name_dir, first.shared_edits_dir), strict=True):
+            shutil.copytree(copied, place, dirs_exist_ok=True)
+        self.nn = self._pair.nn1 = NameNode(first, name="nn1")
+        self._pair.shared_dir = first.shared_edits_dir
+        self._resources.callback(self.nn.stop)
+        own = "dfs.namenode.name.dir.ns1.nn2"
+        kept = {own: self.ours[own]}
+        self.ours.update({**second.properties, **kept})
+        self.daemon.url = f"http://{self.ours[_OF_NN2]}"
+        self.client = self._jvm.of(client)
+
+
+class QuorumSite(SharedSite):
+    """The same with shared edits on three of Hadoop's JournalNodes."""
+
+    def _journal(self) -> dict[str, str]:
+        self._trio = self._resources.enter_context(JournalTrio(self.root / "nodes", ours=False))
+        self._nodes_run = True
+        return {"dfs.namenode.shared.edits.dir": self._trio.uri}
+
+    def start(self, *arguments: str) -> None:
+        self.start_journal()
+        super().start(*arguments)
+
+    def kill(self) -> None:
+        super().kill()
+        for node in self._trio.nodes:
+            node.kill()
+        self._nodes_run = False
+
+    def start_journal(self) -> None:
+        if not self._nodes_run:
+            for node in self._trio.nodes:
+                node.start()
+        self._nodes_run = True
+
+    def stores(self) -> list[Path]:
+        return [self.nn.name_dir, *(node.edits_dir / NAMESERVICE for node in self._trio.nodes)]
+
+    def adopt_image(self) -> None:
+        self.start_journal()
+        self._initialize_journal()
+
+    def become(self, copies: list[Path]) -> None:
+        raise NotImplementedError("a quorum is not cloned here")
+
+
+def _daemon(conf: HadoopConf, role: Role) -> OurDaemon:
+    host, _, port = conf[role.http_key].rpartition(":")
+    return OurDaemon(conf, role.command, (host, int(port)))
+
+
+# ---- roles -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Role:
+    """How our daemon runs.
+
+    Attributes:
+        command: the role's name.
+        reads_open: it has transactions before their segment ends.
+        applied: what of /status tells how far it is; "" where it looks at edits for a checkpoint only.
+    """
+
+    name: str
+    site: Callable[[ClientJvm, Path, Role], Site]
+    command: str
+    http_key: str
+    reads_open: bool = False
+    applied: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def follow(self, site: Site) -> None:
+        """Wait until the daemon has everything that was written."""
+        if not self.applied:
+            site.daemon.checkpoint()
+            return
+        if self.reads_open:
+            wait_until(lambda: site.daemon.status()[self.applied] == site.nn.last_txid, "everything in the daemon")
+            return
+        site.roll()
+        # but for the first transaction of the segment that the roll began
+        last = site.nn.last_txid - 1
+        wait_until(lambda: site.daemon.status()[self.applied] == last, f"txid {last} in the daemon")
+
+
+_OPEN = (("dfs.ha.tail-edits.in-progress", "true"),)
+ROLES = {
+    role.name: role
+    for role in (
+        Role("secondary", SingleSite, "secondary", _OF_A_SECONDARY),
+        Role("backup", SingleSite, "backup", _OF_A_BACKUP_NODE, True, "streamTxid"),
+        Role("standby", SharedSite, "standby", _OF_NN2, False, "appliedTxid"),
+        Role("standby-open", SharedSite, "standby", _OF_NN2, True, "appliedTxid", _OPEN),
+        Role("quorum", QuorumSite, "standby", _OF_NN2, False, "appliedTxid"),
+        Role("quorum-open", QuorumSite, "standby", _OF_NN2, True, "appliedTxid", _OPEN),
+    )
+}

@@ -1,0 +1,97 @@
+"""Nothing is lost when a real NameNode 2.7.3 goes back in time: every way to do so, beside every role of ours.
+
+A row takes 10 to 25 seconds. The quick ones are those that Hadoop's own procedures and backups of files bring about;
+CHECKPOINTER_TEST_DEPTH=2 runs all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.depth import deep
+from tests.interop.clients import ClientJvm
+from tests.interop.set_back import EVENTS, Row, play, play_two_upgrades
+from tests.interop.sites import LOST, ROLES
+
+pytestmark = [pytest.mark.interop]
+
+QUICK = [
+    Row("standby", "rolling_rollback"),
+    Row("backup", "rolling_rollback"),
+    # the restore of docs/operations.md, with an image here that is ahead of the one it begins with
+    Row("standby", "older_image", down=True, imaged=True),
+    # what is written anew has the txids, and the segments the bounds, of what was lost
+    *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
+    Row("backup", "older_files", anew=LOST, down=True, rolled=True),
+]
+# another namespace: an operator has to say which is right
+ALARMS = ("formatted_anew",)
+# txids and segments may be those of before
+NASTY = ("rolling_rollback", "older_files")
+ASKED_FOR_OPEN_EDITS = ("rolling_rollback", "older_files", "dropped_tail")
+
+
+def rows() -> Iterator[Row]:
+    """Every role with every event that concerns it, in several ways."""
+    for role in ROLES:
+        for event in EVENTS:
+            if _concerns(role, event):
+                yield from _ways(role, event)
+
+
+def _concerns(role: str, event: str) -> bool:
+    if event == "dropped_tail":
+        # Of what two of three JournalNodes have, recovery drops nothing: it would fail.
+        return role in ("backup", "standby-open")
+    if role.endswith("-open"):
+        return event in ASKED_FOR_OPEN_EDITS
+    if event == "imported_checkpoint":
+        # With shared edits it is refused: what stands for it there is a restore from an image.
+        return ROLES[role].command != "standby"
+    return event != "cloned" or role != "quorum"
+
+
+def _ways(role: str, event: str) -> Iterator[Row]:
+    expected = "alarms" if event in ALARMS else "heals"
+    if event == "cloned":
+        yield Row(role, event, expected, down=True, imaged=True)
+        yield Row(role, event, expected, down=True, imaged=True, anew=LOST)
+        return
+    yield Row(role, event, expected)
+    if role == "quorum-open":
+        # what it reads is what "standby-open" reads, from where "quorum" does
+        return
+    yield Row(role, event, expected, down=True)
+    yield Row(role, event, expected, down=True, anew=LOST, imaged=True)
+    if event in ALARMS:
+        return
+    yield Row(role, event, expected, anew=LOST)
+    yield Row(role, event, expected, anew=LOST // 4)
+    yield Row(role, event, expected, periodic=True)
+    yield Row(role, event, expected, down=True, periodic=True)
+    if event in NASTY:
+        yield Row(role, event, expected, anew=LOST, alike=True)
+        yield Row(role, event, expected, anew=LOST, purged=True)
+        yield Row(role, event, expected, anew=LOST, imaged=True, purged=True)
+        yield Row(role, event, expected, down=True, anew=LOST, imaged=True, purged=True)
+        yield Row(role, event, expected, down=True, anew=LOST, rolled=True)
+
+
+@pytest.mark.parametrize("row", QUICK, ids=str)
+def test_nothing_is_lost(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
+    play(row, client_jvm, tmp_path)
+
+
+@pytest.mark.parametrize("role", [name for name in ROLES if deep() or name == "standby"])
+def test_the_rollback_image_of_an_earlier_upgrade_is_not_offered(
+    role: str, client_jvm: ClientJvm, tmp_path: Path
+) -> None:
+    play_two_upgrades(ROLES[role], client_jvm, tmp_path)
+
+
+@pytest.mark.parametrize("row", [row for row in rows() if deep() and row not in QUICK], ids=str)
+def test_nothing_is_lost_in_whatever_way(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
+    play(row, client_jvm, tmp_path)
