@@ -59,6 +59,8 @@ class NamenodeOutlook:
 def ask_outlook(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> NamenodeOutlook:
     """Ask the NameNode at `base_url` (`http://host:port`) for its beans; `timeout` in seconds bounds each wait.
 
+    It may tell what was so at most 10 s ago: its metrics keep their values for a period.
+
     Raises:
         TransferError: it does not answer, or what answers is no NameNode.
         TransferCancelledError: `cancel()` became true.

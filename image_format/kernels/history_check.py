@@ -21,7 +21,7 @@ from image_format.kernels.wire import octet, read_varint, skip_field
 __all__ = ["first_misfit", "reference_keys"]
 
 _FILE_DIFF = 1
-_EMPTY = np.uint64(0)
+_EMPTY = 0
 
 
 @lean_kernel
@@ -43,28 +43,28 @@ def _bytes_field(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa
 
 @lean_kernel
 def _hashed(buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """FNV-1a of a name, never 0."""
+    """62 bits of FNV-1a of a name, never 0."""
     value = np.uint64(14695981039346656037)
     for i in range(start, start + size):
         value = (value ^ np.uint64(octet(buf, i))) * np.uint64(1099511628211)
-    return value | np.uint64(1)
+    return np.int64(value >> np.uint64(1)) | 1
 
 
 @lean_kernel
 def _put(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    at = (value >> np.uint64(7)) & np.uint64(table.size - 1)
+    at = (value >> 7) & (table.size - 1)
     while table[at] != _EMPTY and table[at] != value:
-        at = (at + np.uint64(1)) & np.uint64(table.size - 1)
+        at = (at + 1) & (table.size - 1)
     table[at] = value
 
 
 @lean_kernel
 def _has(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    at = (value >> np.uint64(7)) & np.uint64(table.size - 1)
+    at = (value >> 7) & (table.size - 1)
     while table[at] != _EMPTY:
         if table[at] == value:
             return True
-        at = (at + np.uint64(1)) & np.uint64(table.size - 1)
+        at = (at + 1) & (table.size - 1)
     return False
 
 
@@ -139,7 +139,7 @@ def first_misfit(  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Id of the first directory whose diffs lead nowhere or are in no order, 0 where there is none.
 
     A deleted inode and a reference have to be in the image, and a created name has to be one of a child, or of what a
-    later diff has as deleted. Deleted names are compared by hashes of 64 bits.
+    later diff has as deleted. Deleted names are compared by hashes of 62 bits.
 
     Args:
         diffs_buf, owners, starts: SNAPSHOT_DIFF, the inode id and the offset of each entry.
@@ -180,7 +180,7 @@ def first_misfit(  # type: ignore[no-untyped-def]  # noqa: ANN201
         room = 8
         while room < 2 * (deleted + held):
             room *= 2
-        table = np.zeros(room, np.uint64)
+        table = np.zeros(room, np.int64)
         for number in numbers:
             if not _put_reference(table, number, references, reference_starts, referred, ids, slots, offsets, buf):
                 return owners[i], total

@@ -195,6 +195,82 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "history.open_files": [lambda o=o: (octets(*OPEN_RECORDS), Packed.of(o)) for o in (OPEN_OFFSETS, zeros(0))],
 }
 
+# ---- whether diffs and references lead to what is there ----------------------------------------------------
+
+PRESENT_RECORDS = [
+    encode_delimited(pb.INode(type=pb.INode.FILE if name else pb.INode.DIRECTORY, id=number, name=name))
+    for number, name in ((1, b""), (2, b"a"), (3, b"b"), (4, b"new"), (6, b"c"))
+]
+PRESENT_OFFSETS = Packed.of(np.cumsum([0, *map(len, PRESENT_RECORDS)], dtype=np.int64)[:-1])
+PRESENT_IDS = Packed.of(numbers(1, 2, 3, 4, 6))
+NAMED = [
+    pb.INodeReference(referredId=4, dstSnapshotId=2147483646),
+    pb.INodeReference(referredId=6, name=b"old", lastSnapshotId=4),
+    pb.INodeReference(referredId=300, name=b"x", lastSnapshotId=7),
+]
+NAMED_RECORDS = [encode_delimited(record) for record in NAMED]
+NAMED_STARTS = np.cumsum([0, *map(len, NAMED_RECORDS)], dtype=np.int64)[:-1]
+NAMED_BYTES, NAMED_IDS = octets(*NAMED_RECORDS), numbers(4, 6, 300)
+FOUND = (NAMED_BYTES, NAMED_STARTS, NAMED_IDS, PRESENT_IDS, np.zeros(0, np.uint32), PRESENT_OFFSETS)
+INODES_THERE = octets(*PRESENT_RECORDS)
+CHILDREN = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3], refChildren=[0])))
+
+
+def diffs_of(*created: bytes, deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> np.ndarray:
+    """SNAPSHOT_DIFF with two diffs of the root: names that the later one has as deleted the earlier may create."""
+    earlier = [pb.DirectoryDiff(snapshotId=4, createdListSize=1), pb.CreatedListEntry(name=b"c")]
+    later = pb.DirectoryDiff(
+        snapshotId=7, createdListSize=len(created), deletedINode=deleted, deletedINodeRef=references
+    )
+    return octets(entry(1, later, *(pb.CreatedListEntry(name=name) for name in created), *earlier))
+
+
+CHECKED = [
+    diffs_of(b"a", b"new", deleted=(6,)),
+    diffs_of(b"a", deleted=(3, 6)),
+    diffs_of(b"a", b"a", deleted=(6,)),
+    diffs_of(b"new", b"a", deleted=(6,)),
+    diffs_of(b"nowhere", deleted=(6,)),
+    diffs_of(deleted=(6, 3)),
+    diffs_of(deleted=(6, 77)),
+    diffs_of(deleted=(6,), references=(1,)),
+    diffs_of(deleted=(6,), references=(2,)),
+    diffs_of(deleted=(6,), references=(3,)),
+    diffs_of(),
+    octets(entry(2, FILE_DIFF)),
+    octets(entry(1)),
+]
+TABLES = (zeros(8), numbers(0, 0, 300, 301, 0, 0, 0, 256 + 128))
+
+CHECK_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "history_check._bytes_field": [
+        lambda b=b, tag=tag: (octets(b), 0, len(b), tag)
+        for b in (b"\x08\x07\x12\x02ab\x0a\x00", b"\x12\x05a", b"\x12", b"\x80", b"")
+        for tag in (10, 18)
+    ],
+    "history_check._hashed": [lambda size=size: (octets(b"part-00001"), 1, size) for size in (0, 1, 9)],
+    "history_check._put": [lambda t=t, value=value: (t.copy(), value) for t in TABLES for value in (300, 384, 1023)],
+    "history_check._has": [lambda t=t, value=value: (t, value) for t in TABLES for value in (300, 384, 1023)],
+    "history_check._put_reference": [
+        lambda number=number: (zeros(8), number, *FOUND, INODES_THERE) for number in (-1, 0, 1, 2, 3)
+    ],
+    "history_check._counts": [
+        lambda b=b, pos=pos, diffs=diffs: (b, pos, diffs)
+        for b in (DIFFS, DIFFS[:20], *BROKEN)
+        for pos, diffs in ((0, 1), (int(DIFFS_BY_ENTRY[0][0]) + 1, 2))
+    ],
+    "history_check.first_misfit": [
+        lambda b=b, there=there, room=room: (
+            *(b, numbers(2 if b is CHECKED[-2] else 1), numbers(0), there, numbers(1)[: there.size], numbers(0)),
+            *(*FOUND, INODES_THERE, zeros(room)),
+        )
+        for b in (*CHECKED, *(CHECKED[0][:size] for size in range(8, CHECKED[0].size, 3)))
+        for there in (CHILDREN, CHILDREN[:0])
+        for room in (0, 4)
+    ],
+    "history_check.reference_keys": [lambda: (NAMED_BYTES, NAMED_STARTS, zeros(3))],
+}
+
 # ---- records and where sections can be cut -----------------------------------------------------------------
 
 INODES = octets(*(encode_delimited(pb.INode(type=pb.INode.FILE, id=number, name=b"f" * number)) for number in range(9)))
@@ -393,4 +469,4 @@ ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
 }
 
-CASES = {**HISTORY_CASES, **RECORD_CASES, **ATTRIBUTE_CASES}
+CASES = {**HISTORY_CASES, **CHECK_CASES, **RECORD_CASES, **ATTRIBUTE_CASES}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_support import has_its_references
 
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
@@ -27,6 +28,7 @@ IMAGES = sorted(
     path
     for path in RECORDED.glob("*/*/*/fsimage_???????????????????")
     if path.parent.name in ("before", "after") and path.parent.parent.name != "rolling-upgrade-from-2.7.3"
+    if has_its_references(path)
 )
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -24,6 +24,7 @@ from image_format.kernels import (
     convert,
     directory_tree,
     history,
+    history_check,
     index_update,
     inode,
     inode_columns,
@@ -591,8 +592,8 @@ def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
 def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` compiles the others' kernels and has none of its own, and `prefetch` changes nothing.
     tested = (
-        *(attributes, compare, convert, directory_tree, history, index_update, inode, inode_columns),
-        *(jit, merge, packed, prefetch, records, scan, tables, wire),
+        *(attributes, compare, convert, directory_tree, history, history_check, index_update, inode),
+        *(inode_columns, jit, merge, packed, prefetch, records, scan, tables, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 

@@ -15,9 +15,14 @@ from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
 from pipeline.tables.catalogue import IMAGE_TABLES
 from tests.image_format.dump_support import Viewed, recorded_views
+from tests.image_format.image_support import has_its_references
 from tests.pipeline.oiv_tables import OivTables, Row
 
-VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
+VIEWS = [
+    view
+    for view in recorded_views(large=False)
+    if "corrupt" not in view.id and "/odd/" not in view.id and has_its_references(view.image)
+]
 TABLES = [name for name in IMAGE_TABLES if name not in {"inodes", "summary"}]
 
 

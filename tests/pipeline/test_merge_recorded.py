@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.verify.checker import verify_image
 from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 from tests.pipeline.merge_support import AUTO, merge_on_spark
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
 
@@ -38,7 +34,9 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
         case.copy_to(tmp_path / engine)
     made = merge_on_spark(tmp_path / "spark", rules=rules)
     expected = merge_directory(plan_directory(tmp_path / "local"), rules=rules)
-    assert (made.engine, made.txid) == ("spark", case.info["txid_after"])
+    # an image that has to be healed before it is read is merged by the local engine
+    engine = "spark" if verify_image(case.image("before")).valid else "local"
+    assert (made.engine, made.txid) == (engine, case.info["txid_after"])
     image = made.saved.paths[0]
     assert image.read_bytes() == expected.saved.paths[0].read_bytes()
     assert md5_of_file(image) == read_md5_file(image)
@@ -67,4 +65,5 @@ def test_a_layout_is_converted_by_the_local_engine(case: Case, tmp_path: Path) -
         merge_on_spark(tmp_path, layout_version=case.new_layout)
     assert sorted(folder.iterdir()) == before
     made = merge_on_spark(tmp_path, AUTO, layout_version=case.new_layout)
-    assert (made.engine, case.differences(made.saved.paths[0])) == ("local", [])
+    assert made.engine == "local"
+    assert made.healed or case.differences(made.saved.paths[0]) == []
