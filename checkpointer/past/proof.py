@@ -106,8 +106,9 @@ def prove(
     """
     try:
         found = [_compare(stretch, witness, deep=deep) for stretch in _with(stretches, witness)]
+        held = images() if deep else ()
     except (HdfsError, OSError) as fault:
-        return Verdict(Finding.UNKNOWN, f"the edits cannot be compared: {fault}")
+        return Verdict(Finding.UNKNOWN, f"edits and images cannot be compared: {fault}")
     for verdict in found:
         if verdict.finding in (Finding.LOST, Finding.UNKNOWN):
             return verdict
@@ -116,7 +117,7 @@ def prove(
     whole = all(verdict.holds for verdict in found)
     if whole and not based and any(stretch.telling for stretch in stretches):
         return _HOLDS
-    for image in images():
+    for image in held:
         if stretches and image.txid < stretches[0].first - 1:
             break
         behind = [verdict for stretch, verdict in zip(stretches, found, strict=True) if stretch.last > image.txid]

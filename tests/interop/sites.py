@@ -218,9 +218,9 @@ class SharedSite(Site):
         run_once(NAMENODE, "-initializeSharedEdits", "-force", "-nonInteractive", conf=self.nn.conf).checked()
 
     def become(self, copies: list[Path]) -> None:
-        first, second, client = ha_pair_confs(self.root / "clone", _SETTINGS)
-        for copied, place in zip(copies, (first.name_dir, first.shared_edits_dir), strict=True):
-            shutil.copytree(copied, place, dirs_exist_ok=True)
+        journal = self._clone_journal(self.root / "clone", copies[1:])
+        first, second, client = ha_pair_confs(self.root / "clone", {**_SETTINGS, **journal})
+        shutil.copytree(copies[0], first.name_dir, dirs_exist_ok=True)
         self.nn = self._pair.nn1 = NameNode(first, name="nn1")
         self._pair.shared_dir = first.shared_edits_dir
         self._resources.callback(self.nn.stop)
@@ -229,6 +229,11 @@ class SharedSite(Site):
         self.ours.update({**second.properties, **kept})
         self.daemon.url = f"http://{self.ours[_OF_NN2]}"
         self.client = self._jvm.of(client)
+
+    def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
+        """A second journal of `copies`, in the folder of a second pair; what the pair is configured with for it."""
+        shutil.copytree(copies[0], root / "shared")
+        return {}
 
 
 class QuorumSite(SharedSite):
@@ -262,8 +267,13 @@ class QuorumSite(SharedSite):
         self.start_journal()
         self._initialize_journal()
 
-    def become(self, copies: list[Path]) -> None:
-        raise NotImplementedError("a quorum is not cloned here")
+    def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
+        trio = JournalTrio(root / "nodes", ours=False)
+        for node, copied in zip(trio.nodes, copies, strict=True):
+            shutil.copytree(copied, node.edits_dir / NAMESERVICE)
+        self._trio = self._resources.enter_context(trio)
+        self._nodes_run = True
+        return {"dfs.namenode.shared.edits.dir": trio.uri}
 
 
 def _daemon(conf: HadoopConf, role: Role) -> OurDaemon:

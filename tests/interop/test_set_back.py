@@ -51,7 +51,7 @@ def _concerns(role: str, event: str) -> bool:
     if event == "imported_checkpoint":
         # With shared edits it is refused: what stands for it there is a restore from an image.
         return ROLES[role].command != "standby"
-    return event != "cloned" or role != "quorum"
+    return True
 
 
 def _ways(role: str, event: str) -> Iterator[Row]:
