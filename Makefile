@@ -1,20 +1,21 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
 BENCH ?=
-FIRST_SEED ?= 1
+DEPTH ?= deep
+SEED ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= codecs edits image merge rpc
 VENV := .venv
 BIN := $(VENV)/bin
 MODES ?= snapshot mixed
-SEEDS ?= 20
+SEEDS ?= 100
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-ROUNDS ?= 500
+DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
+.PHONY: help setup demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -33,23 +34,26 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
 	$(BIN)/python -m namenode_stub.demo
 
-test: check interop-setup ## everything CI runs
-	$(BIN)/python -m pytest -n 2
+test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 minutes
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-unit: setup ## the tests that need no Hadoop
-	$(BIN)/python -m pytest -n 2 -m "not interop"
+test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random ones, SEED=2 others
+	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30
 
-interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3
-	$(BIN)/python -m pytest -n 2 -m interop tests/interop
+unit: setup ## the quick tests that need no Hadoop
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not interop"
 
-differential: interop-setup ## SEEDS=20 random recordings of a real NameNode of each of MODES="snapshot mixed", from FIRST_SEED=1 on, against our merge
-	MODES="$(MODES)" SEEDS=$(SEEDS) FIRST_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/interop/test_differential.py
+interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3, at DEPTH=deep
+	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop tests/interop
 
-kills: setup ## ROUNDS=500 kills of writers and JournalNodes at random moments, by FIRST_SEED=1: acknowledged is recovered
-	KILL_ROUNDS=$(ROUNDS) KILL_SEED=$(FIRST_SEED) $(BIN)/python -m pytest -q tests/journal/test_journal_kills.py tests/journal/test_quorum_kills.py tests/journal/test_takeover_kills.py
+differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of each of MODES="snapshot mixed", others by SEED=1, against our merge
+	$(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py
+
+kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: acknowledged is recovered
+	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
 
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
-	CHECKPOINTER_TEST_DEPTH=deep $(BIN)/python -m pytest -n 2 -rP tests/faults
+	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
 interop-setup: setup ## fetch a JDK, Chromium and strace (with apt) and Hadoop's jars (with pip, 220 MB), once
 	$(BIN)/python -m tests.interop

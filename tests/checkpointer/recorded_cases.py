@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import shutil
@@ -9,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
 
 RECORDED = Path(__file__).parent.parent / "recorded"
 _TOOL = Path(__file__).parent.parent / "tools" / "imgcmp.py"
@@ -84,14 +88,14 @@ class Case:
     @property
     def new_layout(self) -> int | None:
         """Layout to merge at where the case is an upgrade."""
-        after = imgcmp.Image(str(self.image("after"))).layout
-        return None if same_layout(self) else after
+        return None if same_layout(self) else _layout(self.image("after"))
 
     def has_snapshots(self) -> bool:
         if _SNAPSHOT_OPS & set(self.info["ops"]):
             return True
-        before = imgcmp.Image(str(self.image("before")))
-        return bool(before.snaps or before.refs or before.diffs)
+        with ImageFile.open(self.image("before"), verify_md5=False) as before:
+            snapshots = next(before.records("SNAPSHOT"), None) if before.has_section("SNAPSHOT") else None
+            return snapshots is not None and pb.SnapshotSection.FromString(snapshots.body).numSnapshots > 0
 
 
 def all_cases() -> list[Case]:
@@ -99,7 +103,13 @@ def all_cases() -> list[Case]:
 
 
 def same_layout(case: Case) -> bool:
-    return imgcmp.Image(str(case.image("before"))).layout == imgcmp.Image(str(case.image("after"))).layout
+    return _layout(case.image("before")) == _layout(case.image("after"))
+
+
+@functools.cache
+def _layout(path: Path) -> int:
+    with ImageFile.open(path, verify_md5=False) as image:
+        return image.layout_version
 
 
 ALL_CASES = all_cases()

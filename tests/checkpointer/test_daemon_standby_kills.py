@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +23,11 @@ from servlets.status import TriggerState
 from tests.checkpointer.kill_harness import kill, kills, record
 from tests.checkpointer.recorded_cases import imgcmp
 from tests.checkpointer.test_daemon_standby import Daemon, config_for, write_edits
-from tests.depth import deep
+from tests.depth import sample
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 
 _ROUNDS = 5
-_PLACES = 120
+_PLACES = 12
 
 
 def roots_in(folder: Path) -> list[Path]:
@@ -166,10 +165,7 @@ def test_killed_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> 
     scene(source)
     steps = run(source, tmp_path / "recorded")
     assert {"fsync", "replace", "write", "RpcClient.call", "BodySender.send"} | needed <= set(steps)
-    places = list(kills(steps))
-    # Each takes seconds; CHECKPOINTER_TEST_DEPTH=deep tries them all.
-    chosen = places if deep() else random.Random(len(places)).sample(places, min(len(places), _PLACES))
-    for where in chosen:
+    for where in sample(list(kills(steps)), _PLACES, scene.__name__):
         folder = tmp_path / "place"
         shutil.copytree(source, folder, copy_function=shutil.copyfile)
         with stub_of(folder) as stub:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from journal import ops
@@ -25,6 +25,7 @@ from tests.checkpointer.image_builder import (
     store,
 )
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
+from tests.depth import examples
 
 
 @dataclass
@@ -299,7 +300,7 @@ def check_inode(image: Saved, path: str, node: Node) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_random_operations_make_the_same_tree_as_the_twin(layout: int, data: st.DataObject) -> None:
     """Two merges, the second on top of the first one's image."""

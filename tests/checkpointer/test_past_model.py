@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.checkpointer.past_model import run_history
+from tests.depth import SEED, scaled
 
-HISTORIES = int(os.environ.get("HISTORIES", "1500"))
-FIRST_SEED = int(os.environ.get("FIRST_SEED", "1"))
 EACH = 500
+BLOCKS = scaled(100_000, quick=1_000) // EACH
+FIRST_SEED = SEED * 1_000_000
 
 
-@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + HISTORIES, EACH))
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + BLOCKS * EACH, EACH))
 def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
     taken = begun = set_backs = 0
     for seed in range(first, first + EACH):
@@ -30,7 +29,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
 
 def test_a_node_gets_over_it() -> None:
     """Once the NameNode stays as it is, a few steps bring an image of its own past to it."""
-    for seed in range(FIRST_SEED, FIRST_SEED + HISTORIES // 10):
+    for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=100)):
         namenode, node = run_history(seed)
         namenode.telling, namenode.silent, node.hasty = 1.0, 0.0, 0.0
         for _ in range(20):

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.merge import LoadedImage, load_image
@@ -19,6 +19,7 @@ from tests.checkpointer.snapshot_reader import SnapshotReader
 from tests.checkpointer.snapshot_support import NEW, Setting, allow, create, remove
 from tests.checkpointer.snapshot_twin import Step
 from tests.checkpointer.test_snapshot_model import BEGINNINGS, STEPS, base, check
+from tests.depth import examples
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -66,7 +67,7 @@ def test_each_image_is_what_one_merge_makes(tmp_path: Path, layout: int, renamed
 
 
 @layouts
-@settings(max_examples=40)
+@examples(40)
 @given(beginning=BEGINNINGS, steps=STEPS, cuts=st.lists(st.integers(0, 80), min_size=2, max_size=4))
 def test_random_operations_between_writes(
     tmp_path_factory: pytest.TempPathFactory, layout: int, beginning: list[Step], steps: list[Step], cuts: list[int]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from checkpointer.errors import ReplayError, UnsupportedOperationError
@@ -34,6 +34,7 @@ from journal.primitives import Reader, decode_cesu8, write_vlong
 from tests.checkpointer.image_builder import LAYOUTS, OWNER, ImageBuilder, delimited, merged, messages, numbered
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.checkpointer.replay_twins import EncodedOps, encoded
+from tests.depth import examples
 
 HADOOP2 = -63
 
@@ -388,7 +389,7 @@ class Places:
         return rename(path, target) if what == "rename" else rename_old(path, target)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(MOVES, max_size=60))
 def test_paths_that_kernels_remember_lead_where_they_lead_now(tmp_path: Path, moves: list[tuple[str, ...]]) -> None:
     places = Places()

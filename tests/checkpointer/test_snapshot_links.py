@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.healing import Healing
@@ -18,6 +18,7 @@ from image_format.verify.checker import verify_image
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, ROOT, ImageBuilder, Saved, numbered, store
 from tests.checkpointer.snapshot_reader import SnapshotReader
 from tests.checkpointer.snapshot_twin import LinkTwin, Node, Step
+from tests.depth import examples
 
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=60)
 BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
@@ -52,7 +53,7 @@ def check(image: Path, twin: LinkTwin) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=40)
+@examples(40)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 60))
 def test_no_link_is_lost_and_every_image_loads(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int

@@ -7,13 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.ops import Block, EditOp
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, ROOT, ImageBuilder, Saved, merge_bytes, store
 from tests.checkpointer.snapshot_reader import Seen, SnapshotReader
 from tests.checkpointer.snapshot_twin import Node, SnapshotTwin, Step
+from tests.depth import examples
 
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=70)
 # Most examples begin with a snapshot, without which there is little to see.
@@ -74,7 +75,7 @@ def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=150)
+@examples(150)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 80), unsorted=st.booleans())
 def test_every_snapshot_is_as_the_tree_was(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int, unsorted: bool

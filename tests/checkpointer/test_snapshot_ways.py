@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.compare.images import ImageComparison
@@ -16,6 +16,7 @@ from journal.ops import EditOp
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, merge_bytes, store
 from tests.checkpointer.snapshot_twin import SnapshotTwin, Step
 from tests.checkpointer.test_snapshot_model import BEGINNINGS, base
+from tests.depth import examples
 
 _OFTEN = [
     SnapshotTwin.make_create_snapshot,
@@ -47,7 +48,7 @@ def merged_both_ways(source: Path, edits: list[EditOp]) -> bytes:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=60)
+@examples(60)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 90))
 def test_the_ways_lead_to_all_that_a_snapshot_leaves(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int

@@ -1,27 +1,22 @@
 """Every system call of every operation fails once: one sentence, nothing lost, and the next run is right.
 
-CHECKPOINTER_TEST_DEPTH says how many calls of each operation are tried (2), "deep" all of them with each error.
+The quick tier tries two calls of each operation.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.depth import deep, sample
 from tests.faults.child import Outcome, run_in_child
 from tests.faults.scenes import SCENES, Scene
 from tests.faults.strace import Call, MissingStraceError, injected, strace_program, traced
 from tests.interop.hadoop_home import required
 
 ERRORS = ("EIO", "ENOSPC")
-DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "2")
-SEED = int(os.environ.get("FIRST_SEED", "1"))
-DEEP = DEPTH == "deep"
 # What a run did not come to is tried in vain: threads do not always do the same in the same order.
 MISSED = 0.1
 
@@ -36,21 +31,13 @@ def strace() -> None:
         pytest.skip(str(error))
 
 
-def tries(calls: list[Call], name: str) -> Iterator[tuple[Call, str]]:
-    every = [(call, error) for call in calls for error in ERRORS]
-    if DEEP:
-        yield from every
-    else:
-        yield from random.Random(f"{SEED} {name}").sample(every, min(len(every), int(DEPTH)))
-
-
-@pytest.mark.timeout(7200 if DEEP else 300)
+@pytest.mark.timeout(7200 if deep() else 300)
 @pytest.mark.parametrize("name", SCENES)
 def test_an_error_of_the_system_is_one_sentence(name: str, tmp_path: Path) -> None:
     # Calls are told by their paths, so all runs are at the same place.
     folder = tmp_path / "run"
     calls = good_run(SCENES[name], folder)
-    missed, wrong, chosen = [], [], list(tries(calls, name))
+    missed, wrong, chosen = [], [], sample([(call, error) for call in calls for error in ERRORS], 2, name)
     for call, error in chosen:
         shutil.rmtree(folder)
         try:

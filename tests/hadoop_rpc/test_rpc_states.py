@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, Response
@@ -20,6 +20,7 @@ from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection, ServerState
 from hadoop_rpc.wire import AuthProtocol, ErrorCode, connection_header, request_frame, sasl_request_frame
+from tests.depth import examples
 
 PROTOCOL = "org.example.Protocol"
 CLIENT_ID = bytes(range(16))
@@ -222,7 +223,7 @@ def test_what_does_not_belong_is_fatal(stream: bytes, kind: type[Exception], tex
     assert server.receive(CALL) == []
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.lists(
         st.one_of(st.binary(max_size=40), st.just(CONTEXT), st.just(CALL), st.just(b"hrpc\x09\x00\x00")), max_size=6
@@ -237,7 +238,7 @@ def test_a_server_survives_any_bytes(chunks: list[bytes]) -> None:
     assert not ends or events[-1] is ends[0]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.one_of(st.binary(max_size=40), st.binary(max_size=30).map(frame)), max_size=6), st.booleans())
 def test_a_client_survives_any_bytes(chunks: list[bytes], sasl: bool) -> None:
     here = client(AuthProtocol.SASL if sasl else AuthProtocol.NONE)

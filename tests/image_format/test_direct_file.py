@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.direct_file import DirectFile
+from tests.depth import examples
 
 DATA = bytes(range(256)) * 80_000
 """More than two buffers of 8 MiB, and no whole number of blocks more."""
@@ -27,7 +28,7 @@ def write_all(path: Path, parts: list[bytes]) -> bool:
     return direct
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.integers(0, 6_000_000), max_size=6))
 def test_parts_of_any_size(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     path = tmp_path_factory.mktemp("direct") / "image"

@@ -6,7 +6,7 @@ import zlib
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import CODEC_NAMES
 
@@ -14,6 +14,7 @@ from hadoop_common.errors import EXIT_UNSUPPORTED
 from image_format.block_codecs import compress_snappy, expand_snappy
 from image_format.codecs import CODECS, find_codec, register_codec
 from image_format.errors import CodecError, UnsupportedCodecError
+from tests.depth import examples
 
 PACKAGE = "org.apache.hadoop.io.compress."
 COMPRESSING = tuple(filter(None, CODEC_NAMES))
@@ -58,7 +59,7 @@ def test_streams_are_those_of_the_standard_tools() -> None:
 
 @pytest.mark.parametrize("name", COMPRESSING)
 @given(body=st.binary(min_size=1, max_size=300), data=st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_every_cut_is_an_error(name: str, body: bytes, data: st.DataObject) -> None:
     stored = compress(name, [body])
     with pytest.raises(CodecError):

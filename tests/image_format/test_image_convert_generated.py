@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.convert import convert_image
@@ -26,6 +26,7 @@ from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 from journal.ops import PermissionStatus
 from tests.checkpointer.image_builder import ImageBuilder, Saved, delimited
+from tests.depth import examples
 
 LAYOUTS = list(range(-67, -59))
 NAMES = ["hdfs", "hive", "etl", "wheel", "user.a", "ünï", "x" * 40]
@@ -75,7 +76,7 @@ def meaning(image: Saved, path: str) -> object:
 
 
 @given(specification=nodes, source=st.sampled_from(LAYOUTS), target=st.sampled_from(LAYOUTS))
-@settings(max_examples=60)
+@examples(60)
 def test_every_pair_of_layouts(specification: list[Any], source: int, target: int) -> None:
     builder = build(source, specification)
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import minimal_sections
 
@@ -16,6 +16,7 @@ from image_format.errors import ImageStorageError
 from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
+from tests.depth import examples
 
 DATA = bytes(range(256)) * 50_000
 
@@ -39,7 +40,7 @@ def targets(folder: Path, count: int) -> list[Path]:
 
 
 @given(st.lists(st.binary(max_size=5000), max_size=8), st.integers(1, 3))
-@settings(max_examples=25)
+@examples(25)
 def test_every_file_gets_every_byte(tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], count: int) -> None:
     paths = targets(tmp_path_factory.mktemp("out"), count)
     with DigestingFileSet(paths) as out:

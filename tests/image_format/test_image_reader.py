@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import CODEC_NAMES, build_image, image_id, minimal_sections, recorded_images, store
 
@@ -29,6 +29,7 @@ from image_format.errors import (
 from image_format.md5_file import md5_path
 from image_format.reader import REQUIRED_SECTIONS, ImageFile
 from image_format.varint import encode_varint
+from tests.depth import examples
 
 MINIMAL = build_image(minimal_sections())
 
@@ -231,7 +232,7 @@ mutations = st.lists(
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 @given(mutations=mutations)
-@settings(max_examples=150)
+@examples(150)
 def test_damaged_images_give_image_format_errors_only(codec: str, mutations: list[tuple[str, float, int]]) -> None:
     data = bytearray(build_image([*minimal_sections(), ("FUTURE", b"\x03abc")], codec))
     for kind, where, byte in mutations:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import build_image, image_id, minimal_sections, recorded_images
 
@@ -21,6 +21,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import encode_delimited
+from tests.depth import examples
 
 WHOLE = 1 << 40
 Outcome = tuple[list[int], list[int], list[int]] | str
@@ -84,7 +85,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     records=st.lists(records, max_size=60),
     piece=st.integers(1, 700),

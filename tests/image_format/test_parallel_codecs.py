@@ -14,7 +14,7 @@ from functools import partial
 import cramjam
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import CODEC_NAMES
 
@@ -22,6 +22,7 @@ from image_format.codecs import find_codec
 from image_format.piece_formats import BlockFormat, Bzip2Format, GzipFormat, ZlibFormat
 from image_format.piecewise import PiecewiseCompressor
 from image_format.writer import ImageWriter
+from tests.depth import examples
 
 PACKAGE = "org.apache.hadoop.io.compress."
 COMPRESSING = tuple(filter(None, CODEC_NAMES))
@@ -100,7 +101,7 @@ def test_the_plain_decoder_reads_it_and_threads_make_no_difference(name: str, pi
 
 @every_codec
 @given(sizes=st.lists(st.integers(0, LARGEST_PIECE), max_size=4), threads=st.integers(1, 4), seed=st.integers(0, 9))
-@settings(max_examples=10)
+@examples(10)
 def test_what_is_written_is_read(name: str, sizes: list[int], threads: int, seed: int) -> None:
     contents = [body(size, seed + index) for index, size in enumerate(sizes)]
     stream = find_codec(name).compressor(threads)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from image_support import build_image, store
 from verify_damage import DAMAGES
@@ -16,6 +16,7 @@ from verify_support import Model, recorded, shown
 from image_format.verify.checker import verify_image
 from image_format.verify.errors import UnrepairableError
 from image_format.verify.repair import repair_image
+from tests.depth import examples
 
 pytestmark = pytest.mark.recorded
 SMALL = ("rename", "rename3", "acl3", "ec", "leases", "tokens", "cache")
@@ -45,7 +46,7 @@ def check(folder: Path, path: Path) -> None:
 
 
 @given(data=st.data(), case=st.sampled_from(SMALL))
-@settings(max_examples=50)
+@examples(50)
 def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
     layout, name, parts = sections(case)
     index = data.draw(st.sampled_from([i for i, (_, body) in enumerate(parts) if body]))
@@ -60,7 +61,7 @@ def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
 
 
 @given(data=st.data(), case=st.sampled_from(sorted({each.case for each in DAMAGES})))
-@settings(max_examples=30)
+@examples(30)
 def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
     mine = [each for each in DAMAGES if each.case == case]
     chosen = data.draw(st.lists(st.sampled_from(mine), min_size=2, max_size=5, unique_by=lambda each: each.id))
@@ -76,7 +77,7 @@ def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
 
 
 @given(cut=st.integers(0, 3000))
-@settings(max_examples=20)
+@examples(20)
 def test_a_file_cut_anywhere(cut: int) -> None:
     source = recorded("acl")
     content = source.read_bytes()

@@ -1,7 +1,7 @@
 """Random operations on a real NameNode: our merge of its image and edits against its own SecondaryNameNode's.
 
-`make differential SEEDS=100 MODES="snapshot mixed files"` runs more than CI does; FIRST_SEED moves on. These rules
-explain all that may differ:
+`make differential SEEDS=200 MODES="snapshot mixed files"` runs more, SEED=2 others. These rules explain all that may
+differ:
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
@@ -28,14 +28,15 @@ from image_format.verify.checker import verify_image
 from journal.segment_file import list_segments, select_segments
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import imgcmp
+from tests.depth import SEED, scaled
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.recorder import Recorder, Recording
 
 pytestmark = [pytest.mark.interop]
 
 STEPS = 600
-FIRST = int(os.environ.get("FIRST_SEED", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("SEEDS", "2")))
+FIRST = 10_000 * SEED
+SEEDS = range(FIRST, FIRST + int(os.environ.get("SEEDS", scaled(100, quick=1))))
 MODES = os.environ.get("MODES", "snapshot mixed").split()
 
 

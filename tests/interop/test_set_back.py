@@ -1,7 +1,6 @@
 """Nothing is lost when a real NameNode 2.7.3 goes back in time: every way to do so, beside every role of ours.
 
-A row takes 10 to 25 seconds. The quick ones are those that Hadoop's own procedures and backups of files bring about;
-CHECKPOINTER_TEST_DEPTH=2 runs all.
+A row takes 10 to 25 seconds. The quick tier has a few that Hadoop's own procedures and backups of files bring about.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.depth import deep
+from tests.depth import deep, sample
 from tests.interop.clients import ClientJvm
 from tests.interop.set_back import EVENTS, Row, play, play_two_upgrades
 from tests.interop.sites import LOST, ROLES
@@ -21,11 +20,17 @@ pytestmark = [pytest.mark.interop]
 QUICK = [
     Row("standby", "rolling_rollback"),
     Row("backup", "rolling_rollback"),
-    # the restore of docs/operations.md, with an image here that is ahead of the one it begins with
-    Row("standby", "older_image", down=True, imaged=True),
-    # what is written anew has the txids, and the segments the bounds, of what was lost
-    *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
-    Row("backup", "older_files", anew=LOST, down=True, rolled=True),
+    *sample(
+        [
+            # the restore of docs/operations.md, with an image here that is ahead of the one it begins with
+            Row("standby", "older_image", down=True, imaged=True),
+            # what is written anew has the txids, and the segments the bounds, of what was lost
+            *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
+            Row("backup", "older_files", anew=LOST, down=True, rolled=True),
+        ],
+        1,
+        "set back",
+    ),
 ]
 # another namespace: an operator has to say which is right
 ALARMS = ("formatted_anew",)

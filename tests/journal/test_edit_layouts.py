@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import STRATEGIES, numbered, operations, recorded_segments
 
@@ -35,6 +35,7 @@ from journal.ops import (
     by_name,
 )
 from journal.segment import decode_header, encode_header, iter_ops
+from tests.depth import examples
 
 LAYOUTS = range(-60, -68, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
@@ -92,7 +93,7 @@ def body(op: Any, layout_version: int) -> bytes:
 
 @pytest.mark.parametrize("layout_version", LAYOUTS)
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_operations_come_back_in_every_layout_that_has_them(cls: Any, layout_version: int, data: Any) -> None:
     op = data.draw(operations(cls, layout_version))
@@ -105,7 +106,7 @@ def test_operations_come_back_in_every_layout_that_has_them(cls: Any, layout_ver
             list(fitting([op], layout_version))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(LAYOUTS), st.data())
 def test_a_layout_reads_what_an_older_one_lacks_as_the_default(layout_version: int, data: Any) -> None:
     op = data.draw(operations(layout_version=-67))
@@ -115,7 +116,7 @@ def test_a_layout_reads_what_an_older_one_lacks_as_the_default(layout_version: i
         assert getattr(again, item.name) == expected
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(LAYOUTS), st.lists(operations(layout_version=-60), min_size=1, max_size=5))
 def test_segments_of_every_layout_are_read_back(layout_version: int, ops: list[Any]) -> None:
     numbered(ops, 9)

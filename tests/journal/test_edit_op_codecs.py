@@ -3,7 +3,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import NEWEST, joined, numbered, operations, segment_bytes
 
@@ -37,13 +37,14 @@ from journal.ops import (
 )
 from journal.segment import iter_ops
 from journal.xml_codec import HADOOP_2, HADOOP_3, op_to_xml
+from tests.depth import examples
 
 LAYOUTS = range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_operations_come_back_in_every_layout(cls, data):
     layout_version = data.draw(st.sampled_from(LAYOUTS))
@@ -56,7 +57,6 @@ def test_operations_come_back_in_every_layout(cls, data):
     assert decode_op(memoryview(raw), 0, layout_version) == (op, len(raw))
 
 
-@settings(deadline=None)
 @given(operations())
 def test_operations_come_back_from_json(op):
     line = op_to_json(op)
@@ -83,7 +83,7 @@ def test_other_json_is_refused(line):
         op_from_json(line)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(operations(), st.sampled_from(LAYOUTS), st.data())
 def test_mutated_bytes_give_an_operation_or_a_typed_error(op, layout_version, data):
     raw = bytearray(encode_op(op, layout_version))
@@ -101,7 +101,6 @@ def test_mutated_bytes_give_an_operation_or_a_typed_error(op, layout_version, da
     assert error is None or str(error).startswith("edits, offset 0")
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(LAYOUTS))
 def test_any_bytes_give_operations_or_a_typed_error(data, layout_version):
     error = None
@@ -298,7 +297,6 @@ def test_empty_elements_of_both_releases():
     assert "<SNAPSHOTROOT/>" in op_to_xml(op, HADOOP_3)
 
 
-@settings(deadline=None)
 @given(operations())
 def test_every_operation_has_xml(op):
     for dialect in (HADOOP_2, HADOOP_3):

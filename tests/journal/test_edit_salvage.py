@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import CORRUPT, numbered, operations, segment_bytes
 
@@ -24,6 +24,7 @@ from journal.resync import op_follows, readable_runs
 from journal.salvage import examine_segment
 from journal.segment import HEADER_SIZE, iter_ops
 from journal.segment_output import write_ops, write_range
+from tests.depth import examples
 
 
 def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
@@ -113,7 +114,7 @@ def test_no_operation_at_all() -> None:
         examine_segment(b"\xff" * 100)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(operations(layout_version=-63), min_size=3, max_size=6), st.data())
 def test_every_operation_is_good_damaged_or_found_behind(ops: list[EditOp], data: st.DataObject) -> None:
     numbered(ops, 7)
@@ -128,7 +129,7 @@ def test_every_operation_is_good_damaged_or_found_behind(ops: list[EditOp], data
     assert behind == set(range(8 + place, 7 + len(ops)))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=300), st.integers(0, 1 << 40), st.sampled_from([-55, -63]))
 def test_random_bytes_hold_no_operation(data: bytes, least: int, layout_version: int) -> None:
     assert list(readable_runs(data, 0, layout_version, least)) == []

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
 
@@ -17,6 +17,7 @@ from journal.errors import (
 )
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
+from tests.depth import examples
 
 EXPECTED = {
     "edits-cut-after-opcode": (CorruptOpError, 3585, 82),
@@ -153,7 +154,7 @@ def test_a_larger_operation_than_allowed_is_refused():
         list(iter_ops(segment_bytes([op]), max_op_size=500))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(operations(layout_version=-63), min_size=1, max_size=5), st.data())
 def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
     ops = numbered(ops, 7)
@@ -192,7 +193,7 @@ def test_a_gap_inside_an_open_segment_is_corruption():
     assert (scan.last_txid, scan.corrupt) == (3, True)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=400))
 def test_any_bytes_scan_or_give_a_typed_error(data):
     for content in (data, encode_header(-63) + data):

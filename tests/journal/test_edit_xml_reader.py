@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import case_id, numbered, operations, recorded_xml
 
@@ -24,6 +24,7 @@ from journal.segment_file import list_segments, read_ops
 from journal.xml_codec import HADOOP_2, HADOOP_3, XmlDialect, dump_xml, op_to_xml
 from journal.xml_element import unmangle
 from journal.xml_reader import parse_xml
+from tests.depth import examples
 
 
 def chunks(data: bytes, size: int = 1000) -> Iterator[bytes]:
@@ -50,7 +51,7 @@ def parsed(text: str, **arguments: Any) -> EditsDocument:
 
 @pytest.mark.parametrize("dialect", [HADOOP_2, HADOOP_3], ids=["2", "3"])
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_operations_come_back_from_xml(cls: type[EditOp], dialect: XmlDialect, data: Any) -> None:
     op = data.draw(operations(cls))
@@ -59,7 +60,7 @@ def test_operations_come_back_from_xml(cls: type[EditOp], dialect: XmlDialect, d
     assert list(document.ops) == [xml_view(op, dialect)]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(operations(), max_size=6), st.integers(1, 200))
 def test_documents_come_in_pieces_of_any_size(ops: list[EditOp], size: int) -> None:
     text = "".join(dump_xml(ops, -67))
@@ -68,7 +69,7 @@ def test_documents_come_in_pieces_of_any_size(ops: list[EditOp], size: int) -> N
 
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_operations_come_back_from_json(cls: type[EditOp], data: Any) -> None:
     op = data.draw(operations(cls))
@@ -186,7 +187,7 @@ def test_other_encodings_are_read() -> None:
     assert op == DeleteOp(txid=7, path="/ä", timestamp=1)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_mutated_documents_give_operations_or_a_typed_error(data: Any) -> None:
     ops = numbered(data.draw(st.lists(operations(), min_size=1, max_size=3)), 1)
@@ -257,7 +258,7 @@ def test_other_json_is_refused_by_line(lines: list[bytes], words: str, line: int
     assert str(caught.value).startswith(f"edits.json, line {line}")
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_mutated_json_gives_encodable_operations_or_a_typed_error(data: Any) -> None:
     (line,) = "".join(dump_json([data.draw(operations())], -67)).encode().splitlines()[1:]

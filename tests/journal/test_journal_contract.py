@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from journal_support import numbered, operations
 from wal_support import INFO, LAYOUT, delete, read_all
@@ -29,6 +29,7 @@ from journal.journal_set import JournalSet, Member
 from journal.json_journal import JsonJournal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from tests.depth import examples
 
 _TXIDS = re.compile(r"edits_([0-9]+)-([0-9]+)(\.json)?")
 Open = Callable[[Path], Journal]
@@ -322,7 +323,7 @@ def test_many_threads_lose_and_reorder_nothing(opened: Open, journal: Journal, t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), layout_version=st.sampled_from(range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1)))
 def test_every_operation_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject, layout_version: int

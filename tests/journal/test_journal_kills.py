@@ -1,7 +1,4 @@
-"""A writer that is killed at random moments: what it acknowledged is recovered, byte for byte.
-
-KILL_ROUNDS (36) says how often, KILL_SEED (1) when.
-"""
+"""A writer that is killed at random moments: what it acknowledged is recovered, byte for byte."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalSet, Member
 from journal.ops import DeleteOp
+from tests.depth import SEED, scaled
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "36"))
-SEED = int(os.environ.get("KILL_SEED", "1"))
+ROUNDS = scaled(200, quick=6)
 MEMBERS, WRITERS = ("a", "b"), 3
 ROUNDS_OF_ONE_LOG = 36
 

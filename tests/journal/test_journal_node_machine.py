@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hadoop_rpc.errors import JavaIOError, JournalOutOfSyncError, RemoteError
 from hadoop_rpc.qjournal_values import RequestInfo, SegmentState
 from journal.journal_node.node import JournalNode
+from tests.depth import examples
 from tests.journal.journal_node_support import HEADER, JOURNAL, Network, Writer, batch, formatted
 from tests.journal.memory_disk import MemoryDisk
 
@@ -162,5 +162,5 @@ class JournalNodeMachine(RuleBasedStateMachine):
                 assert content.read(segment.size) == HEADER + batch(first, last)
 
 
-JournalNodeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+JournalNodeMachine.TestCase.settings = examples(150, stateful_step_count=30)
 TestJournalNode = JournalNodeMachine.TestCase

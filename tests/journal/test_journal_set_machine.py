@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from wal_support import INFO, LAYOUT, Disks, delete, file_journal, read_all, records
@@ -16,6 +15,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalSet, Member
+from tests.depth import examples
 
 NAMES = ("a", "b", "c")
 STEPS = ("open", "write", "sync", "rename")
@@ -151,4 +151,4 @@ class SetMachine(RuleBasedStateMachine):
 
 
 TestSet = SetMachine.TestCase
-TestSet.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestSet.settings = examples(40, stateful_step_count=30)

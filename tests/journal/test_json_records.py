@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import operations
 
@@ -27,6 +27,7 @@ from journal.ops import (
     TimesOp,
     TruncateOp,
 )
+from tests.depth import examples
 
 FILE = PermissionStatus("hdfs", "supergroup", 0o644)
 BLOCK = 128 << 20
@@ -38,7 +39,7 @@ def decode(line: str) -> EditOp:
 
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_operations_come_back(cls: type[EditOp], data: st.DataObject) -> None:
     op = data.draw(operations(cls))
@@ -53,7 +54,7 @@ def test_operations_come_back(cls: type[EditOp], data: st.DataObject) -> None:
     assert len(members) == 2 + len(cls.fields)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_names_count_without_case_and_underscores(data: st.DataObject) -> None:
     op = data.draw(operations())
@@ -169,7 +170,7 @@ def test_an_error_knows_the_txid_where_the_line_has_one() -> None:
         decode_record('{"OP":"MKDIR","txid":12}')
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.text(max_size=60)
     | st.recursive(

@@ -1,12 +1,8 @@
-"""Processes of a quorum, writer and JournalNodes, are killed at random moments: nothing acknowledged is lost.
-
-KILL_ROUNDS (24 here) says how often, KILL_SEED (1) when.
-"""
+"""Processes of a quorum, writer and JournalNodes, are killed at random moments: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
 import threading
 import time
@@ -31,13 +27,13 @@ from journal.quorum.settings import QuorumSettings
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
+from tests.depth import SEED, scaled
 from tests.interop.hadoop_conf import free_port
 from tests.journal.quorum_model import NAMESPACE
 from tests.journal.quorum_ops import read_all
 from tests.journal.quorum_writer import write
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "24"))
-SEED = int(os.environ.get("KILL_SEED", "1"))
+ROUNDS = scaled(60, quick=4)
 ROUNDS_OF_ONE_JOURNAL = 24
 SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
 

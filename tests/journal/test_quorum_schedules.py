@@ -7,18 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from journal.quorum import writer
+from tests.depth import deep, examples, scaled
 from tests.journal.quorum_hadoop_client import HadoopRecovery
 from tests.journal.quorum_model import ModelNode
 from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_world import CRASH_POINTS, World
 
 DISK_STEPS = tuple(map(str, range(10)))
-BLOCK = 250  # schedules of a test
+BLOCK = 250 if deep() else 25
+"""Schedules of a test."""
 STEPS = 200
 
 Fetch = Callable[[str], bytes]
@@ -80,7 +82,7 @@ def spoil(world: World, rng: random.Random, crash_points: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("make_node", [ModelNode, hadoop_2], ids=["3.x", "2.x"])
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(scaled(6)))
 def test_random_schedules(block: int, make_node: Callable[[str, Fetch], Any]) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         rng = random.Random(seed)
@@ -88,7 +90,7 @@ def test_random_schedules(block: int, make_node: Callable[[str, Fetch], Any]) ->
         with_seed(seed, lambda world=world, rng=rng: stir(world, rng, CRASH_POINTS, check_every=1))
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_with_our_nodes(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         rng = random.Random(seed)
@@ -96,7 +98,7 @@ def test_random_schedules_with_our_nodes(block: int) -> None:
         with_seed(seed, lambda world=world, rng=rng: stir(world, rng, DISK_STEPS, check_every=20))
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_of_hadoops_writer_with_our_nodes(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not compare copies, and has nodes finalize that accepted nothing; Hadoop's nodes do."""
     monkeypatch.setattr(writer, "SegmentRecovery", HadoopRecovery)
@@ -208,9 +210,8 @@ class QuorumMachine(RuleBasedStateMachine):
 
 
 TestQuorumMachine = QuorumMachine.TestCase
-TestQuorumMachine.settings = settings(
-    max_examples=max(300, settings().max_examples),
+TestQuorumMachine.settings = examples(
+    300,
     stateful_step_count=80,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID, NodeManifest, RequestInfo, SegmentState
 from journal.segment import encode_header
+from tests.depth import examples
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark
 from tests.journal.quorum_real_node import RealNode
@@ -132,7 +133,7 @@ def manifest(node: Any, found: NodeManifest) -> Any:
     return ended, opened, INVALID_TXID if known is None else known
 
 
-@settings(max_examples=max(400, settings().max_examples))
+@examples(400)
 @given(st.lists(calls(), max_size=30))
 def test_the_same_answers_and_the_same_content(steps: list[tuple[str, tuple[Any, ...]]]) -> None:
     pair = Pair()

@@ -2,8 +2,6 @@
 
 The writer is killed at a random moment, or paused until the other one has taken over, and nodes are killed meanwhile:
 what it acknowledged is in what the other one recovers, byte for byte and alike on a majority of the nodes.
-
-KILL_ROUNDS (12 here) says how often, KILL_SEED (1) when.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ from journal.ops import DeleteOp
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
 from journal.segment_file import list_segments, read_ops
+from tests.depth import SEED, scaled
 from tests.journal.test_quorum_kills import FORKS, SETTINGS, Node, collect
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "12"))
-SEED = int(os.environ.get("KILL_SEED", "1"))
+ROUNDS = scaled(40, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 16
 THREADS = 3
 BEGUN = "begun"

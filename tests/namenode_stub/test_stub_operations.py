@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import requests
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from tests.depth import examples
 from tests.namenode_stub.stub_support import formatted, restarted_tree, uris
 
 BLOCK = 128 << 20
@@ -165,7 +166,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.lists(OPERATIONS, max_size=40), st.sampled_from([-60, -63, -67]))
 def test_any_operations_are_refused_or_survive_a_restart(calls: list[tuple[Any, ...]], layout: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, StringStartsWith
 
@@ -25,6 +25,7 @@ from pipeline.sources.edit_rows import op_time
 from pipeline.tables.edits import EDITS
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, times
 from tests.checkpointer.recorded_cases import ALL_CASES, Case
+from tests.depth import examples
 from tests.journal.journal_support import numbered, operations, segment_bytes
 from tests.pipeline.edits_support import reader, rows, write_segment
 
@@ -115,7 +116,7 @@ def test_approximate_time(tmp_path: Path, partitions: str) -> None:
 
 
 @given(st.lists(operations(), min_size=1, max_size=12), st.lists(st.integers(8, 3000), max_size=5), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_ranges_together_are_the_segment(made: list[EditOp], places: list[int], data: st.DataObject) -> None:
     buffer = segment_bytes(numbered(made, 1))
     whole = EditsRange("edits", HEADER_SIZE, len(buffer), 1, len(made), len(buffer))

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import requests
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from hadoop_common.errors import HdfsError
 from servlets.application import create_application
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.transfer_counter import TransferCounter
+from tests.depth import examples
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,
@@ -193,9 +194,8 @@ NAMES = [
 VALUES = st.one_of(st.text(max_size=20), st.integers().map(str), st.sampled_from(["latest", "1", "51", "IMAGE"]))
 
 
-@settings(
-    deadline=None,
-    max_examples=60,
+@examples(
+    60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(

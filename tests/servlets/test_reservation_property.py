@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from hadoop_common.errors import HdfsError
@@ -19,6 +19,7 @@ from servlets.image_receiver import ImageReceiver, ReceivedFile
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
+from tests.depth import examples
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,
@@ -81,9 +82,8 @@ def fetcher(fault: Exception | None, body: bytes) -> Callable[..., ReceivedFile]
     return fetch
 
 
-@settings(
-    deadline=None,
-    max_examples=120,
+@examples(
+    120,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(

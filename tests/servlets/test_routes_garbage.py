@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from hadoop_common.errors import HdfsError
@@ -16,6 +16,7 @@ from servlets.jmx import jmx_blueprint
 from servlets.metrics import metrics_blueprint
 from servlets.metrics_snapshot import snapshot_of_status
 from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
+from tests.depth import examples
 from tests.servlets.support import INFO, OTHER_INFO, leftovers, make_store, names
 
 STATUS = {"role": "standby", "imageTxid": 1, "journalTxid": 2, "phase": "idle"}
@@ -92,9 +93,8 @@ def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("routes"), count=1)
 
 
-@settings(
-    deadline=None,
-    max_examples=400,
+@examples(
+    400,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -88,7 +88,7 @@ def test_missing_put_parameter(name):
         parse_put({key: value for key, value in GOOD_PUT.items() if key != name})
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(NAMES, VALUES))
 def test_garbage_is_parsed_or_refused(query):
     for parse in (parse_get, parse_put):
