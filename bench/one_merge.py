@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from checkpointer.observer import SilentObserver
-from checkpointer.offline import merge_directory, plan_directory
-from checkpointer.warm_up import warm_up
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.observer import SilentObserver
+from engine.warm_up import warm_up
 
 
 class _Stopwatch(SilentObserver):

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from checkpointer.errors import StorageError
-from checkpointer.loaded_image import LoadedImage, load_image
-from checkpointer.replay import replay
 from checkpointer.storage.inspector import check_covered, inspect
 from checkpointer.storage.lookup import latest_image
+from engine.loaded_image import LoadedImage, load_image
+from engine.replay import replay
+from hadoop_common.errors import StorageError
 from image_format.reader import ImageFile
 from journal.journal_set import JournalSet
 from journal.segment_copies import read_log

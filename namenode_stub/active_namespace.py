@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from journal.edit_log_writer import EditLogWriter
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.file_status import FileStatus, file_status, listing, walk

@@ -9,9 +9,9 @@ from threading import Lock
 
 from flask import Blueprint
 
-from checkpointer.loaded_image import LoadedImage
 from checkpointer.storage.lookup import latest_image
 from checkpointer.transfer.legacy_upload import fetch_legacy_image
+from engine.loaded_image import LoadedImage
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.journal_protocol import JournalInfo
 from hadoop_rpc.namenode_protocol import namenode_service

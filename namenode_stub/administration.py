@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.merge import LoadedImage
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
-from checkpointer.storage.saver import SaveResult, save_image
+from engine.merge import LoadedImage
+from engine.saver import SaveResult, save_image
 from journal import ops
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.block_report import block_report

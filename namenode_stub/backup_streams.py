@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from checkpointer.addresses import parse_host_port
+from checkpointer.config.addresses import parse_host_port
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from hadoop_rpc.namenode_protocol import NamenodeRegistration

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import shutil
 
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.errors import StorageError
-from checkpointer.standby.bootstrap import bootstrap
-from checkpointer.standby.image_source import ImageSource
-from checkpointer.standby.namenodes import NameNodes
-from checkpointer.standby.open_source import open_edit_source
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.roles.standby.bootstrap import bootstrap
+from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.namenodes import NameNodes
+from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.formatting import format_directory, make_directory
 from hadoop_common.configuration import Configuration
+from hadoop_common.errors import StorageError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_lock import StorageLock
 from namenode_stub.config import StubConfig, stub_config

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from checkpointer.addresses import Identity, address, identity, scoped_key
-from checkpointer.config_keys import DEFAULTS
-from checkpointer.rpc_user import process_user, rpc_user
-from checkpointer.shared_edits import directory_of, journal_uris
+from checkpointer.config.addresses import Identity, address, identity, scoped_key
+from checkpointer.config.keys import DEFAULTS
+from checkpointer.config.rpc_user import process_user, rpc_user
+from checkpointer.config.shared_edits import directory_of, journal_uris
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from checkpointer.errors import StorageError
-from checkpointer.shared_edits import directory_of
+from checkpointer.config.shared_edits import directory_of
+from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 from journal.file_journal import FileJournal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.permission import unpack_permission
 from image_format.string_table import StringKind

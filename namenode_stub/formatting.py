@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpointer.errors import StorageError
-from checkpointer.storage.saver import save_image
+from engine.saver import save_image
 from hadoop_common.durable import write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
 from hadoop_common.storage_lock import StorageLock

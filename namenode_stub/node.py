@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from checkpointer.errors import StorageError
-from checkpointer.loaded_image import LoadedImage
-from hadoop_common.errors import HdfsError
+from engine.loaded_image import LoadedImage
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer

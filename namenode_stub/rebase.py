@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
 
-from checkpointer.errors import CheckpointCancelledError, StorageError
-from checkpointer.loaded_image import LoadedImage, load_image
-from checkpointer.replay import replay
 from checkpointer.storage.directories import latest_image
-from hadoop_common.errors import HdfsError
+from engine.errors import CheckpointCancelledError
+from engine.loaded_image import LoadedImage, load_image
+from engine.replay import replay
+from hadoop_common.errors import HdfsError, StorageError
 from image_format.reader import ImageFile
 from journal.journal import Journal
 from journal.ops import EditOp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from checkpointer.errors import CheckpointError
+from engine.errors import CheckpointError
 
 __all__ = [
     "AlreadyBeingCreatedError",

@@ -6,17 +6,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from checkpointer.errors import CheckpointCancelledError, StorageError
-from checkpointer.loaded_image import LoadedImage
-from checkpointer.observer import Observer, SilentObserver
-from checkpointer.standby.edit_source import EditSource
-from checkpointer.standby.lag_watch import LagWatch
-from checkpointer.standby.log_roller import LogRoller, RollsEditLog
-from checkpointer.standby.tailer import EditTailer
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller, RollsEditLog
+from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.storage.lookup import latest_image
 from checkpointer.storage.rollback import promote_rollback_images
-from checkpointer.warm import WarmNamespace
-from hadoop_common.errors import HdfsError
+from engine.errors import CheckpointCancelledError
+from engine.loaded_image import LoadedImage
+from engine.observer import Observer, SilentObserver
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from journal.errors import TransactionGapError
 from journal.ops import EditOp

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from checkpointer.addresses import Identity, namenode_rpc, namenode_urls
+from checkpointer.config.addresses import Identity, namenode_rpc, namenode_urls
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 
 __all__ = ["StandbySettings", "standby_settings"]

@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import Blueprint
 
-from checkpointer.loaded_image import LoadedImage
-from checkpointer.standby.edit_source import EditSource
-from checkpointer.standby.namenodes import NameNodes
-from checkpointer.standby.open_source import open_edit_source
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.namenodes import NameNodes
+from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.lookup import latest_image
+from engine.loaded_image import LoadedImage
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import namenode_questions
 from hadoop_rpc.service import Service

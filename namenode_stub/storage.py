@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import agree_on_version, inspect
 from checkpointer.storage.leftovers import clean_leftovers
 from hadoop_common.durable import write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock

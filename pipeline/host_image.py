@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from image_format.dump.tree import ROOT_ID
-from image_format.dump.values import java_text
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays, load_array
 from image_format.reader import ImageFile
+from image_tools.dump.tree import ROOT_ID
+from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
 from pipeline.once import made_once

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.names import md5_name
-from image_format.directory_paths import chain_directories, place_inodes, write_paths
 from image_format.errors import ImageStorageError
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
+from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 
 __all__ = ["UNPACKED", "build_host_index", "map_section", "section_file"]
 

@@ -11,10 +11,10 @@ import pytest
 from bench.generate import generate_edits, generate_image
 from bench.memory import run_measured
 from bench.scene import make_edits, make_image
-from checkpointer.namespace import Namespace
-from checkpointer.offline import plan_directory
-from checkpointer.replay.compiled import CompiledReplay
-from checkpointer.warm import WarmNamespace
+from checkpointer.merging.offline import plan_directory
+from engine.namespace import Namespace
+from engine.replay.compiled import CompiledReplay
+from engine.warm_namespace import WarmNamespace
 from image_format.index import ImageIndex
 from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE

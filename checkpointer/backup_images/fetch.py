@@ -10,18 +10,18 @@ from typing import Protocol
 
 from checkpointer.backup_images.offer import ImageOffer, ask_for_image
 from checkpointer.backup_images.shelf import ImageShelf
-from checkpointer.cluster import NameNodeAddress
-from checkpointer.errors import StorageError, TransferError
+from checkpointer.config.cluster import NameNodeAddress
+from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
 from checkpointer.transfer.download import download_image
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from image_format.errors import ImageFormatError
 from image_format.reader import ImageFile
-from image_format.verify.catalogue import Severity
-from image_format.verify.checker import verify_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
 from servlets.throttle import Throttle
 
 __all__ = ["FetchOptions", "FetchedImage", "Steps", "fetch_image"]

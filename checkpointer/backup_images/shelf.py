@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StoredImage, list_images
 from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version

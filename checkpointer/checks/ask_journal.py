@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
-from checkpointer.config import CheckpointConfig
-from checkpointer.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
-from checkpointer.standby.journal_view import list_journal
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
+from checkpointer.roles.standby.journal_view import list_journal
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import TransactionGapError

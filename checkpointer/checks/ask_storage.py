@@ -15,8 +15,8 @@ from checkpointer.storage.aside import lost_pasts
 from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
-from image_format.verify.catalogue import Severity
-from image_format.verify.checker import verify_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
 
 __all__ = ["ask_directories", "ask_image", "lock_holder"]
 

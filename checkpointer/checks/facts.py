@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from checkpointer.config import Role
+from checkpointer.config.checkpoint_config import Role
 from hadoop_common.storage_info import StorageInfo
 
 if TYPE_CHECKING:
-    from checkpointer.quorum_nodes import NodeAnswer
+    from checkpointer.config.quorum_nodes import NodeAnswer
     from checkpointer.storage.inspector import StorageDirectory
 
 __all__ = [

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from checkpointer.addresses import identity
 from checkpointer.checks.ask_journal import ask_journal
 from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, NameNodeFacts
 from checkpointer.checks.registry import Part
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.config_keys import DEFAULTS
-from checkpointer.daemon_address import daemon_url
+from checkpointer.config.addresses import identity
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.daemon_address import daemon_url
+from checkpointer.config.keys import DEFAULTS
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_info import StorageInfo
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StorageState, agree_on_version
+from hadoop_common.errors import StorageError
 
 __all__ = ["check_space", "check_storage"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.config import Role
-from checkpointer.daemon_address import DaemonNotFoundError, candidate_urls
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.errors import EXIT_FAILURE
 

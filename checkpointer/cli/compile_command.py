@@ -22,7 +22,7 @@ def command(as_json: bool) -> None:
     Example: checkpointer compile
     """
     # Importing it loads the compiler.
-    from checkpointer.warm_up import warm_up
+    from engine.warm_up import warm_up
 
     seconds = warm_up()
     if as_json:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.config import Role
-from checkpointer.config_report import ConfigReport, KeySetting, likely_role, report
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
 from hadoop_common.configuration import ConfigurationError
 
 # in a pipe a key is one line

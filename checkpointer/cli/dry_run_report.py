@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from checkpointer.dry_run import DryRun
+    from checkpointer.merging.dry_run import DryRun
 
 __all__ = ["dry_run_content", "dry_run_text"]
 

@@ -11,7 +11,7 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.rpc_user import rpc_user
+from checkpointer.config.rpc_user import rpc_user
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version

@@ -21,15 +21,15 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from checkpointer.addresses import parse_host_port
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.config_keys import DEFAULTS
+from checkpointer.config.addresses import parse_host_port
+from checkpointer.config.keys import DEFAULTS
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
 
 if TYPE_CHECKING:
     from checkpointer.backup_images.fetch import FetchedImage, FetchOptions
-    from checkpointer.cluster import NameNodeAddress
+    from checkpointer.config.cluster import NameNodeAddress
 
 _LATEST = "latest"
 _ASK_TIMEOUT = 10.0
@@ -134,7 +134,7 @@ def command(
     """
     from checkpointer.backup_images.fetch import FetchOptions, fetch_image
     from checkpointer.backup_images.shelf import ImageShelf
-    from checkpointer.cluster import NameNodeAddress
+    from checkpointer.config.cluster import NameNodeAddress
 
     if (conf_dir is None) == (url is None):
         raise click.UsageError("give either --conf DIR or --from URL")
@@ -171,7 +171,7 @@ def _user(settings: Configuration) -> str:
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:
-    from checkpointer.cluster import active_first, ask_state, namenode_addresses
+    from checkpointer.config.cluster import active_first, ask_state, namenode_addresses
 
     timeout = min(_ASK_TIMEOUT, options.timeout)
     return active_first(

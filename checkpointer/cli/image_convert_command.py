@@ -12,12 +12,12 @@ from checkpointer.cli.image_file import open_image
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
-from image_format.convert import convert_image
 from image_format.md5_file import md5_path
 from image_format.output import Written
 from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
+from image_tools.convert import convert_image
 
 
 @click.command("convert")

@@ -11,9 +11,9 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
-from image_format.compare.difference import Difference, Kind
-from image_format.compare.images import ImageComparison
 from image_format.reader import ImageFile
+from image_tools.compare.difference import Difference, Kind
+from image_tools.compare.images import ImageComparison
 
 _DIFFERENT = 1
 _LONGEST = 200

@@ -10,12 +10,12 @@ import click
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
-from image_format.dump.delimited import dump_delimited, header_row
-from image_format.dump.json_lines import dump_json
-from image_format.dump.records import ImageRecords
-from image_format.dump.xml_dump import XmlForm, dump_xml
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
+from image_tools.dump.delimited import dump_delimited, header_row
+from image_tools.dump.json_lines import dump_json
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.xml_dump import XmlForm, dump_xml
 
 _RELEASES = [form.value for form in XmlForm]
 

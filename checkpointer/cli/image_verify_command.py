@@ -16,11 +16,11 @@ from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
-from image_format.verify.catalogue import Severity
+from image_tools.verify.catalogue import Severity
 
 if TYPE_CHECKING:
-    from image_format.verify.checker import Progress, Verification
-    from image_format.verify.repair import Repair
+    from image_tools.verify.checker import Progress, Verification
+    from image_tools.verify.repair import Repair
 
 _NEW = click.Path(dir_okay=False, path_type=Path)
 _LISTED = 20
@@ -53,8 +53,8 @@ def command(
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
              checkpointer image verify fsimage_0000000000000000042 --repair mended/fsimage_0000000000000000042
     """
-    from image_format.verify.checker import verify_image
-    from image_format.verify.repair import repair_image
+    from image_tools.verify.checker import verify_image
+    from image_tools.verify.repair import repair_image
 
     if output is None:
         if report is not None or drop_unreachable or force:

@@ -13,17 +13,17 @@ from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
-from checkpointer.config import image_codec, replay_rules, sub_section_rule
-from checkpointer.engine_settings import EngineChoice, EngineSettings, engine_settings
-from checkpointer.healing import Healing
-from checkpointer.memory_settings import memory_limit
-from checkpointer.replay_rules import ReplayRules
+from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
+from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
+from checkpointer.config.memory_settings import memory_limit
+from engine.healing import Healing
+from engine.replay_rules import ReplayRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
 
 if TYPE_CHECKING:
-    from checkpointer.offline import MergePlan
+    from checkpointer.merging.offline import MergePlan
 
 
 @click.command("merge")
@@ -97,7 +97,7 @@ def command(
     """
     if strict and as_hadoop:
         raise click.UsageError("--strict and --as-hadoop exclude each other.")
-    from checkpointer.offline import check_image, merge_directory, plan_directory
+    from checkpointer.merging.offline import check_image, merge_directory, plan_directory
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     codec = None if configuration is None else image_codec(configuration)
@@ -114,7 +114,7 @@ def command(
             _report(as_json, plan, told, "nothing to merge")
             return
         if dry_run:
-            from checkpointer.dry_run import dry_run as measure
+            from checkpointer.merging.dry_run import dry_run as measure
 
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run is a matter of the local engine: leave --engine and --master out.")

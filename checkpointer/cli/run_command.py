@@ -12,12 +12,12 @@ import click
 from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.cli.service_logging import logging_options, set_up_logging
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.config_report import likely_role
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.report import likely_role
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 if TYPE_CHECKING:
-    from checkpointer.daemon.role import CheckpointRole
+    from checkpointer.roles.role import CheckpointRole
 
 
 @click.command("run")
@@ -65,13 +65,13 @@ def command(
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
     """The role's implementation; only the one that is asked for is loaded."""
     if role is Role.SECONDARY:
-        from checkpointer.daemon.secondary import SecondaryRole
+        from checkpointer.roles.secondary.role import SecondaryRole
 
         return SecondaryRole(config)
     if role is Role.BACKUP:
-        from checkpointer.daemon.backup import BackupRole
+        from checkpointer.roles.backup.role import BackupRole
 
         return BackupRole(config)
-    from checkpointer.daemon.standby import StandbyRole
+    from checkpointer.roles.standby.role import StandbyRole
 
     return StandbyRole(config)

@@ -8,10 +8,10 @@ import time
 
 from flask import Blueprint
 
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role import CheckpointRole
-from checkpointer.daemon.role_images import RoleImages
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.role import CheckpointRole
+from checkpointer.roles.role_images import RoleImages
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint

@@ -15,8 +15,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role import CheckpointRole
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from checkpointer.daemon.role import STANDBY, Target, Upload
+from checkpointer.roles.role import STANDBY, Target, Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.refusals import too_recent
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER

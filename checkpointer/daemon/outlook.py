@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role import Upload
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
+from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
-from checkpointer.daemon.role import CheckpointRole, Job
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.errors import CheckpointCancelledError
+from checkpointer.roles.role import CheckpointRole, Job
+from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier

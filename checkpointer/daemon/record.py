@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkpointer.daemon.role import Upload
-from checkpointer.healing import Healed
-from checkpointer.merge import MergeResult
+from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
+from engine.healing import Healed
+from engine.merge import MergeResult
 
 __all__ = ["Record", "RecordKeeper"]
 

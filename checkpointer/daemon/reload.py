@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 
 __all__ = ["RELOADABLE", "merged"]
 

@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from checkpointer.config import CheckpointConfig, Role
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.role import CheckpointRole, Job, Progress, Upload
 from checkpointer.daemon.status import status_values
-from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError
-from checkpointer.merge import MergeResult
-from checkpointer.triggers import TriggerReason, decide
+from checkpointer.daemon.triggers import TriggerReason, decide
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
+from engine.errors import CheckpointCancelledError
+from engine.merge import MergeResult
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
 from hadoop_common.file_faults import explained, told
 from servlets.parameters import ImageKind

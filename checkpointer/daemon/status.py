@@ -7,7 +7,7 @@ from typing import Any
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import Record
-from checkpointer.daemon.role import CheckpointRole, Target
+from checkpointer.roles.role import CheckpointRole, Target
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from servlets.parameters import ImageKind

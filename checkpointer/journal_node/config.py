@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from checkpointer.addresses import address
-from checkpointer.config_catalogue import refusals
-from checkpointer.config_keys import DEFAULTS
-from checkpointer.rpc_user import rpc_user
+from checkpointer.config.addresses import address
+from checkpointer.config.catalogue import refusals
+from checkpointer.config.keys import DEFAULTS
+from checkpointer.config.rpc_user import rpc_user
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress

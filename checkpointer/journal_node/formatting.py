@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from checkpointer.addresses import Identity, namenode_rpc
-from checkpointer.config_keys import DEFAULTS
+from checkpointer.config.addresses import Identity, namenode_rpc
+from checkpointer.config.keys import DEFAULTS
+from checkpointer.config.rpc_user import rpc_user
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.server import peers_of
-from checkpointer.rpc_user import rpc_user
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkpointer.errors import StorageError
+from hadoop_common.errors import StorageError
 
 __all__ = ["Beginnings", "LostPast"]
 

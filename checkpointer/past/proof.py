@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, Protocol
 
-from checkpointer.errors import StorageError, TransferError
-from checkpointer.past.stretches import HeldImage, Opening, Stretch
-from hadoop_common.errors import HdfsError
+from checkpointer.errors import TransferError
+from engine.stretches import HeldImage, Opening, Stretch
+from hadoop_common.errors import HdfsError, StorageError
 from journal.journal import ReadableSegment
 
 __all__ = ["Finding", "Verdict", "Witness", "prove", "refuse"]

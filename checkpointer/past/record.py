@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from checkpointer.past.stretches import Claim, HeldImage, Stretch
 from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.inspector import list_images
+from engine.stretches import Claim, HeldImage, Stretch
 from hadoop_common.durable import write_atomically
 from image_format.md5_file import read_md5_file
 

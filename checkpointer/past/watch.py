@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from checkpointer.past.proof import Finding, Verdict, Witness, prove
-from checkpointer.past.stretches import Claim, HeldImage, Recorder, Stretch
+from engine.stretches import Claim, HeldImage, Recorder, Stretch
 
 __all__ = ["KeepsClaims", "PastWatch"]
 

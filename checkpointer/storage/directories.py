@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.aside import set_aside
 from checkpointer.storage.formatting import (
     format_directory,
@@ -25,7 +24,7 @@ from checkpointer.storage.inspector import (
 )
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.leftovers import clean_leftovers
 from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from checkpointer.errors import StorageError
+from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import (
     SEEN_TXID,

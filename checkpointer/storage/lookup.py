@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import list_images
+from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.lookup import ImageCopy
 from hadoop_common.durable import rename_durably, write_atomically
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path, read_md5_file

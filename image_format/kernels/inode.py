@@ -81,7 +81,7 @@ INODE_DTYPE = np.dtype(
         ("replication", "i4"),  # -1: field absent
         ("client_name", "i4"),  # string of the table's pool, under construction only
         ("client_machine", "i4"),
-        ("first_link", "i4"),  # of a directory: see checkpointer.namespace.links; 0 for none
+        ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 for none
         ("growth", "i4"),  # of a directory: children that it has more than in the base image
         ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 where nobody asked
         ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none of those there were, 0 unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults

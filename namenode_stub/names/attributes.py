@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.permission import XAttrNamespace
 from journal import ops
 from journal.ops import XAttr

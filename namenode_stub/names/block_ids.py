@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from journal import ops
 from namenode_stub.names.transactions import Transactions
 

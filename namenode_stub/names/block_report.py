@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkpointer.namespace import ROOT_ROW, Namespace
+from engine.namespace import ROOT_ROW, Namespace
 from image_format.inode_table import DIRECTORY, FILE
 
 __all__ = ["block_report"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from journal import ops
 from journal.ops import CacheDirectiveInfo, CachePoolInfo

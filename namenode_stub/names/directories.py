@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import ROOT_ROW, Namespace
+from engine.namespace import ROOT_ROW, Namespace
 from image_format.inode_table import NO_ROW, SYMLINK
 from journal import ops
 from namenode_stub.file_status import permission_status

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from engine.namespace import Namespace
+from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from namenode_stub.names.caller import LOCAL, Caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.inode_table import FILE, NO_ROW
 from journal import ops
 from namenode_stub.file_status import permission_status

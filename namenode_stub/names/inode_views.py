@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.diffs import CURRENT_STATE
-from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
+from engine.namespace import Namespace
+from engine.namespace.diffs import CURRENT_STATE
+from engine.namespace.erasure_coding import ErasureCodingPolicy
 from image_format.inode_table import DIRECTORY, FILE, SYMLINK, Block, to_signed
 from image_format.permission import unpack_acl_entry, unpack_permission, unpack_xattr_name
 from image_format.proto import fsimage_pb2 as pb

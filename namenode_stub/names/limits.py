@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import ROOT_ROW, Namespace
-from checkpointer.namespace.tree import LARGEST_QUOTA, encode_name
+from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.tree import LARGEST_QUOTA, encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW
 from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.namespace import ROOT_ROW
+from engine.namespace import ROOT_ROW
 from namenode_stub.names.transactions import Transactions
 
 __all__ = ["OpenFile", "OpenFiles"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkpointer.namespace import ROOT_ROW, Namespace
-from checkpointer.namespace.diffs import CURRENT_STATE, Node
-from checkpointer.namespace.tree import encode_name
+from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.diffs import CURRENT_STATE, Node
+from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, SYMLINK
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

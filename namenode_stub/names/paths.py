@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 from namenode_stub.refusals import (
     IllegalArgumentError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
+from engine.namespace import Namespace
+from engine.namespace.erasure_coding import ErasureCodingPolicy
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from checkpointer.namespace import ROOT_ROW, Namespace
-from checkpointer.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiffs, Node
-from checkpointer.namespace.references import WithName
-from checkpointer.namespace.tree import encode_name
+from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiffs, Node
+from engine.namespace.references import WithName
+from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.namespace import Namespace
+from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY, FILE
 from journal import ops
 from namenode_stub.names.inode_views import Policies

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from checkpointer.errors import NamespaceError, ReplayError
-from checkpointer.namespace import Namespace
-from checkpointer.replay import apply
+from engine.errors import NamespaceError, ReplayError
+from engine.namespace import Namespace
+from engine.replay import apply
 from journal import ops
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter

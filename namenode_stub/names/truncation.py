@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.diffs import CURRENT_STATE, FileDiff
+from engine.namespace import Namespace
+from engine.namespace.diffs import CURRENT_STATE, FileDiff
 from image_format.inode_table import FILE, Block
 from journal import ops
 from namenode_stub.names.block_ids import new_block, new_genstamp

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.tree import LARGEST_QUOTA
+from engine.namespace import Namespace
+from engine.namespace.tree import LARGEST_QUOTA
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.name_order import name_key
 from journal.ops import XAttr

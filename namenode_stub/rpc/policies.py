@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkpointer.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Method
 from image_format.proto import fsimage_pb2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.namespace.erasure_coding import ErasureCodingPolicy
+from engine.namespace.erasure_coding import ErasureCodingPolicy
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.inode_table import DIRECTORY, FILE
 from namenode_stub.names.inode_views import InodeView

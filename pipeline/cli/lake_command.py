@@ -13,7 +13,7 @@ from checkpointer.cli.output import conf_option, echo_json, json_option, load_co
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:
-    from checkpointer.config import CheckpointConfig
+    from checkpointer.config.checkpoint_config import CheckpointConfig
     from pipeline.lake import LakeContents
 
 __all__ = ["command"]
@@ -88,8 +88,8 @@ class _Job:
 
 
 def _configured(conf_dir: Path) -> _Job:
-    from checkpointer.config import CheckpointConfig
-    from checkpointer.config_report import likely_role
+    from checkpointer.config.checkpoint_config import CheckpointConfig
+    from checkpointer.config.report import likely_role
 
     configuration = load_configuration(conf_dir)
     config = CheckpointConfig.from_configuration(configuration, likely_role(configuration))

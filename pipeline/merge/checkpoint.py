@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer.compaction import write_image
-from checkpointer.digest_check import DigestCheck
-from checkpointer.engine_settings import SparkSettings
-from checkpointer.engines import MergeTask
-from checkpointer.merge_result import MergeResult, Timings
-from checkpointer.namespace import Namespace
-from checkpointer.namespace.tree import ROOT_ID, encode_name
-from checkpointer.observer import Observer
-from checkpointer.replay import replay
-from checkpointer.saving import cancellable, image_warnings, sound
-from checkpointer.storage.saver import Sink, save_image
+from checkpointer.config.engine_settings import SparkSettings
+from checkpointer.merging.engines import MergeTask
+from engine.compaction import write_image
+from engine.digest_check import DigestCheck
+from engine.merge_result import MergeResult, Timings
+from engine.namespace import Namespace
+from engine.namespace.tree import ROOT_ID, encode_name
+from engine.observer import Observer
+from engine.replay import replay
+from engine.saver import Sink, save_image
+from engine.saving import cancellable, image_warnings, sound
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
@@ -57,7 +57,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
     """Make the checkpoint; the new image is, byte for byte, the one that the local engine makes.
 
     Raises:
-        HdfsError: as `checkpointer.merge.merge`; nothing was written.
+        HdfsError: as `engine.merge.merge`; nothing was written.
     """
     context = spark.sparkContext
     shared = str(context.master).startswith("local") if settings.shared_storage is None else settings.shared_storage

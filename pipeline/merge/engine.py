@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from importlib.util import find_spec
 
-from checkpointer.engine_settings import SparkSettings
-from checkpointer.engines import LocalEngine, MergeTask
-from checkpointer.merge_result import MergeResult
-from checkpointer.observer import Observer, SilentObserver
+from checkpointer.config.engine_settings import SparkSettings
+from checkpointer.merging.engines import LocalEngine, MergeTask
+from engine.merge_result import MergeResult
+from engine.observer import Observer, SilentObserver
 from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
@@ -48,7 +48,7 @@ class SparkEngine:
         """Make a checkpoint on Spark, or here where the image has to be healed before it is read.
 
         Raises:
-            HdfsError: as `checkpointer.merge.merge`; nothing was written.
+            HdfsError: as `engine.merge.merge`; nothing was written.
             PipelineError: Spark cannot be run, or failed.
         """
         from pipeline.merge.checkpoint import make_checkpoint

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from checkpointer.errors import CheckpointCancelledError
+from engine.errors import CheckpointCancelledError
 from image_format.history_sections import Ids
 from journal.operation import EditOp
 from pipeline.errors import PipelineError

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from checkpointer.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
+from engine.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError
 from pipeline.errors import PipelineError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from checkpointer.engine_settings import SparkSettings
+from checkpointer.config.engine_settings import SparkSettings
 from pipeline.quiet_gateway import quiet_gateway
 from pipeline.session import build_session
 

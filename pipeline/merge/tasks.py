@@ -12,8 +12,8 @@ from zlib import crc32
 
 import numpy as np
 
-from checkpointer.namespace.tree import ROOT_ID, encode_name
-from checkpointer.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
+from engine.namespace.tree import ROOT_ID, encode_name
+from engine.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
 from image_format.errors import ImageStorageError
 from image_format.history_check import check_history
 from journal.errors import JournalError

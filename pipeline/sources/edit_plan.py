@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkpointer.open_segments import examine_open_segment
+from engine.open_segments import examine_open_segment
 from hadoop_common.names import parse_segment
 from journal.errors import TransactionGapError
 from journal.segment import HEADER_SIZE

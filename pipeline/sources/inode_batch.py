@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from image_format.dump.records import ImageRecords
-from image_format.dump.values import Names, java_text
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import fill_names, fill_paths
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.values import Names, java_text
 from pipeline.host_image import HostImage
 from pipeline.schema import TIMESTAMP
 from pipeline.sources.image_tables.erasure import policies_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from image_format.dump.values import Names, java_text
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import Names, java_text
 
 __all__ = ["directory_policies", "ec_policy_name", "storage_policy_name"]
 

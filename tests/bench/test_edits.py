@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.edits import MIXES, write_edits
-from checkpointer.offline import merge_directory, plan_directory
-from image_format.verify.checker import verify_image
+from checkpointer.merging.offline import merge_directory, plan_directory
+from image_tools.verify.checker import verify_image
 from journal.binary_codec import encode_op
 from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments, read_ops

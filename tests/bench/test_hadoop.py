@@ -8,10 +8,10 @@ import pytest
 
 from bench.edits import MIXES
 from bench.hadoop_merge import merge_by_hadoop
-from checkpointer.offline import merge_directory, plan_directory
-from image_format.compare.difference import Difference, Topic
-from image_format.compare.images import ImageComparison
+from checkpointer.merging.offline import merge_directory, plan_directory
 from image_format.reader import ImageFile
+from image_tools.compare.difference import Difference, Topic
+from image_tools.compare.images import ImageComparison
 from tests.bench.made import make
 from tests.interop.hadoop import Hadoop
 

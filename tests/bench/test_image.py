@@ -12,7 +12,7 @@ from bench.tree import LEAST_INODES, ROOT_ID, Tree
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.bench.made import INODES, make
 
 

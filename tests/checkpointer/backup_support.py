@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkpointer.backup.states import BackupState
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.daemon.backup import BackupRole
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.observer import SilentObserver
+from checkpointer.roles.backup.role import BackupRole
+from checkpointer.roles.backup.states import BackupState
+from engine.observer import SilentObserver
 from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
 from tests.checkpointer.streaming_namenode import StreamingNamenode

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.daemon.standby import StandbyRole
-from checkpointer.merge import MergeResult, merge
-from checkpointer.observer import SilentObserver
-from checkpointer.warm_up import warm_up
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.roles.standby.role import StandbyRole
+from engine.merge import MergeResult, merge
+from engine.observer import SilentObserver
+from engine.warm_up import warm_up
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
 from image_format.kernels.jit import Kernel

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 from google.protobuf.message import Message
 
-from checkpointer.merge import load_image
-from checkpointer.replay import replay
-from checkpointer.replay.replayer import PLAIN
-from checkpointer.replay_rules import ReplayRules
+from engine.merge import load_image
+from engine.replay import replay
+from engine.replay.replayer import PLAIN
+from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path
@@ -215,7 +215,7 @@ def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
 def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
     """The image that `ops`, which get their txids here, make of the one at `path`; kernels have to make the same."""
     now = time.time_ns() // 1_000_000
-    with patch("checkpointer.replay.snapshots._now", lambda: now):
+    with patch("engine.replay.snapshots._now", lambda: now):
         out = bytearray()
         with ImageFile.open(path) as image:
             with patch.dict(os.environ, {PLAIN: "1"}):

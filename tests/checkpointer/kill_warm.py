@@ -9,7 +9,7 @@ from pathlib import Path
 import tests.checkpointer.kill_harness
 import tests.checkpointer.secondary_support
 import tests.faults.scenes  # noqa: F401
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from tests.checkpointer.storage_support import recorded_directory
 
 with tempfile.TemporaryDirectory() as _folder:

@@ -13,8 +13,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkpointer.past.stretches import Claim, HeldImage, Recorder
 from checkpointer.past.watch import PastWatch
+from engine.stretches import Claim, HeldImage, Recorder
 from hadoop_common.names import segment_name
 from journal.attribute_ops import SetPermissionsOp
 from journal.file_ops import DeleteOp

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
 from hadoop_rpc.server import RpcServer

@@ -6,14 +6,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from checkpointer.loaded_image import load_image
-from checkpointer.replay import replay
-from checkpointer.replay_rules import ReplayRules
+from engine.loaded_image import load_image
+from engine.replay import replay
+from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError
-from image_format.compare.images import ImageComparison
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
 from image_format.room import Room
+from image_tools.compare.images import ImageComparison
 from journal.binary_codec import decode_op, encode_op
 from journal.errors import JournalError
 from journal.ops import OPERATIONS, EditOp

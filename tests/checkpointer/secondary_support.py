@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.daemon.secondary import SecondaryRole
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.storage.inspector import inspect
 from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.configuration import Configuration

@@ -25,8 +25,8 @@ from checkpointer.checks.facts import (
 from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from checkpointer.config import Role
-from checkpointer.quorum_nodes import NodeAnswer
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.loaded_image import load_image
-from checkpointer.replay import checks_ahead as module
-from checkpointer.replay import replay
-from checkpointer.replay.checks_ahead import ChecksAhead, checks_ahead
-from checkpointer.replay.kernels.frames import BODY, NO_END, check_frames
+from engine.loaded_image import load_image
+from engine.replay import checks_ahead as module
+from engine.replay import replay
+from engine.replay.checks_ahead import ChecksAhead, checks_ahead
+from engine.replay.kernels.frames import BODY, NO_END, check_frames
 from hadoop_common.names import segment_name
 from image_format.reader import ImageFile
 from journal.binary_codec import encode_op

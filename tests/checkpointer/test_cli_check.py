@@ -21,7 +21,7 @@ from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import Part
-from checkpointer.config import Role
+from checkpointer.config.checkpoint_config import Role
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 import requests
 
-import checkpointer.daemon.uploader as uploader_module
-from checkpointer.config import CheckpointConfig, Role
+import checkpointer.roles.uploader as uploader_module
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.control import Control
 from checkpointer.daemon.process import serve
-from checkpointer.daemon.standby import StandbyRole
 from checkpointer.errors import TransferError
+from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
 from hadoop_common.configuration import Configuration
 from namenode_stub.config import stub_config

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.merge import merge
+from engine.merge import merge
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from journal.open_journal import open_journal
 from journal.segment_copies import read_log

@@ -18,10 +18,11 @@ from checkpointer.backup_images import fetch as fetch_module
 from checkpointer.backup_images import shelf as shelf_module
 from checkpointer.backup_images.fetch import FetchOptions, Steps, fetch_image
 from checkpointer.backup_images.shelf import ImageShelf, surplus
-from checkpointer.cluster import NameNodeAddress, active_first
-from checkpointer.errors import StorageError, TransferError
+from checkpointer.config.cluster import NameNodeAddress, active_first
+from checkpointer.errors import TransferError
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import StoredImage
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import parse_version
 from hadoop_rpc.errors import StandbyError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from image_format.verify.catalogue import CODES, markdown_table
+from image_tools.verify.catalogue import CODES, markdown_table
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.image_builder import ROOT, ImageBuilder
 from tests.checkpointer.recorded_cases import RECORDED, imgcmp

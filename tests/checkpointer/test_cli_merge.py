@@ -11,8 +11,8 @@ import pytest
 
 from hadoop_common.names import parse_image
 from image_format.md5_file import md5_of_file, read_md5_file
-from image_format.verify.catalogue import Severity
-from image_format.verify.checker import verify_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case
 

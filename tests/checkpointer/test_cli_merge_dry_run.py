@@ -112,7 +112,7 @@ def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     needed = dry_run(tmp_path)["room"][0]["needed"]
     for free, expected in ((needed, 0), (needed - 1, 6)):
-        with mock.patch("checkpointer.dry_run.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+        with mock.patch("checkpointer.merging.dry_run.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
             code, out, err = run_cli("merge", tmp_path, "--dry-run", "--json")
         assert code == expected
         assert json.loads(out)["room"][0]["enough"] == (not expected)

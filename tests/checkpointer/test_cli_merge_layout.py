@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.merge import merge
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.merge import merge
 from hadoop_common.storage_info import parse_version
 from image_format.codecs import CODECS
-from image_format.convert import convert_image
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
 from image_format.summary import is_sub_section
+from image_tools.convert import convert_image
 from journal.binary_codec import encode_op
 from journal.ops import EditOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.config import CheckpointConfig, Role, image_codec
-from checkpointer.config_keys import DEFAULTS, KEYS, markdown_table
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role, image_codec
+from checkpointer.config.keys import DEFAULTS, KEYS, markdown_table
 from hadoop_common.configuration import Configuration, ConfigurationError
 
 CONFIG_DIRECTORY = Path(__file__).parents[2] / "config"

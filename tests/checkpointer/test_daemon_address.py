@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config import Role
-from checkpointer.daemon_address import candidate_urls
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.daemon_address import candidate_urls
 from hadoop_common.configuration import Configuration, ConfigurationError
 from tests.checkpointer.cli_runner import run_cli
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from checkpointer.backup.states import BackupState
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.backup import BackupRole
-from checkpointer.errors import CheckpointCancelledError, CheckpointError, RoleGaveUpError, StorageError
-from checkpointer.observer import SilentObserver
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.roles.backup.role import BackupRole
+from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.inspector import list_images
+from engine.errors import CheckpointCancelledError, CheckpointError
+from engine.observer import SilentObserver
+from hadoop_common.errors import StorageError
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from image_format.reader import ImageFile

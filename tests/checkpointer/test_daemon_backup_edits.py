@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common import durable
 from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery

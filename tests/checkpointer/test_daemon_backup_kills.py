@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.observer import SilentObserver
 from checkpointer.storage.inspector import list_images
+from engine.observer import SilentObserver
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, read_md5_file
 from journal.operation import EditOp

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.backup.batch import decode_batch
-from checkpointer.backup.follower import missing_segments
-from checkpointer.backup.pace import Pace
-from checkpointer.backup.receiver import JournalReceiver
-from checkpointer.backup.states import TRANSITIONS, BackupState, StreamEvent, after
-from checkpointer.errors import ReplayError
+from checkpointer.roles.backup.batch import decode_batch
+from checkpointer.roles.backup.follower import missing_segments
+from checkpointer.roles.backup.pace import Pace
+from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.states import TRANSITIONS, BackupState, StreamEvent, after
+from engine.errors import ReplayError
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, RemoteError

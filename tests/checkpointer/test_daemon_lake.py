@@ -11,7 +11,7 @@ import pytest
 from checkpointer.daemon.lake import LakeAppender, find_module
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.errors import StorageError
+from hadoop_common.errors import StorageError
 from journal.segment_file import EditLogSegment
 from servlets.metrics_snapshot import snapshot_of_status
 from servlets.status import TriggerState

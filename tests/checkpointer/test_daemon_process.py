@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.reload import RELOADABLE, merged
-from checkpointer.daemon.role import Job
-from checkpointer.errors import RoleGaveUpError, StorageError
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.roles.role import Job
+from hadoop_common.errors import StorageError
 from hadoop_common.sd_notify import Notifier
 from tests.checkpointer.test_daemon_service import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import RoleGaveUpError, StorageError
+from checkpointer.errors import RoleGaveUpError
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import parse_version
 from servlets.status import TriggerState
@@ -273,7 +274,7 @@ def test_too_many_failed_merges_end_the_daemon(
         raise StorageError("it does not fit")
 
     with Secondary.of(tmp_path, node, **{"dfs.namenode.checkpoint.max-retries": "2"}) as secondary:
-        monkeypatch.setattr("checkpointer.engines.merge", broken)
+        monkeypatch.setattr("checkpointer.merging.engines.merge", broken)
         for failed in range(1, 3):
             assert secondary.checkpoint().message == "it does not fit"
             assert secondary.role.details()["mergeErrors"] == failed
@@ -292,7 +293,7 @@ def test_after_a_failed_merge_everything_is_fetched_afresh(
         raise OSError("disk on fire")
 
     with monkeypatch.context() as patch:
-        patch.setattr("checkpointer.engines.merge", broken)
+        patch.setattr("checkpointer.merging.engines.merge", broken)
         secondary.checkpoint()
     node.steps.clear()
     assert done(secondary) == 151

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.role import Target
+from checkpointer.roles.role import Target
 from checkpointer.transfer import UploadResult
 from hadoop_common.names import image_name
 from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config import CheckpointConfig
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common.names import image_name
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.kill_harness import kill, kills, record

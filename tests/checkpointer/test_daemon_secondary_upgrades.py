@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.healing import Healing
 from checkpointer.storage.directories import read_storage_info
+from engine.healing import Healing
 from image_format.reader import ImageFile
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.recorded_cases import Case

@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.daemon.role import Job, Progress, Target, Upload
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.errors import CheckpointCancelledError, RoleGaveUpError, StorageError
-from checkpointer.healing import Healed
-from checkpointer.merge import MergeResult, Observer, Timings
-from checkpointer.storage.saver import SaveResult
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.roles.role import Job, Progress, Target, Upload
+from engine.errors import CheckpointCancelledError
+from engine.healing import Healed
+from engine.merge import MergeResult, Observer, Timings
+from engine.saver import SaveResult
 from hadoop_common.configuration import Configuration
+from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-import checkpointer.daemon.uploader as uploader_module
-from checkpointer.config import CheckpointConfig
-from checkpointer.daemon.role_images import RoleImages
+import checkpointer.roles.uploader as uploader_module
+from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.daemon.standby import StandbyRole
-from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
-from checkpointer.standby.edit_source import EditSource
+from checkpointer.errors import TransferError
+from checkpointer.roles.role_images import RoleImages
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import StorageState, inspect, list_images
 from checkpointer.transfer import UploadResult
+from engine.errors import CheckpointCancelledError
+from hadoop_common.errors import StorageError
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -277,15 +279,15 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
 @pytest.mark.parametrize(
     "step",
     [
-        "checkpointer.warm.load_image",
-        "checkpointer.warm.replay",
-        "checkpointer.loaded_image.write_image",
-        "checkpointer.warm.save_image",
-        "checkpointer.storage.saver.fsync_directory",
-        "checkpointer.storage.saver.rename_durably",
-        "checkpointer.daemon.standby.enforce_retention",
-        "checkpointer.daemon.uploader.upload_image",
-        "checkpointer.daemon.uploader.read_md5_file",
+        "engine.warm_namespace.load_image",
+        "engine.warm_namespace.replay",
+        "engine.loaded_image.write_image",
+        "engine.warm_namespace.save_image",
+        "engine.saver.fsync_directory",
+        "engine.saver.rename_durably",
+        "checkpointer.roles.standby.role.enforce_retention",
+        "checkpointer.roles.uploader.upload_image",
+        "checkpointer.roles.uploader.read_md5_file",
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])
@@ -454,8 +456,8 @@ def test_a_stop_during_the_merge_leaves_no_trace(
             daemon.service._stopped.set()
 
     monkeypatch.setattr(daemon.service, "phase", phase)
-    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
-    monkeypatch.setattr("checkpointer.replay.replayer._KERNEL_RUN", 1)
+    monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
+    monkeypatch.setattr("engine.replay.replayer._KERNEL_RUN", 1)
     result = daemon.service.poll()
     assert (result.state, result.message) == (TriggerState.UNAVAILABLE, "replay stopped at txid 1")
     assert images(tmp_path / "nn2") == [0]

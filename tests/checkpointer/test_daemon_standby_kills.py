@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import inspect
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from checkpointer.config import replay_rules
+from checkpointer.config.checkpoint_config import replay_rules
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
-from checkpointer.errors import StorageError
-from checkpointer.healing import Healing
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
+from engine.healing import Healing
 from hadoop_common.configuration import Configuration
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from journal.quorum.settings import QuorumSettings

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.backup import BackupRole
-from checkpointer.daemon.role import CheckpointRole
-from checkpointer.daemon.secondary import SecondaryRole
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.backup.role import BackupRole
+from checkpointer.roles.role import CheckpointRole
+from checkpointer.roles.secondary.role import SecondaryRole
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.fake_namenode import FakeNamenode

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-import checkpointer.daemon.uploader as uploader_module
-from checkpointer.daemon.role import STANDBY, Target, Upload
-from checkpointer.daemon.uploader import Uploader, UploadPolicy
-from checkpointer.errors import CheckpointCancelledError
+import checkpointer.roles.uploader as uploader_module
+from checkpointer.roles.role import STANDBY, Target, Upload
+from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.transfer import UploadResult
+from engine.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
 from image_format.errors import MissingDigestError
 from image_format.md5_file import format_md5, md5_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.merge import load_image
+from engine.merge import load_image
 from image_format.errors import InconsistentHistoryError
 from image_format.history_check import check_history
 from image_format.reader import ImageFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkpointer.config_keys import markdown_table
+from checkpointer.config.keys import markdown_table
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

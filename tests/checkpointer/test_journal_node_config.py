@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config_catalogue import PREFIXES, entry_of
+from checkpointer.config.catalogue import PREFIXES, entry_of
+from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
-from checkpointer.journal_node.keys import JOURNALNODE_KEYS
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.configuration import Configuration, ConfigurationError

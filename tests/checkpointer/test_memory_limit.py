@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_edits, generate_image
-from checkpointer.memory_settings import memory_limit
-from checkpointer.merge_result import MergeResult
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.config.memory_settings import memory_limit
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.merge_result import MergeResult
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.open_segments import read_open_segments
+from engine.open_segments import read_open_segments
 from hadoop_common.names import inprogress_name, segment_name
 from journal.errors import CorruptHeaderError
 from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp

@@ -10,8 +10,8 @@ import pytest
 
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
-from checkpointer.config import Role
-from checkpointer.config_catalogue import entry_of
+from checkpointer.config.catalogue import entry_of
+from checkpointer.config.checkpoint_config import Role
 from servlets.metrics import CheckpointerCollector
 from servlets.metrics_snapshot import snapshot_of_status
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.errors import StorageError
 from checkpointer.past.lost import Beginnings
 from checkpointer.past.proof import Finding, prove
 from checkpointer.past.record import ClaimBook, held_images, read_claims
-from checkpointer.past.stretches import Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
+from engine.stretches import Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from journal.attribute_ops import RemoveXAttrOp, SetPermissionsOp, TimesOp
 from journal.binary_codec import encode_op

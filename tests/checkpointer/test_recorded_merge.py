@@ -13,19 +13,19 @@ from unittest.mock import patch
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from checkpointer.config import replay_rules
-from checkpointer.errors import UnsupportedOperationError
-from checkpointer.healing import Healed, Healing
-from checkpointer.offline import merge_directory, plan_directory
-from checkpointer.replay.replayer import PLAIN
-from checkpointer.warm import WarmNamespace
+from checkpointer.config.checkpoint_config import replay_rules
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.errors import UnsupportedOperationError
+from engine.healing import Healed, Healing
+from engine.replay.replayer import PLAIN
+from engine.warm_namespace import WarmNamespace
 from hadoop_common.configuration import Configuration
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.segment_file import read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
@@ -108,7 +108,7 @@ def test_kernels_and_plain_functions_make_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay
-    monkeypatch.setattr("checkpointer.replay.snapshots._now", lambda: 1_400_000_000_000)
+    monkeypatch.setattr("engine.replay.snapshots._now", lambda: 1_400_000_000_000)
     made = []
     for plain in ("", "1"):
         monkeypatch.setenv(PLAIN, plain)

@@ -18,9 +18,9 @@ from checkpointer.daemon.control import Control
 from checkpointer.daemon.outcome import Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.process import serve
-from checkpointer.daemon.role import STANDBY, Target, Upload
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import TransferError
+from checkpointer.roles.role import STANDBY, Target, Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import reason_of
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook

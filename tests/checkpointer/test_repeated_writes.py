@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.merge import LoadedImage, load_image
-from checkpointer.replay import replay
+from engine.merge import LoadedImage, load_image
+from engine.replay import replay
 from image_format.reader import ImageFile
 from journal.ops import EditOp
 from tests.checkpointer.image_builder import LAYOUTS, Saved, merge_bytes, numbered, store

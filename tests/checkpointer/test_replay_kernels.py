@@ -13,20 +13,20 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from checkpointer.errors import ReplayError, UnsupportedOperationError
-from checkpointer.loaded_image import load_image
-from checkpointer.replay import replay
-from checkpointer.replay.compiled import CompiledReplay
-from checkpointer.replay.kernels import records
-from checkpointer.replay.replayer import PLAIN
+from engine.errors import ReplayError, UnsupportedOperationError
+from engine.loaded_image import load_image
+from engine.replay import replay
+from engine.replay.compiled import CompiledReplay
+from engine.replay.kernels import records
+from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
-from image_format.compare.images import ImageComparison
 from image_format.errors import ImageStorageError, RecordError
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Growing
 from image_format.varint import encode_delimited, encode_varint
+from image_tools.compare.images import ImageComparison
 from journal import ops
 from journal.errors import CorruptOpError
 from journal.ops import EditOp
@@ -681,7 +681,7 @@ def test_an_acl_that_does_not_fit_the_image_names_its_operation(
     def full(*_: object) -> None:
         raise OverflowError("no number is left for a name")
 
-    monkeypatch.setattr("checkpointer.replay.compiled.set_acl", full)
+    monkeypatch.setattr("engine.replay.compiled.set_acl", full)
     steps = [add("/old/known", 20_001), add("/old/n", 20_002, acl_entries=ACL), times("/old", 5)]
     with ImageFile.open(path) as image:
         loaded = load_image(image)

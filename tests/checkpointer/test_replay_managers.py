@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import ReplayError, UnsupportedOperationError
-from checkpointer.replay import handled_operations
+from engine.errors import ReplayError, UnsupportedOperationError
+from engine.replay import handled_operations
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.errors import TransactionGapError
@@ -44,8 +44,8 @@ def test_an_operation_without_one_is_an_error(tmp_path: Path) -> None:
 
 
 def test_txids_follow_each_other(tmp_path: Path) -> None:
-    from checkpointer.merge import load_image
-    from checkpointer.replay import replay
+    from engine.merge import load_image
+    from engine.replay import replay
     from image_format.reader import ImageFile
 
     with ImageFile.open(ImageBuilder().save(tmp_path)) as image:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from checkpointer.replay import handled_operations
+from engine.replay import handled_operations
 from journal.ops import OPERATIONS
 from journal.segment import iter_ops
 from tests.checkpointer.recorded_cases import Case, all_cases

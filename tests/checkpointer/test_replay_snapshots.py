@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import ReplayError, UnsupportedOperationError
-from checkpointer.healing import Healing
-from checkpointer.replay_rules import ReplayRules
+from engine.errors import ReplayError, UnsupportedOperationError
+from engine.healing import Healing
+from engine.replay_rules import ReplayRules
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_varint

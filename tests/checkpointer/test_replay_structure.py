@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import ReplayError
+from engine.errors import ReplayError
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops

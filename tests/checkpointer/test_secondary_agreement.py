@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.errors import StorageError, TransferError
-from checkpointer.secondary.agreement import Standing, check_signature, needed_logs, standing
+from checkpointer.errors import TransferError
+from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
+from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
 from image_format.errors import UnsupportedLayoutError

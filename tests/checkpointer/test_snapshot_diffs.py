@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.healing import Healing
-from checkpointer.replay_rules import ReplayRules
+from engine.healing import Healing
+from engine.replay_rules import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.healing import Healing
-from checkpointer.merge import load_image
-from checkpointer.replay import replay
-from checkpointer.replay_rules import ReplayRules
+from engine.healing import Healing
+from engine.merge import load_image
+from engine.replay import replay
+from engine.replay_rules import ReplayRules
 from image_format.reader import ImageFile
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, ROOT, ImageBuilder, Saved, numbered, store
 from tests.checkpointer.snapshot_reader import SnapshotReader
 from tests.checkpointer.snapshot_twin import LinkTwin, Node, Step

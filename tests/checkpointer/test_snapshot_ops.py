@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import ReplayError
-from checkpointer.replay_rules import ReplayRules
+from engine.errors import ReplayError
+from engine.replay_rules import ReplayRules
 from image_format.name_order import name_key
 from journal import ops
 from journal.ops import Block, EditOp

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import ReplayError
-from checkpointer.namespace.diffs import FileDiff
+from engine.errors import ReplayError
+from engine.namespace.diffs import FileDiff
 from image_format.inode_table import Block as InodeBlock
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops

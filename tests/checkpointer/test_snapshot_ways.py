@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.compare.images import ImageComparison
 from image_format.reader import ImageFile
+from image_tools.compare.images import ImageComparison
 from journal.ops import EditOp
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, merge_bytes, store
 from tests.checkpointer.snapshot_twin import SnapshotTwin, Step
@@ -36,7 +36,7 @@ def merged_both_ways(source: Path, edits: list[EditOp]) -> bytes:
     """The image that a merge makes, and has to make without ways too."""
     with patch("time.time_ns", lambda: 1_700_000_000_000_000_000):
         image = merge_bytes(source, edits)
-        with patch("checkpointer.namespace.reclaim.find_ways", lambda *_: None):
+        with patch("engine.namespace.reclaim.find_ways", lambda *_: None):
             looked_at_all = merge_bytes(source, edits)
     with TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "ways", Path(folder) / "all"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.standby.gap import gap_alarm
-from checkpointer.standby.log_roller import LogRoller
-from checkpointer.standby.namenodes import NameNodes, RollRefusedError
+from checkpointer.roles.standby.gap import gap_alarm
+from checkpointer.roles.standby.log_roller import LogRoller
+from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError, StandbyError
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import StorageError
-from checkpointer.quorum_nodes import NodeAnswer
-from checkpointer.standby import open_source
-from checkpointer.standby.folder_edits import FolderEdits
-from checkpointer.standby.journal_edits import JournalEdits
-from checkpointer.standby.lag_watch import LagWatch
-from checkpointer.standby.log_roller import LogRoller
-from checkpointer.standby.node_book import NodeBook
+from checkpointer.config.quorum_nodes import NodeAnswer
+from checkpointer.roles.standby import open_source
+from checkpointer.roles.standby.folder_edits import FolderEdits
+from checkpointer.roles.standby.journal_edits import JournalEdits
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
+from checkpointer.roles.standby.node_book import NodeBook
 from checkpointer.storage.lookup import read_storage_info
+from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, NewerTxidError, RpcConnectionError
 from journal.errors import JournalError, TransactionGapError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.standby.journal_view as view_module
+import checkpointer.roles.standby.journal_view as view_module
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from image_format.md5_file import md5_path, read_md5_file
@@ -167,7 +167,7 @@ def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
         raise fault
 
     with monkeypatch.context() as patched:
-        patched.setattr("checkpointer.warm.replay", broken)
+        patched.setattr("engine.warm_namespace.replay", broken)
         assert not daemon.role.tail()
     assert len(daemon.service.status()["alarms"]) == 1
     daemon.role.tail()
@@ -175,8 +175,8 @@ def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
 
 
 def test_closing_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
-    monkeypatch.setattr("checkpointer.replay.replayer._KERNEL_RUN", 1)
+    monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
+    monkeypatch.setattr("engine.replay.replayer._KERNEL_RUN", 1)
     write_edits(stub, "a", 3)
     daemon.role._follower._closing.set()
     assert not daemon.role.tail()
@@ -341,7 +341,7 @@ def test_a_rollback_image_that_fails_is_made_at_the_next_poll(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("checkpointer.warm.save_image", broken)
+        patched.setattr("engine.warm_namespace.save_image", broken)
         assert daemon.service.poll().state is TriggerState.FAILED
     assert daemon.role.tail()
     assert daemon.service.poll().details["txid"] == end

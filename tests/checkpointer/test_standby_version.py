@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import CheckpointCancelledError, StorageError, TransferError
-from checkpointer.offline import merge_directory, plan_directory
-from checkpointer.standby.bootstrap import settle_versions
-from checkpointer.standby.version import ActiveVersion, Move, decide_move, newest_version
-from checkpointer.standby.version_watch import VersionWatch
+from checkpointer.errors import TransferError
+from checkpointer.merging.offline import merge_directory, plan_directory
+from checkpointer.roles.standby.bootstrap import settle_versions
+from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move, newest_version
+from checkpointer.roles.standby.version_watch import VersionWatch
 from checkpointer.storage.directories import StorageDirectories, read_storage_info
 from checkpointer.storage.formatting import write_version
+from engine.errors import CheckpointCancelledError
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
@@ -428,7 +430,7 @@ def test_a_fetch_that_fails_leaves_all_as_it_was(
             raise TransferError(stub.server.url, "broke off")
 
         with monkeypatch.context() as patched:
-            patched.setattr("checkpointer.standby.image_source.download_image", broken)
+            patched.setattr("checkpointer.roles.standby.image_source.download_image", broken)
             daemon.role.tail()
             assert "broke off" in daemon.service.status()["alarms"][0]
             assert images(tmp_path / "nn2") == [0]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.directories import StorageDirectories, latest_image, read_storage_info
 from checkpointer.storage.leftovers import clean_leftovers, leftover_names
-from checkpointer.storage.saver import save_image
+from engine.saver import save_image
+from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import (
     StorageState,
     agree_on_version,
@@ -16,7 +15,7 @@ from checkpointer.storage.inspector import (
     newest_copies,
     newest_image,
 )
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import image_name, md5_name
 from hadoop_common.storage_info import VersionFileError
 from image_format.errors import BadMagicError, TransactionIdError, UnsupportedLayoutError

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import CheckpointCancelledError, CheckpointInProgressError, StorageError
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.leftovers import leftover_names
-from checkpointer.storage.saver import Sink, save_image
+from engine.errors import CheckpointCancelledError, CheckpointInProgressError
+from engine.saver import Sink, save_image
+from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name
 from image_format.md5_file import md5_of_file
 from image_format.reader import ImageFile

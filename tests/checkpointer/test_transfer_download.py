@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from checkpointer.errors import StorageError, TransferError
+from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format.md5_file import read_md5_file
 from servlets.throttle import Throttle

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.config import CheckpointConfig, Role
-from checkpointer.triggers import TriggerReason, decide
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.daemon.triggers import TriggerReason, decide
 from hadoop_common.configuration import Configuration
 
 CONFIG = CheckpointConfig.from_configuration(

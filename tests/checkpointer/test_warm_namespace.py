@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import CheckpointCancelledError, ReplayError, StorageError
-from checkpointer.merge import SilentObserver, merge
-from checkpointer.warm import WarmNamespace
+from engine.errors import CheckpointCancelledError, ReplayError
+from engine.merge import SilentObserver, merge
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.errors import StorageError
 from image_format.digests.paired_md5 import PairedMd5, pairs_are_quick
 from image_format.errors import DigestMismatchError, MissingDigestError
 from image_format.index_arrays import IndexArrays
@@ -94,7 +95,7 @@ def test_the_index_is_updated_and_not_made_anew(
         warm.save([out])
     assert scans == []
     # a large index is not in memory twice
-    monkeypatch.setattr("checkpointer.warm._LARGEST_UPDATE", 1)
+    monkeypatch.setattr("engine.warm_namespace._LARGEST_UPDATE", 1)
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
@@ -161,7 +162,7 @@ class Cancelling(SilentObserver):
 def test_a_cancelled_replay_goes_on_where_it_stopped(
     warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpointer.replay.replayer._REPORT_EVERY", 1)
+    monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
     ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
     with pytest.raises(CheckpointCancelledError):
         warm.apply(ops, observer=Cancelling(2))
@@ -196,7 +197,7 @@ def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr("checkpointer.warm.load_image", broken)
+        patched.setattr("engine.warm_namespace.load_image", broken)
         result = warm.save([out])
     assert result.saved.paths[0].is_file()
     assert not warm.usable
@@ -228,7 +229,7 @@ def pairs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     quick: bool = request.param
     if quick and not pairs_are_quick():
         pytest.skip("this processor takes one digest at a time")
-    monkeypatch.setattr("checkpointer.digest_check.pairs_are_quick", lambda: quick)
+    monkeypatch.setattr("engine.digest_check.pairs_are_quick", lambda: quick)
     return quick
 
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from checkpointer.loaded_image import LoadedImage
-from checkpointer.merge import load_image
-from checkpointer.namespace.tree import ROOT_ROW, Tree
-from checkpointer.replay import replay
-from checkpointer.replay.replayer import PLAIN
+from engine.loaded_image import LoadedImage
+from engine.merge import load_image
+from engine.namespace.tree import ROOT_ROW, Tree
+from engine.replay import replay
+from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.reader import ImageFile
-from image_format.verify.checker import audit_image
-from image_format.verify.findings import Findings
+from image_tools.verify.checker import audit_image
+from image_tools.verify.findings import Findings
 from journal import ops
 from journal.operation import EditOp
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename_old, set_permissions, times

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from image_format.dump.records import ImageRecords
-from image_format.dump.xml_dump import XmlForm, dump_xml
 from image_format.reader import ImageFile
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.xml_dump import XmlForm, dump_xml
 from tests.image_format.image_support import RECORDED
 
 

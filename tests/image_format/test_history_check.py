@@ -13,7 +13,7 @@ from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.verify.history_repair import repair_history
+from image_tools.verify.history_repair import repair_history
 
 pytestmark = pytest.mark.recorded
 

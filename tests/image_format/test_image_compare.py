@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from image_format.compare.difference import Difference, Kind, Topic
-from image_format.compare.images import ImageComparison
-from image_format.dump.records import FileDiffs, ImageRecords
 from image_format.errors import RecordError
 from image_format.permission import (
     AclType,
@@ -25,6 +22,9 @@ from image_format.permission import (
 )
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
+from image_tools.compare.difference import Difference, Kind, Topic
+from image_tools.compare.images import ImageComparison
+from image_tools.dump.records import FileDiffs, ImageRecords
 from tests.checkpointer.recorded_cases import imgcmp
 from tests.image_format.dump_support import open_image
 from tests.image_format.image_support import RECORDED, build_image, delimited, store

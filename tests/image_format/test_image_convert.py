@@ -10,13 +10,13 @@ import pytest
 from image_support import CODEC_NAMES, RECORDED, image_id, recorded_images
 
 from image_format.codecs import CODECS, find_codec
-from image_format.convert import convert_image, plan_conversion
 from image_format.errors import UnsupportedCodecError, UnsupportedConversionError, UnsupportedLayoutError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.sub_sections import sub_section_faults
 from image_format.summary import is_sub_section
-from image_format.verify.checker import verify_image
+from image_tools.convert import convert_image, plan_conversion
+from image_tools.verify.checker import verify_image
 
 pytestmark = pytest.mark.recorded
 

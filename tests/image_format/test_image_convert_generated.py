@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.convert import convert_image
-from image_format.convert.losses import empty_findings
-from image_format.convert.records import convert_records
-from image_format.convert.strings import NO_CHANGES, convert_strings, special_names
 from image_format.errors import Place, RecordError, UnsupportedConversionError
 from image_format.kernels import attributes as rows
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
+from image_tools.convert import convert_image
+from image_tools.convert.losses import empty_findings
+from image_tools.convert.records import convert_records
+from image_tools.convert.strings import NO_CHANGES, convert_strings, special_names
 from journal.ops import PermissionStatus
 from tests.checkpointer.image_builder import ImageBuilder, Saved, delimited
 from tests.depth import examples

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.dump.delimited import COLUMNS, dump_delimited, header_row
-from image_format.dump.records import ImageRecords
-from image_format.dump.tree import ImageTree
-from image_format.dump.values import local_minutes
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
+from image_tools.dump.delimited import COLUMNS, dump_delimited, header_row
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.tree import ImageTree
+from image_tools.dump.values import local_minutes
 from tests.image_format.dump_support import Viewed, open_image, recorded_views
 from tests.image_format.image_support import RECORDED, build_image, delimited, minimal_sections, store
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.dump.json_lines import dump_json
-from image_format.dump.records import ImageRecords
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.json_lines import dump_json
+from image_tools.dump.records import ImageRecords
 from tests.checkpointer.recorded_cases import imgcmp
 from tests.image_format.dump_support import Viewed, open_image, recorded_views
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store

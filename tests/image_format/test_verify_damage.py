@@ -8,9 +8,9 @@ import pytest
 from verify_damage import DAMAGES, Damage
 from verify_support import Model, imgcmp, inode_records, record_offsets, recorded, shown
 
-from image_format.verify.catalogue import CODES
-from image_format.verify.checker import verify_image
-from image_format.verify.repair import repair_image
+from image_tools.verify.catalogue import CODES
+from image_tools.verify.checker import verify_image
+from image_tools.verify.repair import repair_image
 
 pytestmark = pytest.mark.recorded
 

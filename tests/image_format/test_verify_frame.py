@@ -15,9 +15,9 @@ from image_format.md5_file import md5_path
 from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import Section, build_summary, encode_trailer, parse_file
 from image_format.varint import encode_delimited
-from image_format.verify.checker import verify_image
-from image_format.verify.errors import UnrepairableError
-from image_format.verify.repair import repair_image
+from image_tools.verify.checker import verify_image
+from image_tools.verify.errors import UnrepairableError
+from image_tools.verify.repair import repair_image
 
 ZLIB = "org.apache.hadoop.io.compress.DefaultCodec"
 

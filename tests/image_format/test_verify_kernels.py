@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_support import delimited
 
-import image_format.verify.kernels
+import image_tools.verify.kernels
 from image_format.kernels.jit import Kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from image_format.verify.kernels import diff_audit, inode_audit, tree_audit
+from image_tools.verify.kernels import diff_audit, inode_audit, tree_audit
 
 MODULES = [
-    importlib.import_module(f"image_format.verify.kernels.{module.name}")
-    for module in pkgutil.iter_modules(image_format.verify.kernels.__path__)
+    importlib.import_module(f"image_tools.verify.kernels.{module.name}")
+    for module in pkgutil.iter_modules(image_tools.verify.kernels.__path__)
 ]
 KERNELS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value

@@ -13,9 +13,9 @@ from image_support import build_image, store
 from verify_damage import DAMAGES
 from verify_support import Model, recorded, shown
 
-from image_format.verify.checker import verify_image
-from image_format.verify.errors import UnrepairableError
-from image_format.verify.repair import repair_image
+from image_tools.verify.checker import verify_image
+from image_tools.verify.errors import UnrepairableError
+from image_tools.verify.repair import repair_image
 from tests.depth import examples
 
 pytestmark = pytest.mark.recorded

@@ -10,9 +10,9 @@ from image_support import RECORDED
 from verify_support import imgcmp, shown
 
 from hadoop_common.names import parse_image
-from image_format.verify.catalogue import Severity
-from image_format.verify.checker import verify_image
-from image_format.verify.repair import repair_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
+from image_tools.verify.repair import repair_image
 
 pytestmark = pytest.mark.recorded
 

@@ -9,16 +9,16 @@ import pytest
 from image_support import RECORDED
 from verify_support import CASES, Model, imgcmp, inode_records, recorded, shown
 
-from image_format.convert.image import convert_image
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited
-from image_format.verify.checker import verify_image
-from image_format.verify.findings import Findings
-from image_format.verify.fixes import Cut, Fixes, spliced
-from image_format.verify.frame import map_image, read_frame
-from image_format.verify.repair import Repair, repair_image
-from image_format.verify.rewrite import write_fixed
+from image_tools.convert.image import convert_image
+from image_tools.verify.checker import verify_image
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Cut, Fixes, spliced
+from image_tools.verify.frame import map_image, read_frame
+from image_tools.verify.repair import Repair, repair_image
+from image_tools.verify.rewrite import write_fixed
 
 pytestmark = pytest.mark.recorded
 ROOT = 16385

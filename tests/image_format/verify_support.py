@@ -13,7 +13,7 @@ from image_support import RECORDED, build_image, delimited, store
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import iter_records, parse_message
-from image_format.verify.findings import Finding
+from image_tools.verify.findings import Finding
 
 M = TypeVar("M", bound=Message)
 

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from hadoop_common.names import image_name, parse_image
-from image_format.dump.delimited import dump_delimited
-from image_format.dump.records import ImageRecords
 from image_format.reader import ImageFile
+from image_tools.dump.delimited import dump_delimited
+from image_tools.dump.records import ImageRecords
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
 from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, ha_pair_confs

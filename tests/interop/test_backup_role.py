@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from hadoop_common.names import image_name
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from journal.segment_file import list_segments
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import TransferError
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
 from checkpointer.transfer.namenode_outlook import ask_outlook
 from checkpointer.transfer.refusals import has_image

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
 from hadoop_common.names import image_name, parse_image
-from image_format.verify.catalogue import Severity
-from image_format.verify.checker import verify_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
 from journal.segment_file import list_segments, select_segments
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import imgcmp

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from checkpointer.healing import Healing
-from checkpointer.offline import merge_directory, plan_directory
-from checkpointer.replay_rules import ReplayRules
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.healing import Healing
+from engine.replay_rules import ReplayRules
 from image_format.codecs import find_codec
-from image_format.compare.images import ImageComparison
 from image_format.publish import publish_image
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
+from image_tools.compare.images import ImageComparison
 from tests.bench.made import make
 from tests.checkpointer.recorded_cases import Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError

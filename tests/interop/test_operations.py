@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hadoop_common.names import image_name, parse_segment
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import HadoopConf

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.names import image_name
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_process import wait_until

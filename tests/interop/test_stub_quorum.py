@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.names import image_name
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import ha_pair_confs

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from namenode_stub.config import StubConfig
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub

@@ -14,7 +14,7 @@ import pytest
 
 import checkpointer.storage.rollback as rollback_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
-from checkpointer.storage.saver import SaveResult, save_image
+from engine.saver import SaveResult, save_image
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from tests.namenode_stub.rpc_support import Dfs, refused, rpc_config, serving
 from tests.namenode_stub.stub_support import restarted_tree, uris
@@ -178,7 +178,7 @@ def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         dfs.mkdirs("/d")
         dfs.safe_mode(ENTER)
         with monkeypatch.context() as patched:
-            patched.setattr("checkpointer.storage.saver.rename_durably", full)
+            patched.setattr("engine.saver.rename_durably", full)
             assert refused(dfs, save) == "IOException"
         assert stub.images.checkpoint_txid == 0
         assert stub.namespace.last_txid == stub.namespace.log.last_txid

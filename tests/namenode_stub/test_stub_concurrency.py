@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import StorageError
+from hadoop_common.errors import StorageError
 from journal.segment_file import list_segments
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.node import NameNodeStub

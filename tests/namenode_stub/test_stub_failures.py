@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.errors import StorageError
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from journal.errors import JournalStorageError
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
@@ -248,7 +247,7 @@ def test_a_fault_in_the_middle_of_a_change_is_no_refusal(tmp_path: Path, monkeyp
     with FailStopLeft(stub), stub:
         stub.namespace.mkdirs("/kept")
         with monkeypatch.context() as patch:
-            patch.setattr("checkpointer.namespace.tree.Tree.insert", break_down)
+            patch.setattr("engine.namespace.tree.Tree.insert", break_down)
             with pytest.raises(NotServingError, match="may be applied in part"):
                 stub.namespace.mkdirs("/half")
         with pytest.raises(NotServingError):

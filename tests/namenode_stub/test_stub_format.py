@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import StorageError
 from checkpointer.storage.inspector import StorageState, inspect
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from image_format.reader import ImageFile
 from journal.errors import JournalExistsError
 from journal.quorum.errors import QuorumError

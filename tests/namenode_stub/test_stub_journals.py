@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.errors import StorageError
 from checkpointer.transfer import download_segment
+from hadoop_common.errors import StorageError
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import NamenodeClient

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from checkpointer.offline import plan_directory
+from checkpointer.merging.offline import plan_directory
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.errors import StandbyError
 from journal.segment_file import list_segments

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.errors import StorageError
 from checkpointer.transfer import UploadResult, download_image, upload_image
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_rpc.errors import AccessControlError, RemoteError, StandbyError
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -162,7 +161,7 @@ def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
         watching = dataclasses.replace(asking(active), lag_alarm=0.1)
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             with monkeypatch.context() as patched:
-                patched.setattr("checkpointer.standby.tailer.EditTailer.catch_up", broken)
+                patched.setattr("checkpointer.roles.standby.tailer.EditTailer.catch_up", broken)
                 answer = requests.post(f"{standby.server.url}/transition/active", timeout=60)
                 assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
                 assert standby.state is HAState.STANDBY

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from checkpointer.engine_settings import EngineChoice, EngineSettings, SparkSettings
-from checkpointer.merge import MergeResult
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.merge import MergeResult
 
 __all__ = ["AUTO", "ON_SPARK", "merge_on_spark"]
 

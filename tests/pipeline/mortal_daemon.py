@@ -15,7 +15,7 @@ from unittest import mock
 
 from pyspark import daemon
 
-from checkpointer.section_delta import merged_inodes
+from engine.section_delta import merged_inodes
 from pipeline.merge import tasks
 
 DEATH = "HDFS_CHECKPOINTER_TEST_DEATH"

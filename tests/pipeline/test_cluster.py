@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.generate import generate_edits, generate_image
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from pipeline import read_image
 from pipeline.tables.inodes import INODES
 from tests.checkpointer.recorded_cases import ALL_CASES, Case

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bench.generate import BLOCK_SIZE, ROOT_ID, Shape, generate_edits, generate_image
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
 
 FILES = 5_000_000

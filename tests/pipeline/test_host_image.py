@@ -11,15 +11,15 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from image_format.dump.records import ImageRecords
-from image_format.dump.tree import ImageTree
-from image_format.dump.values import java_text
 from image_format.errors import DigestMismatchError, ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.tree import ImageTree
+from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage
 from pipeline.once import made_once

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.dump.records import Caches
 from image_format.errors import Place, RecordError
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
+from image_tools.dump.records import Caches
 from pipeline.schema import TIMESTAMP
 from pipeline.sources.image_tables.batches import rows_to_batches, text, to_micros
 from pipeline.sources.image_tables.blocks import block_batches

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_edits, generate_image
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.merging.offline import merge_directory, plan_directory
 from journal.segment import iter_ops
 from pipeline.merge.touched import inode_ids, touched_paths
 from tests.pipeline.merge_support import merge_on_spark

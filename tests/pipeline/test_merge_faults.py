@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.engine_settings import SparkSettings
-from checkpointer.errors import CheckpointCancelledError
-from checkpointer.observer import SilentObserver
+from checkpointer.config.engine_settings import SparkSettings
+from engine.errors import CheckpointCancelledError
+from engine.observer import SilentObserver
 from hadoop_common.errors import HdfsError
 from image_format.errors import DigestMismatchError, ImageFormatError
 from image_format.md5_file import md5_of_file

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config import replay_rules
-from checkpointer.engines import EngineError
-from checkpointer.offline import merge_directory, plan_directory
+from checkpointer.config.checkpoint_config import replay_rules
+from checkpointer.merging.engines import EngineError
+from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.configuration import Configuration
 from image_format.md5_file import md5_of_file, read_md5_file
-from image_format.verify.checker import verify_image
+from image_tools.verify.checker import verify_image
 from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 from tests.pipeline.merge_support import AUTO, merge_on_spark
 
@@ -28,7 +28,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay: both engines are to have the same one.
     now = time.time_ns() // 1_000_000
-    monkeypatch.setattr("checkpointer.replay.snapshots._now", lambda: now)
+    monkeypatch.setattr("engine.replay.snapshots._now", lambda: now)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
     for engine in ("spark", "local"):
         case.copy_to(tmp_path / engine)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from image_format.verify.catalogue import CODES
+from image_tools.verify.catalogue import CODES
 from pipeline.reports.sections.findings import describe, section
 from pipeline.source_files import SourceFile
 from tests.checkpointer.recorded_cases import RECORDED

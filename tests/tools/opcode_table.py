@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from checkpointer.replay import handled_operations
+from engine.replay import handled_operations
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
@@ -31,12 +31,12 @@ _HEAD = f"""\
 # Operations of the edit log
 
 Made by `python -m tests.tools.opcode_table --write` from the catalogue of operations (`journal`), the replay registry
-(`checkpointer.replay`) and the recorded cases; a test compares.
+(`engine.replay`) and the recorded cases; a test compares.
 
 * *layouts*: the layout versions whose logs may hold the operation, of those that are read at all,
   {OLDEST_LAYOUT} .. {NEWEST_LAYOUT} (smaller is newer). Fields that came with a layout of their own are named.
 * *releases*: which of the two recorded releases writes it. One that is read only comes from logs of older releases.
-* *handler*: the function in `checkpointer.replay` that applies it.
+* *handler*: the function in `engine.replay` that applies it.
 * *recorded in*: cases under `tests/recorded` whose edits hold it and whose image is compared with Hadoop's own after
   replay; how many there are, and the first few. The binary, XML and JSON codecs of every operation are tested on
   generated values as well (`tests/journal`).

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from image_format.verify.catalogue import CODES
-from image_format.verify.checker import verify_image
+from image_tools.verify.catalogue import CODES
+from image_tools.verify.checker import verify_image
 from pipeline.reports.model import Section
 from pipeline.reports.rows import table
 from pipeline.reports.sections.heads import count, text

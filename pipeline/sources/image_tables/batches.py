@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from image_format.dump.values import java_text, signed64
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import java_text, signed64
 from pipeline.schema import Table
 
 __all__ = ["BATCH_ROWS", "NO_ACK", "numbers", "rows_to_batches", "text", "to_batch", "to_micros", "total_bytes"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from image_format.dump.records import Caches, Secrets
-from image_format.dump.values import signed32
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.records import Caches, Secrets
+from image_tools.dump.values import signed32
 from pipeline.sources.image_tables.batches import text, to_micros
 
 __all__ = ["cache_rows", "token_rows"]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from image_format.dump.records import ImageRecords
-from image_format.dump.values import Names, signed64
 from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_format.reader import ImageFile
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.values import Names, signed64
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import BATCH_ROWS, numbers, to_batch
 from pipeline.sources.image_tables.blocks import block_batches

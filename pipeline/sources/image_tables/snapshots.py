@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from image_format.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
-from image_format.dump.values import Names, signed32, signed64
 from image_format.index import Ids
 from image_format.kernels.records import BY_DIFF_LIST, DIFF_STATE, cut_records
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
+from image_tools.dump.values import Names, signed32, signed64
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 
 __all__ = ["diff_cuts", "diff_rows", "reference_rows", "snapshot_rows"]

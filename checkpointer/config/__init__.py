@@ -1,0 +1,1 @@
+"""Configuration: Hadoop's keys and ours, how they are read, and what they are checked for."""

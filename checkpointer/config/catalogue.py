@@ -1,0 +1,312 @@
+"""Every key of Hadoop's checkpointing: those of `config_keys`, and those that the checkpointer ignores or refuses.
+
+Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1, and of 2.7.3 where they differ.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from checkpointer.config.keys import ABSENT, KEYS, ConfigKey, KeyStatus, default_cell
+from hadoop_common.configuration import Configuration, ConfigurationFault
+
+__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "refusals"]
+
+# name and default, and Hadoop 2.7's default where it is another one
+_Row = tuple[str, str] | tuple[str, str, str]
+
+
+def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey]:
+    return [
+        ConfigKey(row[0], row[1], "", meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
+        for row in rows
+    ]
+
+
+_LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
+_QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
+_KERBEROS = "it counts with Kerberos only, which hadoop.security.authentication may not ask for yet"
+_HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
+
+_NOT_SUPPORTED: tuple[ConfigKey, ...] = (
+    *_ignored(
+        "Limit on uploads at once.",
+        "no release of Hadoop has it; checkpointer.upload.parallelism is the limit here",
+        ("dfs.namenode.checkpoint.parallel.upload.max-threads", "", ABSENT),
+    ),
+    *_ignored(
+        "Size of edits that made a checkpoint due.",
+        "Hadoop itself has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
+        ("fs.checkpoint.size", ""),
+        ("dfs.namenode.checkpoint.size", ""),
+    ),
+    *_ignored(
+        "Where an image in the format before 2.4 is written too.",
+        "that format is not written; `checkpointer image dump` makes text of an image",
+        ("dfs.namenode.legacy-oiv-image.dir", ""),
+    ),
+    *_ignored(
+        "When the NameNode saves its namespace as it stops.",
+        "the NameNode's own affair",
+        ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
+    ),
+    *_ignored(
+        "The NameNode's edits directories and how it writes them.",
+        "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir",
+        ("dfs.namenode.edits.dir", "${dfs.namenode.name.dir}"),
+        ("dfs.namenode.edits.dir.required", ""),
+        ("dfs.namenode.edits.dir.minimum", "1"),
+        ("dfs.namenode.edits.asynclogging", "true", ABSENT),
+        ("dfs.namenode.edits.asynclogging.pending.queue.size", "4096", ABSENT),
+        ("dfs.namenode.edits.noeditlogchannelflush", "false"),
+    ),
+    *_ignored(
+        "When the active ends a segment by itself.",
+        "the active's own affair; how we ask for it is dfs.ha.log-roll.period",
+        ("dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", "2.0"),
+        ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
+    ),
+    *_ignored(
+        "Largest operation in the edits.",
+        "operations up to 52428800 bytes, Hadoop's default, are read",
+        ("dfs.namenode.max.op.size", "52428800"),
+    ),
+    *_ignored(
+        "The NameNode's guard against full disks.",
+        "it puts the NameNode into safe mode; `checkpointer check` looks at our own disks",
+        ("dfs.namenode.resource.check.interval", "5000"),
+        ("dfs.namenode.resource.checked.volumes", ""),
+        ("dfs.namenode.resource.checked.volumes.minimum", "1"),
+    ),
+    *_ignored(
+        "Whether a NameNode may be formatted.",
+        "the checkpointer formats its own directories only, and only empty ones",
+        ("dfs.reformat.disabled", "false", ABSENT),
+        ("dfs.namenode.support.allow.format", "true"),
+    ),
+    *_ignored(
+        "Limits and switches of live operations.",
+        _LIVE,
+        ("dfs.namenode.accesstime.precision", "3600000"),
+        ("dfs.namenode.acls.enabled", "true", "false"),
+        ("dfs.namenode.posix.acl.inheritance.enabled", "true", ABSENT),
+        ("dfs.quota.by.storage.type.enabled", "true"),
+        ("dfs.namenode.snapshot.max.limit", "65536", ABSENT),
+        ("dfs.namenode.snapshot.filesystem.limit", "65536", ABSENT),
+    ),
+    *_ignored(
+        "How a NameNode keeps snapshots in memory and compares them.",
+        "it changes no byte of an image",
+        ("dfs.namenode.snapshot.skiplist.interval", "10", ABSENT),
+        ("dfs.namenode.snapshot.skiplist.max.levels", "0", ABSENT),
+        ("dfs.namenode.snapshotdiff.allow.snap-root-descendant", "true", ABSENT),
+        ("dfs.namenode.snapshotdiff.listing.limit", "1000", ABSENT),
+    ),
+    *_ignored(
+        "Threads that load an image.",
+        "the number of processors decides",
+        ("dfs.image.parallel.threads", "4", ABSENT),
+    ),
+    *_ignored(
+        "Limits on asking the active for a roll.",
+        "ipc.client.rpc-timeout.ms limits this call as every other",
+        ("dfs.ha.tail-edits.rolledits.timeout", "60", ABSENT),
+        ("dfs.ha.log-roll.rpc.timeout", "20000"),
+    ),
+    *_ignored(
+        "Longest pause between looks for edits while there are none.",
+        "the pause is always dfs.ha.tail-edits.period; listing a directory costs little",
+        ("dfs.ha.tail-edits.period.backoff-max", "0", ABSENT),
+    ),
+    *_ignored(
+        "Failover and fencing.",
+        "the failover controller's affair; the checkpointer asks the NameNodes which of them is active",
+        ("dfs.ha.automatic-failover.enabled", "false"),
+        ("dfs.ha.fencing.methods", ""),
+        ("dfs.ha.fencing.ssh.connect-timeout", "30000"),
+        ("dfs.ha.fencing.ssh.private-key-files", ""),
+        ("dfs.ha.zkfc.port", "8019"),
+        ("dfs.ha.zkfc.nn.http.timeout.ms", "20000", ABSENT),
+        ("dfs.ha.zkfc.client.ssl.enabled", "false", ABSENT),
+        ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),
+        ("dfs.ha.allow.stale.reads", "false"),
+        ("ha.zookeeper.quorum", ""),
+        ("ha.zookeeper.session-timeout.ms", "10000", "5000"),
+        ("ha.zookeeper.parent-znode", "/hadoop-ha"),
+        ("ha.zookeeper.acl", "world:anyone:rwcda"),
+        ("ha.zookeeper.auth", ""),
+        ("ha.health-monitor.check-interval.ms", "1000"),
+        ("ha.health-monitor.rpc-timeout.ms", "45000"),
+        ("ha.health-monitor.connect-retry-interval.ms", "1000"),
+        ("ha.health-monitor.sleep-after-disconnect.ms", "1000"),
+        ("ha.health-monitor.rpc.connect.max.retries", "1", ABSENT),
+        ("ha.failover-controller.new-active.rpc-timeout.ms", "60000"),
+        ("ha.failover-controller.graceful-fence.rpc-timeout.ms", "5000"),
+        ("ha.failover-controller.graceful-fence.connection.retries", "1"),
+        ("ha.failover-controller.cli-check.rpc-timeout.ms", "20000"),
+        ("ha.failover-controller.active-standby-elector.zk.op.retries", "3"),
+    ),
+    *_ignored(
+        "Journals that are Java classes.",
+        "Java classes are not loaded; which journal is read follows from dfs.namenode.shared.edits.dir alone",
+        ("dfs.namenode.edits.journal-plugin", ""),
+        (
+            "dfs.namenode.edits.journal-plugin.qjournal",
+            "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager",
+        ),
+    ),
+    *_ignored(
+        "Quorum journals, the NameNode's side.",
+        _QUORUM,
+        ("dfs.qjm.operations.timeout", "60s", ABSENT),
+        ("dfs.qjournal.queued-edits.limit.mb", "10"),
+        *((f"dfs.qjournal.{call}.timeout.ms", "20000") for call in ("start-segment", "write-txns")),
+        *(
+            (f"dfs.qjournal.{call}.timeout.ms", "120000")
+            for call in ("prepare-recovery", "accept-recovery", "finalize-segment", "get-journal-state", "new-epoch")
+        ),
+    ),
+    *_ignored(
+        "Quorum journals whose nodes a resolver finds behind one name.",
+        "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
+        ("dfs.namenode.edits.qjournals.resolution-enabled", "false", ABSENT),
+        ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT),
+    ),
+    *_ignored(
+        "Segments that a NameNode reads at once from JournalNodes.",
+        "edits are replayed in their order, one segment after the other",
+        ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
+    ),
+    *_ignored(
+        "The JournalNode's HTTPS server.",
+        "our own server speaks HTTP",
+        ("dfs.journalnode.https-address", "0.0.0.0:8481"),
+        ("dfs.journalnode.https-bind-host", "", ABSENT),
+    ),
+    *_ignored(
+        "BookKeeper journals of Hadoop 2.",
+        "this version reads no BookKeeper journal",
+        *(
+            (f"dfs.namenode.bookkeeperjournal.{name}", "", default)
+            for name, default in (
+                ("output-buffer-size", "1024"),
+                ("ensemble-size", "3"),
+                ("quorum-size", "2"),
+                ("digestPw", ABSENT),
+                ("zk.session.timeout", "3000"),
+                ("zk.availablebookies", "/ledgers/available"),
+            )
+        ),
+    ),
+    *_ignored(
+        "Servers of the NameNode that a checkpointer does not call, and what they bind to.",
+        "the checkpointer connects to the addresses themselves",
+        ("dfs.namenode.rpc-bind-host", ""),
+        ("dfs.namenode.servicerpc-bind-host", ""),
+        ("dfs.namenode.lifeline.rpc-address", "", ABSENT),
+        ("dfs.namenode.lifeline.rpc-bind-host", "", ABSENT),
+        ("dfs.namenode.rpc-address.auxiliary-ports", "", ABSENT),
+    ),
+    *_ignored(
+        "The BackupNode's RPC server for DataNodes.",
+        "the backup role serves no DataNodes",
+        ("dfs.namenode.backup.dnrpc-address", ""),
+    ),
+    *_ignored(
+        "HTTPS servers.",
+        _HTTP_ONLY,
+        ("dfs.namenode.https-bind-host", ""),
+        ("dfs.namenode.secondary.https-address", "0.0.0.0:9869", "0.0.0.0:50091"),
+    ),
+    *_ignored(
+        "Principals and keytabs.",
+        _KERBEROS,
+        *(
+            (f"dfs.{node}.{name}", "")
+            for node in ("namenode", "secondary.namenode", "journalnode")
+            for name in ("kerberos.principal", "keytab.file")
+        ),
+        *(
+            (f"dfs.{node}.kerberos.internal.spnego.principal", "${dfs.web.authentication.kerberos.principal}")
+            for node in ("namenode", "secondary.namenode")
+        ),
+        ("dfs.journalnode.kerberos.internal.spnego.principal", ""),
+        ("dfs.namenode.kerberos.principal.pattern", "*"),
+        ("dfs.web.authentication.kerberos.principal", ""),
+        ("dfs.web.authentication.kerberos.keytab", ""),
+    ),
+    ConfigKey(
+        "hadoop.rpc.socket.factory.class.default",
+        "org.apache.hadoop.net.StandardSocketFactory",
+        "class",
+        "How connections to RPC servers are made.",
+        KeyStatus.REFUSED,
+        "Java classes are not loaded, and a proxy that it stands for would be passed by in silence",
+    ),
+)
+
+CATALOGUE: tuple[ConfigKey, ...] = (*KEYS, *_NOT_SUPPORTED)
+
+# a key of a file that begins so belongs to checkpointing; where the catalogue does not have it, it is unknown
+PREFIXES = (
+    "checkpointer.",
+    "dfs.edit.log.",
+    "dfs.ha.",
+    "dfs.image.",
+    "dfs.journalnode.",
+    "dfs.namenode.backup.",
+    "dfs.namenode.bookkeeperjournal.",
+    "dfs.namenode.checkpoint.",
+    "dfs.namenode.edit.log.",
+    "dfs.namenode.edits.",
+    "dfs.namenode.name.dir",
+    "dfs.namenode.num.checkpoints",
+    "dfs.namenode.num.extra",
+    "dfs.namenode.max.extra",
+    "dfs.namenode.secondary.",
+    "dfs.namenode.shared.edits.",
+    "dfs.qjm.",
+    "dfs.qjournal.",
+    "dfs.secondary.namenode.",
+    "fs.checkpoint.",
+    "ha.failover-controller.",
+    "ha.health-monitor.",
+    "ha.zookeeper.",
+)
+
+_BY_NAME = {key.name: key for key in CATALOGUE}
+
+
+def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey | None:
+    """The catalogue's key that `name` is, itself or with `.NAMESERVICE`, `.NAMESERVICE.NAMENODE` behind it."""
+    found = _BY_NAME.get(name)
+    for suffix in suffixes:
+        if found is None and name.endswith(f".{suffix}"):
+            found = _BY_NAME.get(name.removesuffix(f".{suffix}"))
+    if found is None and name.startswith("dfs.namenode.edits.journal-plugin."):
+        return _BY_NAME["dfs.namenode.edits.journal-plugin"]
+    return found
+
+
+def closest(name: str) -> str:
+    """The known key that `name` may be a misspelling of, or ""."""
+    return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
+
+
+def refusals(configuration: Configuration) -> list[ConfigurationFault]:
+    """A fault for each REFUSED key that a file sets to another value than the default."""
+    return [
+        configuration.fault(key.name, f"is refused: {key.reason}")
+        for key in CATALOGUE
+        if key.status is KeyStatus.REFUSED and configuration.get(key.name, key.default) not in ("", key.default)
+    ]
+
+
+def ignored_table() -> str:
+    """The keys that are ignored or refused as a Markdown table."""
+    rows = [
+        f"| `{key.name}` | {default_cell(key)} | {key.meaning} | {key.status.value.capitalize()}: {key.reason}. |"
+        for key in _NOT_SUPPORTED
+    ]
+    return "\n".join(["| Key | Default | What it does in Hadoop | Here |", "|---|---|---|---|", *rows]) + "\n"

@@ -1,0 +1,155 @@
+"""A merge without its last step: edits are replayed, the image is made and measured, no file is written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from checkpointer.merging.offline import MergePlan
+from engine.namespace import Namespace
+from engine.observer import Observer
+from engine.replay_rules import ReplayRules
+from engine.saving import image_warnings
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.errors import StorageError
+from hadoop_common.names import image_name
+from image_format.md5_file import format_md5
+from image_format.memory_limit import MemoryLimit
+from image_format.sub_sections import SubSectionRule
+from journal.segment_file import read_transactions
+
+__all__ = ["DryRun", "InodeChanges", "Room", "dry_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class InodeChanges:
+    """How the inodes of a new image differ from those of the old one.
+
+    Attributes:
+        total: inodes of the new image.
+        created: of them, those that the old one lacks.
+        changed: of them, those whose records are written anew.
+        deleted: inodes of the old image that the new one lacks.
+    """
+
+    total: int
+    created: int
+    changed: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a folder would have to take, and what is free there for this user; bytes."""
+
+    folder: Path
+    needed: int
+    free: int
+
+    @property
+    def enough(self) -> bool:
+        return self.needed <= self.free
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a merge would do.
+
+    Attributes:
+        base_txid, txid: newest transaction of the old and of the new image.
+        transactions: how many were replayed.
+        size: of the new image in bytes.
+        layout_version: of the new image.
+        room: for each folder that would get the image.
+        warnings: what an operator would have to know of the new image.
+        healed: inconsistencies of the namespace that the merge would mend, a sentence each.
+    """
+
+    base_txid: int
+    txid: int
+    transactions: int
+    inodes: InodeChanges
+    size: int
+    layout_version: int
+    room: tuple[Room, ...]
+    warnings: tuple[str, ...] = ()
+    healed: tuple[str, ...] = ()
+
+    def check_room(self) -> None:
+        """Raises StorageError where no folder has room for the image, as the merge would."""
+        if not any(room.enough for room in self.room):
+            short = ", ".join(f"{room.folder} needs {room.needed:,} bytes and has {room.free:,}" for room in self.room)
+            raise StorageError(
+                f"no room for {image_name(self.txid)}: {short}",
+                hint="Free space on the disk; nothing was written.",
+            )
+
+
+def dry_run(
+    plan: MergePlan,
+    *,
+    codec: str | None = None,
+    layout_version: int | None = None,
+    allow_unknown_layout: bool = False,
+    sub_sections: SubSectionRule | None = None,
+    rules: ReplayRules | None = None,
+    memory: MemoryLimit | None = None,
+    observer: Observer | None = None,
+) -> DryRun:
+    """What carrying out a plan would do; arguments as for `merge_directory`, whose time it takes less the writing.
+
+    Raises:
+        HdfsError: what the merge would raise.
+    """
+    settings = WarmNamespace(
+        codec=codec,
+        layout_version=layout_version,
+        allow_unknown_layout=allow_unknown_layout,
+        sub_sections=sub_sections,
+        rules=rules,
+        memory=memory,
+    )
+    expected = plan.last_txid - plan.image_txid
+    with settings as namespace:
+        namespace.load(plan.image, observer)
+        namespace.apply(read_transactions(plan.segments, plan.image_txid + 1), expected=expected, observer=observer)
+        size = namespace.measure(observer)
+        return DryRun(
+            base_txid=namespace.base_txid,
+            txid=namespace.last_txid,
+            transactions=namespace.last_txid - namespace.base_txid,
+            inodes=_changes(namespace.namespace),
+            size=size,
+            layout_version=namespace.namespace.base.layout_version,
+            room=_room([plan.folder], namespace.last_txid, size),
+            warnings=tuple(image_warnings(namespace.namespace)),
+            healed=tuple(map(str, namespace.namespace.heals)),
+        )
+
+
+def _changes(namespace: Namespace) -> InodeChanges:
+    table, tree = namespace.table, namespace.tree
+    slots = table.slot[table.dirty_rows()]
+    deleted = int(np.count_nonzero(tree.dropped))
+    return InodeChanges(
+        total=tree.inode_count,
+        created=tree.inode_count - namespace.base.slot_count + deleted,
+        changed=int(np.count_nonzero(slots >= 0)),
+        deleted=deleted,
+    )
+
+
+def _room(folders: Sequence[Path], txid: int, size: int) -> tuple[Room, ...]:
+    """Raises StorageError where a folder cannot be asked."""
+    needed = size + len(format_md5(bytes(16), image_name(txid)))
+    try:
+        return tuple(Room(folder, needed, shutil.disk_usage(folder).free) for folder in folders)
+    except OSError as fault:
+        raise StorageError(
+            f"cannot ask for the free space of {fault.filename}: {fault.strerror}",
+            hint="Check the disk and the permissions of the storage directory.",
+        ) from fault

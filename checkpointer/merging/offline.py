@@ -1,0 +1,127 @@
+"""The offline merge of one storage directory: what to merge, decided from its files, and the merge itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpointer.config.engine_settings import EngineSettings
+from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.storage.inspector import check_covered, inspect, newest_image
+from engine.merge import MergeResult, Observer
+from engine.open_segments import OpenSegment, check_overlaps, read_open_segments
+from engine.replay_rules import ReplayRules
+from image_format.memory_limit import MemoryLimit
+from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
+from journal.segment_file import EditLogSegment, list_segments, select_segments
+
+__all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge of one directory would read and make.
+
+    Attributes:
+        image: newest image; segments: the ones after it, contiguous; in_progress: left alone;
+        version_layout: layout version in VERSION;
+        opened: those of `segments` that are in progress, read to their last good transaction.
+    """
+
+    folder: Path
+    image: Path
+    image_txid: int
+    segments: tuple[EditLogSegment, ...]
+    in_progress: tuple[Path, ...]
+    version_layout: int
+    opened: tuple[OpenSegment, ...] = ()
+
+    @property
+    def last_txid(self) -> int:
+        last = self.segments[-1].last if self.segments else None
+        return self.image_txid if last is None else last
+
+
+def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_layout: bool = False) -> MergePlan:
+    """Look at a storage directory; with `in_progress` segments in progress count up to their last good operation.
+
+    `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
+
+    Raises:
+        StorageError: it is not formatted, has no image, or seen_txid names edits that are not there.
+        TransactionGapError: edits are missing between the image and the newest segment.
+        JournalError: a segment in progress is damaged before its end, or overlaps another one.
+    """
+    storage = inspect(directory, allow_unknown_layout=allow_unknown_layout)
+    newest = newest_image([storage])
+    assert storage.version is not None
+    every = list_segments(storage.current)
+    finalized = [segment for segment in every if segment.last is not None]
+    unfinished = [segment for segment in every if segment.last is None]
+    opened = read_open_segments(unfinished) if in_progress else []
+    check_overlaps(opened, finalized, newest.txid)
+    chosen = select_segments([*finalized, *(item.segment for item in opened)], newest.txid + 1)
+    read = [item for item in opened if item.segment in chosen]
+    paths_read = {item.segment.path for item in read}
+    plan = MergePlan(
+        folder=storage.current,
+        image=newest.path,
+        image_txid=newest.txid,
+        segments=tuple(chosen),
+        version_layout=storage.version.layout_version,
+        in_progress=tuple(segment.path for segment in unfinished if segment.path not in paths_read),
+        opened=tuple(read),
+    )
+    # what was not read may still hold the transactions that seen_txid promises
+    unread = [] if in_progress else [segment.first for segment in unfinished]
+    check_covered(storage, max([plan.last_txid, *unread]))
+    return plan
+
+
+def check_image(plan: MergePlan, *, allow_unknown_layout: bool = False) -> None:
+    """Check digest and frame of the plan's image, which nothing else reads where there is nothing to merge.
+
+    Raises:
+        ImageFormatError: it is damaged.
+    """
+    ImageFile.open(plan.image, allow_unknown_layout=allow_unknown_layout).close()
+
+
+def merge_directory(
+    plan: MergePlan,
+    *,
+    codec: str | None = None,
+    layout_version: int | None = None,
+    allow_unknown_layout: bool = False,
+    sub_sections: SubSectionRule | None = None,
+    rules: ReplayRules | None = None,
+    memory: MemoryLimit | None = None,
+    engine: EngineSettings | None = None,
+    observer: Observer | None = None,
+) -> MergeResult:
+    """Carry out a plan: `fsimage_M` and its digest appear beside the old image; arguments as for `merge`.
+
+    `engine` says who makes it, None the local engine.
+
+    VERSION stays as it is, whatever the layout of the new image: moving a directory to another layout is the
+    NameNode's own procedure (`-upgrade`), which goes by that file.
+
+    Raises:
+        HdfsError: as `merge`; the directory is as before.
+        EngineError: the engine that is asked for cannot make it.
+    """
+    task = MergeTask(
+        image=plan.image,
+        base_txid=plan.image_txid,
+        segments=plan.segments,
+        last_txid=plan.last_txid,
+        folders=(plan.folder,),
+        codec=codec,
+        layout_version=layout_version,
+        allow_unknown_layout=allow_unknown_layout,
+        sub_sections=sub_sections,
+        rules=rules,
+        memory=memory,
+    )
+    return choose_engine(engine or EngineSettings(), task).merge(task, observer)

@@ -1,8 +1,0 @@
-"""The namespace during replay: an index over the base image plus a delta of what edits changed."""
-
-from __future__ import annotations
-
-from checkpointer.namespace.namespace import Namespace
-from checkpointer.namespace.tree import ROOT_ID, ROOT_ROW
-
-__all__ = ["ROOT_ID", "ROOT_ROW", "Namespace"]

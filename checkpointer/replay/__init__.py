@@ -1,8 +1,0 @@
-"""Replay: what each edit does to the namespace, one function per opcode."""
-
-from __future__ import annotations
-
-from checkpointer.replay.registry import apply, handled_operations
-from checkpointer.replay.replayer import compiled_replay, replay
-
-__all__ = ["apply", "compiled_replay", "handled_operations", "replay"]

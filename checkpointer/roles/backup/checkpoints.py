@@ -1,0 +1,179 @@
+"""A backup node's checkpoints: the NameNode begins a segment, all before it becomes an image, and it gets that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.past.proof import refuse
+from checkpointer.past.record import image_md5
+from checkpointer.past.watch import PastWatch
+from checkpointer.roles.backup.ending import CheckpointEnd
+from checkpointer.roles.backup.folders import FailedFolders
+from checkpointer.roles.backup.follower import Follower
+from checkpointer.roles.backup.keeper import StepKeeper
+from checkpointer.roles.backup.namenode_link import NamenodeLink
+from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.lookup import ImageCopy
+from checkpointer.storage.retention import enforce_retention
+from engine.observer import Observer
+from engine.stretches import HeldImage
+from engine.warm_namespace import MergeResult, WarmNamespace
+from hadoop_common.errors import StorageError
+from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.namenode_protocol import CheckpointSignature
+
+__all__ = ["BackupCheckpoints"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class BackupCheckpoints:
+    """Makes one checkpoint at a time; who calls sees to it that nobody else works on namespace and storage.
+
+    Args:
+        failed: told of directories that did not take an image.
+        streaming: False where no stream of edits comes, so that all of them are fetched.
+    """
+
+    def __init__(
+        self,
+        storage: StorageDirectories,
+        namespace: WarmNamespace,
+        link: NamenodeLink,
+        receiver: JournalReceiver,
+        follower: Follower,
+        keeper: StepKeeper,
+        failed: FailedFolders,
+        past: PastWatch,
+        *,
+        streaming: bool,
+    ) -> None:
+        self._storage = storage
+        self._namespace = namespace
+        self._link = link
+        self._receiver = receiver
+        self._follower = follower
+        self._keeper = keeper
+        self._failed = failed
+        self._past = past
+        self._streaming = streaming
+        self._ending = CheckpointEnd()
+
+    def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
+        """Let the NameNode begin a segment, and make an image of all before it.
+
+        Raises:
+            RoleGaveUpError: the NameNode wants this node to stop.
+            HdfsError: nothing was written.
+        """
+        if not self._link.registered:
+            self._link.register(self._storage.storage_info())
+            self._keeper.take_version()
+        signature = self._start()
+        try:
+            if not self._receiver.take_namespace() and self._streaming:
+                self._link.registered = False
+            self._keeper.adopt(signature)
+            self._keeper.check_past()
+            self._follower.reach(signature.current_segment_txid - 1, observer)
+            self._assure(signature.current_segment_txid - 1, observer)
+            return self._save(observer, config)
+        finally:
+            self._keeper.resume()
+
+    def _start(self) -> CheckpointSignature:
+        self._receiver.freeze_at_next_segment()
+        try:
+            command = self._link.start_checkpoint(self._storage.storage_info())
+        except BaseException as error:
+            if isinstance(error, RemoteError):
+                # It was started anew, or rolled back, and does not know us as what we say we are.
+                self._link.registered = False
+            self._receiver.thaw()
+            self._keeper.resume()
+            raise
+        if command is None:
+            self._receiver.thaw()
+            raise RoleGaveUpError(
+                f"the NameNode at {self._link.address} wants this backup node to stop",
+                hint="Its log says why; mostly the storage here is of a newer upgrade than the NameNode's.",
+            )
+        self._ending.started(command)
+        return command.signature
+
+    def _assure(self, target: int, observer: Observer) -> None:
+        """Go on only with what is of the NameNode's past as it is now, if need be from its own image.
+
+        Raises:
+            StorageError: that cannot be told.
+            HdfsError: as `Follower.reach`.
+        """
+        verdict = self._past.check(deep=True)
+        began = verdict.lost
+        if began:
+            self._keeper.begin_anew(verdict.reason)
+            self._follower.reach(target, observer)
+            verdict = self._past.check(deep=True)
+        if not verdict.holds:
+            raise StorageError(
+                f"{verdict.reason}: no image is made of it", hint="It is tried again; see that the NameNode is up."
+            )
+        if not began:
+            self._keeper.is_of_the_past()
+
+    def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
+        folders = self._storage.current_folders()
+        result = self._namespace.save(folders, observer=observer)
+        self._past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
+        for warning in result.warnings:
+            _LOG.error("fsimage_%019d: %s", result.txid, warning)
+        for failure in result.saved.failures:
+            self._failed.note(failure.folder, failure.reason)
+        for warning in enforce_retention(
+            folders,
+            folders,
+            keep=config.images_retained,
+            extra_edits=config.extra_edits_retained,
+            max_segments=config.max_extra_segments,
+        ):
+            _LOG.warning("%s", warning)
+        return result
+
+    # ---- what the NameNode gets ----------------------------------------------------------------------------
+
+    def offers(self, image: ImageCopy, settled_txid: int, holds: Callable[[int], None]) -> None:
+        """Look whether `image` is to be offered; `holds` is called with its txid where the NameNode needs it no more.
+
+        Args:
+            settled_txid: newest image that it is known to need no more.
+        """
+        if image.txid <= settled_txid:
+            return
+        try:
+            newest = self._link.newest_image_txid()
+        except RpcError as error:
+            _LOG.info("whether the NameNode needs the image at txid %d is not known: %s", image.txid, error)
+            return
+        if newest >= image.txid or not self._ending.wants_image:
+            holds(image.txid)
+
+    def confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the NameNode's past as it is now.
+
+        Raises:
+            StorageError: it is not; the next checkpoint begins anew.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._past.confirm(HeldImage(txid, image_md5(image)))
+        if not verdict.holds:
+            self._past.doubt()
+            refuse(verdict, txid, self._link.address)
+
+    def end(self, settled_txid: int) -> None:
+        """End the checkpoint at the NameNode, once it has the image up to `settled_txid` that it waits for."""
+        self._ending.end(self._link, self._storage.storage_info(), settled_txid)

@@ -1,0 +1,296 @@
+"""Keeps the namespace of a backup node in step: from its own segments, and what it has to fetch (Checkpointer)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from checkpointer.past.bounds import contradiction
+from checkpointer.past.record import image_md5
+from checkpointer.past.watch import PastWatch
+from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
+from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.states import BackupState
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.transfer import TransferCancelledError, download_image, download_segment
+from engine.errors import CheckpointCancelledError
+from engine.observer import Observer
+from engine.stretches import HeldImage
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.durable import fsync_directory
+from hadoop_common.file_faults import told
+from hadoop_common.names import image_name, parse_segment, segment_name
+from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
+from journal.errors import JournalError, TransactionGapError
+from journal.segment_extent import check_segment_file
+from journal.segment_file import EditLogSegment, read_transactions, select_segments
+from servlets.throttle import Throttle
+
+__all__ = ["Follower", "ManifestSource", "missing_segments"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ManifestSource(Protocol):
+    """The NameNode, as far as it says what it has."""
+
+    def manifest(self, since: int) -> EditLogManifest: ...
+
+    def newest_image_txid(self) -> int: ...
+
+
+def missing_segments(
+    local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
+) -> list[tuple[int, int]]:
+    """First and last txid of the segments to fetch, so that transactions `first` to `last` are all here.
+
+    Raises:
+        TransactionGapError: both sides together do not hold them all.
+    """
+    held = {(each.first, each.last): each for each in local}
+    there = [
+        EditLogSegment(each.first, each.last, Path(segment_name(each.first, each.last)))
+        for each in remote
+        if not each.in_progress and (each.first, each.last) not in held
+    ]
+    chosen = select_segments([*held.values(), *there], first, last)
+    return [(each.first, each.last) for each in chosen if each.last is not None and (each.first, each.last) not in held]
+
+
+class Follower:
+    """Brings a namespace up to date; one thread at a time.
+
+    Args:
+        http_address: `http://host:port` of the NameNode.
+        cancelled: ends a transfer or a replay.
+    """
+
+    def __init__(
+        self,
+        storage: StorageDirectories,
+        namespace: WarmNamespace,
+        source: ManifestSource,
+        past: PastWatch,
+        http_address: str,
+        *,
+        timeout: float,
+        throttle: Throttle,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._storage = storage
+        self._namespace = namespace
+        self._source = source
+        self._past = past
+        self._http_address = http_address
+        self._cancelled = cancelled
+        self.timeout = timeout
+        self.throttle = throttle
+        self._image_is_stale = False
+
+    def forget_image(self) -> None:
+        """Begin anew with the NameNode's image: ours is of before an upgrade."""
+        self._namespace.close()
+        self._image_is_stale = True
+
+    def begin_anew(self, streamed_from: int | None) -> list[Path]:
+        """Set aside what is here, and have the NameNode's image instead; returns where that is now.
+
+        Args:
+            streamed_from: segments that begin here or later are of a stream that goes on, and stay.
+
+        Raises:
+            RpcError, TransferError, StorageError: the image could not be had; it is fetched when it is needed next.
+        """
+        self.forget_image()
+        # What comes while the image is fetched is of the stream that goes on, and stays whatever its name is by then.
+        here = [path.name for folder in self._storage.current_folders() for path in folder.iterdir()]
+        doomed = {name for name in here if not _is_streamed(name, streamed_from)}
+        name, aside = image_name(self._source.newest_image_txid()), []
+        if name in here:
+            # It may be another one, of the lost past.
+            aside = self._storage.set_aside(only=doomed)
+            self._past.forget()
+        kept = image_name(self._fetch_image(None))
+        aside += self._storage.set_aside(keep=[kept], only=doomed)
+        self._past.forget()
+        return aside
+
+    def recover(self) -> None:
+        """Finish the segments that a broken run or a failed directory left in progress; none may be open.
+
+        Raises:
+            UnsupportedLayoutError: see `finish_in_progress`.
+            StorageError: the last directory cannot be read or written.
+        """
+        for folder in self._storage.current_folders():
+            try:
+                finish_in_progress(folder)
+            except OSError as fault:
+                self._storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
+
+    def contradiction(self) -> str:
+        """Why what is here cannot be of the NameNode's past, "" where nothing says so; asks it for its segments."""
+        return contradiction(self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs)
+
+    def newest_txid(self) -> int:
+        """The newest transaction in the storage, in an image or in a finalized segment."""
+        ends = [each.last for each in self._local() if each.last is not None]
+        return max([self._storage.latest_image().txid, *ends])
+
+    def reach(self, target: int, observer: Observer | None = None) -> None:
+        """Apply everything up to `target`, which is the end of a segment, fetching what is missing.
+
+        Raises:
+            TransactionGapError: the NameNode lacks transactions after its own newest image.
+            RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: as they say.
+            CheckpointCancelledError: the observer said so.
+        """
+        try:
+            self._reach(target, observer)
+        except TransferCancelledError as error:
+            raise CheckpointCancelledError("cancelled while something was fetched from the NameNode") from error
+
+    def _reach(self, target: int, observer: Observer | None) -> None:
+        namespace = self._namespace
+        if not namespace.usable:
+            self._load(observer)
+        if namespace.last_txid >= target:
+            return
+        try:
+            self._fetch_segments(namespace.last_txid + 1, target, observer)
+        except TransactionGapError as gap:
+            _LOG.warning("our image at %d is too old to go on from: %s", namespace.last_txid, gap)
+            self._fetch_image(observer)
+            self._fetch_segments(namespace.last_txid + 1, target, observer)
+        self._apply_local(target, observer)
+
+    def _apply_local(self, target: int, observer: Observer | None) -> None:
+        """Apply what lies here up to `target`; what is damaged is set aside and got from elsewhere."""
+        while True:
+            first = self._namespace.last_txid + 1
+            chosen = select_segments(self._local(), first, target)
+            try:
+                self._apply(chosen, target, observer)
+            except (JournalError, OSError) as fault:
+                try:
+                    unreadable = set_aside_damaged(chosen)
+                except LookupError:
+                    raise fault from None
+                for path, error in unreadable:
+                    self._storage.drop(path.parent, f"{path.name} is damaged and cannot be set aside: {error}")
+                if not self._namespace.usable:
+                    self._load(observer)
+                self._fetch_segments(self._namespace.last_txid + 1, target, observer)
+            else:
+                return
+
+    def converge(self, receiver: JournalReceiver, observer: Observer | None = None) -> bool:
+        """Catch up with the stream and hand the namespace over to it; False where the stream broke meanwhile.
+
+        Raises:
+            HdfsError: as `reach`.
+        """
+        while not receiver.converge():
+            position = receiver.position()
+            if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
+                return False
+            segment = position.segment
+            self.reach(position.last_txid if segment is None else segment.first - 1, observer)
+            if segment is not None and segment.last is not None and segment.last > self._namespace.last_txid:
+                try:
+                    self._apply([segment], segment.last, observer)
+                except FileNotFoundError:
+                    _LOG.debug("%s was finalized meanwhile, and has another name", segment.path.name)
+        return True
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def _local(self) -> list[EditLogSegment]:
+        return local_segments(self._storage.current_folders())
+
+    def _load(self, observer: Observer | None) -> None:
+        if not self._image_is_stale:
+            image = self._storage.verified_image()
+            self._namespace.load(image.path, observer)
+            self._past.loaded(HeldImage(image.txid, image_md5(image.path)))
+            layout = self._namespace.namespace.base.layout_version
+            # Another one is of before an upgrade that this node was not told the end of.
+            self._image_is_stale = layout != self._storage.storage_info().layout_version
+        if self._image_is_stale:
+            self._fetch_image(observer)
+
+    def _apply(self, segments: Sequence[EditLogSegment], last: int, observer: Observer | None) -> None:
+        first = self._namespace.last_txid + 1
+        ops = read_transactions(segments, first)
+        self._namespace.apply(ops, expected=last - first + 1, observer=observer)
+
+    def _fetch_segments(self, first: int, last: int, observer: Observer | None) -> None:
+        if first > last:
+            return
+        local = self._local()
+        wanted = self._wanted(local, first, last)
+        folders = self._storage.current_folders()
+        for start, end in wanted:
+            _LOG.info("fetching segment %d-%d", start, end)
+            download_segment(
+                self._http_address,
+                start,
+                end,
+                self._storage.storage_info(),
+                folders,
+                timeout=self.timeout,
+                throttle=self.throttle,
+                cancel=self._watched(observer),
+                check=partial(check_segment_file, first_txid=start, last_txid=end, name=segment_name(start, end)),
+            )
+            _remove_beginnings(local, folders, start, end)
+
+    def _wanted(self, local: list[EditLogSegment], first: int, last: int) -> list[tuple[int, int]]:
+        try:
+            return missing_segments(local, (), first, last)
+        except TransactionGapError:
+            _LOG.debug("transactions %d to %d are not all here", first, last)
+        try:
+            return missing_segments(local, self._source.manifest(first).logs, first, last)
+        except TransactionGapError:
+            # A NameNode leaves the segment out that merely contains the txid it is asked for.
+            return missing_segments(local, self._source.manifest(0).logs, first, last)
+
+    def _watched(self, observer: Observer | None) -> Callable[[], bool]:
+        return lambda: self._cancelled() or (observer is not None and observer.cancelled())
+
+    def _fetch_image(self, observer: Observer | None) -> int:
+        """Fetch the NameNode's newest image and load it; returns its txid."""
+        txid = self._source.newest_image_txid()
+        _LOG.info("fetching the image at %d", txid)
+        image = download_image(
+            self._http_address,
+            txid,
+            self._storage.storage_info(),
+            self._storage.current_folders(),
+            timeout=self.timeout,
+            throttle=self.throttle,
+            cancel=self._watched(observer),
+        )
+        self._namespace.load(image.paths[0], observer)
+        self._past.loaded(HeldImage(image.txid, image.md5))
+        self._image_is_stale = False
+        return image.txid
+
+
+def _is_streamed(name: str, streamed_from: int | None) -> bool:
+    segment = parse_segment(name)
+    return segment is not None and streamed_from is not None and segment.first >= streamed_from
+
+
+def _remove_beginnings(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
+    """Remove what we had of a segment from the folders in which it lies whole now."""
+    for segment in local:
+        if segment.first == first and segment.last is not None and segment.last < last:
+            for folder in folders:
+                if (folder / segment_name(first, last)).exists():
+                    (folder / segment.path.name).unlink(missing_ok=True)
+                    fsync_directory(folder)

@@ -1,0 +1,231 @@
+"""Keeps a backup node registered and its stream going, and notices when either is no more (BackupNode)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from checkpointer.past.lost import Beginnings, LostPast
+from checkpointer.roles.backup.follower import Follower
+from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
+from checkpointer.roles.backup.pace import Pace
+from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.states import BackupState
+from checkpointer.storage.directories import StorageDirectories
+from engine.errors import CheckpointError
+from engine.observer import Observer, SilentObserver
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import told
+from hadoop_rpc.errors import RpcConnectionError, SafeModeError
+from hadoop_rpc.namenode_protocol import CheckpointSignature
+
+__all__ = ["StepKeeper"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Stoppable(SilentObserver):
+    """Shows nothing, and cancels when `closing` says so."""
+
+    def __init__(self, closing: Callable[[], bool]) -> None:
+        self._closing = closing
+
+    def cancelled(self) -> bool:
+        return self._closing()
+
+
+class StepKeeper:
+    """What has to be done now and then so that the namespace stays in step; one thread at a time.
+
+    Args:
+        streaming: False where no stream of edits is wanted.
+        closing: true when the node stops.
+        anew: called when this node began anew.
+
+    Attributes:
+        trouble: why it is not in step, "" while it is.
+        lost: why and when this node began anew last; None where it never did.
+        namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
+    """
+
+    def __init__(
+        self,
+        storage: StorageDirectories,
+        link: NamenodeLink,
+        receiver: JournalReceiver,
+        follower: Follower,
+        pace: Pace,
+        *,
+        streaming: bool,
+        closing: Callable[[], bool],
+        anew: Callable[[], None],
+    ) -> None:
+        self._storage = storage
+        self._link = link
+        self._receiver = receiver
+        self._follower = follower
+        self._pace = pace
+        self._streaming = streaming
+        self._closing = closing
+        self._anew = anew
+        self._ahead = False
+        self.trouble = "not yet in step with the NameNode"
+        self.namenode_txid = -1
+        self.lost: LostPast | None = None
+        self._beginnings = Beginnings()
+
+    def attempt(self, look: Callable[[], None]) -> None:
+        """Run `look`, whose errors become `trouble`, unless the last ones are too recent."""
+        if self._closing() or not self._pace.due():
+            return
+        try:
+            look()
+        except HdfsError as error:
+            self.note(error)
+        except OSError as error:
+            self.note(StorageError(told(error), hint="Check the disks of the storage."))
+        else:
+            self._pace.succeeded()
+            if self.trouble:
+                _LOG.info("in touch with the NameNode at %s", self._link.address)
+            self.trouble = ""
+
+    def note(self, error: HdfsError) -> None:
+        """Remember why it is not in step, and log what is new."""
+        down = isinstance(error, RpcConnectionError)
+        if down:
+            self._link.registered = False
+        if error.message != self.trouble and not self._closing():
+            level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
+            _LOG.log(level, "not in step with the NameNode: %s", error)
+        self.trouble = error.message
+        self._pace.failed(at_once=down)
+
+    def look(self) -> None:
+        """Register where that is needed, get the stream going, and catch up with it.
+
+        Raises:
+            HdfsError: any of it failed; look again later.
+        """
+        before = self._receiver.position()
+        seen, self.namenode_txid = self.namenode_txid, self._link.transaction_id()
+        if self.namenode_txid < before.last_txid:
+            # It counts a batch when all its journals have taken it: of a live stream one may be here before.
+            if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
+                self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
+                self.begin_anew(
+                    f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
+                )
+                before = self._receiver.position()
+            self._ahead = True
+        else:
+            self._ahead = False
+        stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
+        if stalled:
+            # Perhaps it was started anew, and does not know us any more.
+            self._receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to come")
+        if stalled or not self._link.registered:
+            self._link.register(self._storage.storage_info())
+            self.take_version()
+        if not self._streaming:
+            return
+        if self._receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
+            self._begin_stream()
+        if self._receiver.position().state is not BackupState.IN_SYNC:
+            self._converge(_Stoppable(self._closing))
+
+    def resume(self) -> None:
+        """Give the namespace back to the stream at once, if there is one; else the next look sees to it."""
+        if self._closing() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
+            return
+        try:
+            self._converge(_Stoppable(self._closing))
+        except HdfsError as error:
+            self.note(error)
+
+    def adopt(self, signature: CheckpointSignature) -> None:
+        """Check whose edits these are; after an upgrade of the NameNode begin anew with its image.
+
+        Raises:
+            StorageError: they are of another namespace.
+            CheckpointError: the NameNode was upgraded; the next look registers anew.
+        """
+        theirs, ours = signature.storage_info, self._storage.storage_info()
+        check_same_namespace(theirs, ours, self._link.address)
+        if theirs == ours:
+            return
+        _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
+        self._link.withdraw(ours, "The namespace was upgraded.")
+        self._receiver.break_off("the namespace was upgraded")
+        self._storage.write_version(theirs)
+        self._receiver.use(theirs, self._storage.current_folders())
+        self._follower.forget_image()
+        raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
+
+    def check_past(self) -> None:
+        """Begin anew where the NameNode has other segments than those here: it was set back, and went on from there.
+
+        Raises:
+            HdfsError: its image could not be had.
+        """
+        if problem := self._follower.contradiction():
+            self.begin_anew(problem)
+
+    def begin_anew(self, problem: str) -> None:
+        """Set aside what is here, which the NameNode has lost, and go on from its image.
+
+        Raises:
+            StorageError: this did not help a short while ago.
+            HdfsError: its image could not be had.
+        """
+        self._beginnings.check(self._link.newest_image_txid(), problem)
+        # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
+        self.take_version()
+        self.lost = LostPast(problem, self._follower.begin_anew(self._receiver.open_first))
+        image = self._storage.latest_image().txid
+        self._beginnings.began(image)
+        self._receiver.begin_anew(image)
+        _LOG.warning("the NameNode at %s was set back: %s; %s", self._link.address, problem, self.lost.sentence())
+        self._anew()
+
+    def take_version(self) -> None:
+        """Go by the VERSION of a NameNode that was upgraded or rolled back since, and by its image.
+
+        Raises:
+            StorageError: it holds another namespace.
+            HdfsError: it does not tell.
+        """
+        theirs, ours = self._link.namespace().storage_info, self._storage.storage_info()
+        check_same_namespace(theirs, ours, self._link.address)
+        # While a rolling upgrade goes on, some releases tell the layout of their software.
+        if theirs.c_time != ours.c_time:
+            _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
+            self._storage.write_version(theirs)
+            self._receiver.use(theirs, self._storage.current_folders())
+            self._follower.forget_image()
+
+    def is_of_the_past(self) -> None:
+        """What this node holds was found to be of the NameNode's past."""
+        self._beginnings.helped()
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def _begin_stream(self) -> None:
+        """A NameNode streams to who has registered from its next segment on, so it is made to begin one."""
+        self._follower.recover()
+        self.adopt(self._link.roll())
+        self.check_past()
+        position = self._receiver.position()
+        if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
+            self._link.withdraw(self._storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
+            raise CheckpointError(
+                f"the NameNode at {self._link.address} has rolled, and no stream of edits came here: {position.reason}",
+                hint="Check that it can connect to dfs.namenode.backup.address of this node.",
+            )
+
+    def _converge(self, observer: Observer) -> None:
+        if not self._follower.converge(self._receiver, observer):
+            raise CheckpointError(f"the stream broke: {self._receiver.position().reason}")
+        segment = self._receiver.position().segment
+        if segment is not None:
+            self._storage.write_seen_txid(segment.first)

@@ -1,0 +1,237 @@
+"""A backup node's dealings with its NameNode: who it is, registration, and reports (BackupNode, NameNodeRpcServer)."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from checkpointer.roles.watched_call import watched
+from engine.errors import CheckpointError
+from hadoop_common.errors import StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.namenode_protocol import (
+    CheckpointCommand,
+    CheckpointSignature,
+    EditLogManifest,
+    ErrorCode,
+    NamenodeClient,
+    NamenodeRegistration,
+    NamenodeRole,
+    NamespaceInfo,
+)
+from hadoop_rpc.retry import NO_RETRY
+from image_format.layout import check_supported
+from journal.binary_codec import check_layout
+
+__all__ = ["NamenodeLink", "OwnAddresses", "check_same_namespace"]
+
+_LOG = logging.getLogger(__name__)
+_WILDCARDS = ("", "0.0.0.0", "::")
+_FAREWELL_SECONDS = 5.0
+_LOOK_SECONDS = 20.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddresses:
+    """Host and port that our servers listen on; a wildcard host stands for whatever the NameNode can reach."""
+
+    rpc: tuple[str, int]
+    http: tuple[str, int]
+
+
+class NamenodeLink:
+    """Calls one NameNode as a node that is subordinate to it; a context manager that closes.
+
+    Args:
+        host, port: of the NameNode's RPC server.
+        user: whom it takes us for; a superuser of HDFS.
+        timeout: seconds to wait for each answer.
+        role: BACKUP gets the stream of edits, CHECKPOINT does not.
+        cancelled: ends calls that wait for an answer with CheckpointCancelledError.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str,
+        timeout: float,
+        role: NamenodeRole,
+        addresses: OwnAddresses,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._host, self._port, self._user = host, port, user
+        self._role = role
+        self.addresses = addresses
+        self._connect(timeout)
+        self._cancelled = cancelled
+        self.registered = False
+
+    def _connect(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
+        # Looks come often: one that is not answered soon is a sign too.
+        limit = min(_LOOK_SECONDS, timeout)
+        self._looks = NamenodeClient(
+            self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
+        )
+
+    def use_timeout(self, timeout: float) -> None:
+        """Wait so long for answers from now on; calls that wait now end where that is another time than before."""
+        if timeout != self._timeout:
+            self.close()
+            self._connect(timeout)
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the NameNode."""
+        return self._client.address
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; calls that wait end."""
+        for client in (self._looks, self._client):
+            # One that is just connecting does not let itself be closed before that ends.
+            threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
+
+    def _ask(self, call: Callable[[NamenodeClient], T]) -> T:
+        return watched(lambda: call(self._client), self._cancelled, self.address)
+
+    # ---- what the NameNode says ----------------------------------------------------------------------------
+
+    def namespace(self) -> NamespaceInfo:
+        """Which namespace it holds, of a layout that replay knows, and that it is no standby.
+
+        Raises:
+            RpcError: it cannot be asked.
+            UnsupportedLayoutError: its layout is unknown here.
+            CheckpointError: it is not active.
+        """
+        found = self._ask(NamenodeClient.version_request)
+        check_supported(found.storage_info.layout_version, self.address)
+        check_layout(found.storage_info.layout_version)
+        if found.state not in ("", "ACTIVE"):
+            raise CheckpointError(
+                f"the NameNode at {self.address} is in state {found.state}",
+                hint="A backup node belongs to a NameNode without HA; use the standby role with HA.",
+            )
+        return found
+
+    def transaction_id(self) -> int:
+        """The newest transaction it has written."""
+        return watched(self._looks.transaction_id, self._cancelled, self.address)
+
+    def newest_image_txid(self) -> int:
+        return self._ask(NamenodeClient.most_recent_checkpoint_txid)
+
+    def roll(self) -> CheckpointSignature:
+        return self._ask(NamenodeClient.roll_edit_log)
+
+    def manifest(self, since: int) -> EditLogManifest:
+        return self._ask(lambda client: client.edit_log_manifest(since))
+
+    # ---- what we say ---------------------------------------------------------------------------------------
+
+    def register(self, ours: StorageInfo) -> None:
+        """Become its backup node, or say again that we are: the stream begins with its next segment.
+
+        Raises:
+            RpcError: it cannot be asked, or refuses.
+            StorageError: it holds another namespace than our storage.
+            CheckpointError: it is no active NameNode.
+        """
+        theirs = self.namespace().storage_info
+        check_same_namespace(theirs, ours, self.address)
+        # The NameNode checks for the layout of its software, which the answer to versionRequest has.
+        answer = self._ask(lambda client: client.register(self._registration(theirs)))
+        if answer.role is not NamenodeRole.NAMENODE:
+            raise CheckpointError(
+                f"{self.address} is a node of role {answer.role.name}, no NameNode",
+                hint="Check dfs.namenode.rpc-address.",
+            )
+        self.registered = True
+        _LOG.info("registered with the NameNode at %s as %s", self.address, self._role.name)
+
+    def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
+        """Let the NameNode roll for a checkpoint; None where it wants this node to stop."""
+        return self._ask(lambda client: client.start_checkpoint(self._registration(ours)))
+
+    def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
+        self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
+
+    def notify(self, ours: StorageInfo, text: str) -> None:
+        """Put a sentence into the NameNode's log; that it does not get there is told in ours only."""
+        self._report(ours, ErrorCode.NOTIFY, text)
+
+    def withdraw(self, ours: StorageInfo, text: str) -> None:
+        """Let the NameNode end its stream to us; it need not be there to hear it."""
+        if self.registered:
+            self.registered = False
+            self._report(ours, ErrorCode.FATAL, text)
+
+    def _report(self, ours: StorageInfo, code: ErrorCode, text: str) -> None:
+        # With a connection of its own, as other calls may be waiting for a NameNode that hangs.
+        with NamenodeClient(
+            self._host,
+            self._port,
+            user=self._user,
+            timeout=_FAREWELL_SECONDS,
+            connect_timeout=_FAREWELL_SECONDS,
+            retry=NO_RETRY,
+        ) as client:
+            try:
+                client.error_report(self._registration(ours), code, text)
+            except (RpcError, CheckpointError) as error:
+                _LOG.warning("the NameNode was not told «%s»: %s", text, error)
+
+    def _registration(self, info: StorageInfo) -> NamenodeRegistration:
+        rpc, http = self.addresses.rpc, self.addresses.http
+        return NamenodeRegistration(self._reachable(*rpc), self._reachable(*http), info, self._role)
+
+    def _reachable(self, host: str, port: int) -> str:
+        chosen = self._local_host() if host in _WILDCARDS else host
+        return f"[{chosen}]:{port}" if ":" in chosen else f"{chosen}:{port}"
+
+    def _local_host(self) -> str:
+        """The address of this machine on the way to the NameNode; nothing is sent to find it."""
+        try:
+            family, kind, _, _, target = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(target)
+                return str(probe.getsockname()[0])
+        except OSError as fault:
+            raise CheckpointError(
+                f"no way to the NameNode at {self.address}: {fault}",
+                hint="Check its host name, or set dfs.namenode.backup.address to an address it can reach.",
+            ) from fault
+
+
+def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> None:
+    """Refuse a NameNode of another namespace; layout and cTime may differ, as after an upgrade.
+
+    Raises:
+        StorageError: it is another one.
+    """
+    for name in ("namespace_id", "cluster_id", "blockpool_id"):
+        left, right = getattr(theirs, name), getattr(ours, name)
+        if left != right:
+            raise StorageError(
+                f"the NameNode at {where} has {name} {left}, our storage {right}",
+                hint="Check dfs.namenode.name.dir and fs.defaultFS, or empty the storage of this backup node.",
+            )

@@ -1,0 +1,97 @@
+"""The segments in a backup node's own directories: which there are, and what becomes of those that are damaged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hadoop_common.durable import rename_durably
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+from journal.errors import JournalError, UnsupportedLayoutError
+from journal.recovery import recover_in_progress
+from journal.segment_extent import check_segment_file
+from journal.segment_file import EditLogSegment, list_segments
+
+__all__ = ["finish_in_progress", "local_segments", "set_aside_damaged"]
+
+_LOG = logging.getLogger(__name__)
+_ASIDE = ".corrupt"
+
+
+def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
+    """The finalized segments of several folders, one copy each.
+
+    Raises:
+        StorageError: a folder cannot be read.
+    """
+    found: dict[tuple[int, int | None], EditLogSegment] = {}
+    try:
+        for folder in folders:
+            for segment in list_segments(folder):
+                if not segment.in_progress:
+                    found.setdefault((segment.first, segment.last), segment)
+    except OSError as fault:
+        raise StorageError(
+            f"the edits cannot be listed: {told(fault)}", hint="Check the disk of the directory."
+        ) from fault
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0))]
+
+
+def finish_in_progress(folder: Path) -> None:
+    """Finish the segments that a broken run left in progress; none may be open.
+
+    One that is damaged, or lies there finished as well, is set aside: the NameNode, or another directory, has it.
+
+    Raises:
+        UnsupportedLayoutError: its layout is unknown.
+        OSError: a file cannot be read or renamed.
+    """
+    while True:
+        try:
+            for segment in recover_in_progress(folder):
+                _LOG.info("recovered %s", segment.path)
+        except UnsupportedLayoutError:
+            raise
+        except JournalError as fault:
+            _LOG.warning("a segment is not recovered, what is missing is fetched from the NameNode: %s", fault)
+            if not fault.file:
+                raise
+            _set_aside(folder / fault.file)
+        else:
+            return
+
+
+def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
+    """Rename those of the finalized `segments` that are damaged; returns the ones that cannot be read or renamed.
+
+    Raises:
+        LookupError: none is damaged.
+    """
+    unreadable: list[tuple[Path, OSError]] = []
+    damaged = 0
+    for segment in segments:
+        if segment.last is None:
+            continue
+        try:
+            check_segment_file(segment.path, segment.first, segment.last)
+        except JournalError as fault:
+            _LOG.warning("%s is set aside, another copy or the NameNode's is taken: %s", segment.path, fault)
+            damaged += 1
+            try:
+                _set_aside(segment.path)
+            except OSError as error:
+                unreadable.append((segment.path, error))
+        except OSError as error:
+            damaged += 1
+            unreadable.append((segment.path, error))
+    if not damaged:
+        raise LookupError("no segment is damaged")
+    return unreadable
+
+
+def _set_aside(path: Path) -> None:
+    # A damaged header has been renamed by the recovery itself.
+    if path.exists():
+        rename_durably(path, path.with_name(path.name + _ASIDE))

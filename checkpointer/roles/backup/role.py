@@ -1,0 +1,332 @@
+"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.past.namenode_witness import NamenodeWitness
+from checkpointer.past.record import ClaimBook, held_images
+from checkpointer.past.watch import PastWatch
+from checkpointer.roles.backup.checkpoints import BackupCheckpoints
+from checkpointer.roles.backup.folders import FailedFolders, begin_storage, check_storage
+from checkpointer.roles.backup.follower import Follower
+from checkpointer.roles.backup.keeper import StepKeeper
+from checkpointer.roles.backup.namenode_link import NamenodeLink, OwnAddresses
+from checkpointer.roles.backup.own_segments import local_segments
+from checkpointer.roles.backup.pace import Pace
+from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.uploader import Uploader, UploadPolicy
+from checkpointer.storage.directories import StorageDirectories
+from engine.errors import CheckpointError
+from engine.observer import Observer
+from engine.stretches import Recorder
+from engine.warm_namespace import MergeResult, WarmNamespace
+from hadoop_common.errors import HdfsError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.journal_protocol import journal_service
+from hadoop_rpc.namenode_protocol import NamenodeRole
+from hadoop_rpc.server import RpcServer
+from journal.segment_file import EditLogSegment
+from servlets.throttle import Throttle
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["BackupRole"]
+
+_LOG = logging.getLogger(__name__)
+FOLLOW_SECONDS = 2.0
+# the NameNode calls over one connection; another one may be left of its former life
+_HANDLERS = 4
+
+
+class BackupRole:
+    """A node that is subordinate to one NameNode (`CheckpointRole`).
+
+    Args:
+        config: from the cluster's own configuration files.
+        streaming: False makes a CheckpointNode of it, which gets no stream and fetches edits when it needs them.
+        clock: monotonic seconds, for when to try again.
+
+    Raises:
+        CheckpointError: the configuration does not name exactly one NameNode.
+    """
+
+    def __init__(
+        self, config: CheckpointConfig, *, streaming: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if len(config.namenode_rpc_addresses) != 1 or len(config.namenode_http_addresses) != 1:
+            raise CheckpointError(
+                f"a backup node belongs to one NameNode, the configuration has {len(config.namenode_rpc_addresses)}",
+                hint="With HA use the standby role.",
+            )
+        self._config = config
+        self._streaming = streaming
+        self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
+        self._http_address = config.namenode_http_addresses[0]
+        self.counter = TransferCounter()
+        self._uploader = Uploader(
+            (self._http_address,), UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
+        )
+        self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        recorder = Recorder()
+        self._namespace = WarmNamespace(
+            codec=config.image_codec,
+            sub_sections=config.sub_sections,
+            rules=config.replay_rules,
+            memory=config.memory,
+            recorder=recorder,
+        )
+        self._past = PastWatch(
+            recorder,
+            ClaimBook(self._storage.current_folders),
+            lambda: held_images(self._storage.current_folders()),
+            lambda last: self._witness(),
+        )
+        self._clock = clock
+        self._closing = threading.Event()
+        self._resources = ExitStack()
+        # whoever works on namespace and storage; the stream itself never waits for it
+        self._work = threading.Lock()
+        self._folders = FailedFolders()
+
+    @property
+    def name(self) -> str:
+        return "backup" if self._streaming else "checkpoint"
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Take the storage, fetching VERSION and image where it is new, and listen for the stream.
+
+        Raises:
+            StorageError: the storage is in use, damaged or of another namespace.
+            JournalError: edits of an earlier run cannot be recovered.
+            RpcError, TransferError: the storage is new, and the NameNode did not give what it begins with.
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+
+        def stopping() -> bool:
+            return self._closing.is_set() or cancelled()
+
+        with ExitStack() as resources:
+            self._storage.lock()
+            resources.callback(self._storage.release)
+            host, port = self._config.namenode_rpc_addresses[0]
+            server_address = self._config.rpc_bind_address
+            self._link = NamenodeLink(
+                host,
+                port,
+                user=self._config.rpc_user,
+                timeout=self._config.rpc_timeout,
+                role=self._node_role,
+                addresses=OwnAddresses(server_address, self._config.http_bind_address),
+                cancelled=stopping,
+            )
+            resources.callback(self._link.close)
+            self._take_storage(cancelled)
+            resources.callback(self._namespace.close)
+            self._follower = Follower(
+                self._storage,
+                self._namespace,
+                self._link,
+                self._past,
+                self._http_address,
+                timeout=self._config.transfer_timeout,
+                throttle=self._throttle(),
+                cancelled=stopping,
+            )
+            self._follower.recover()
+            self._receiver = JournalReceiver(
+                self.storage_info(),
+                self._follower.newest_txid(),
+                self.image_folders(),
+                self._namespace,
+                self._folders.note,
+            )
+            resources.callback(self._receiver.close)
+            if self._streaming:
+                server = RpcServer([journal_service(self._receiver)], *server_address, handlers=_HANDLERS)
+                server.start()
+                resources.callback(server.stop)
+                self._link.addresses = OwnAddresses(
+                    (server_address[0], server.address[1]), self._config.http_bind_address
+                )
+            self._keeper = StepKeeper(
+                self._storage,
+                self._link,
+                self._receiver,
+                self._follower,
+                Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
+                streaming=self._streaming,
+                closing=stopping,
+                anew=self._uploader.forget,
+            )
+            self._checkpoints = BackupCheckpoints(
+                self._storage,
+                self._namespace,
+                self._link,
+                self._receiver,
+                self._follower,
+                self._keeper,
+                self._folders,
+                self._past,
+                streaming=self._streaming,
+            )
+            self._resources = resources.pop_all()
+
+    def close(self) -> None:
+        """Tell the NameNode to stream no more, end what runs, and let go of everything."""
+        self._closing.set()
+        # Before anything else, so that the NameNode does not find out by an error in the middle of its log.
+        try:
+            self._link.withdraw(self.storage_info(), "Shutting down.")
+        except HdfsError as error:
+            _LOG.warning("the NameNode is not told that this node stops: %s", error)
+        self._link.close()
+        with self._work:
+            self._resources.close()
+
+    def _take_storage(self, cancelled: Callable[[], bool]) -> None:
+        if self._storage.is_formatted():
+            check_storage(self._storage, self._link)
+        else:
+            image = begin_storage(
+                self._storage,
+                self._link,
+                self._http_address,
+                timeout=self._config.transfer_timeout,
+                throttle=self._throttle(),
+                cancelled=cancelled,
+            )
+            self._uploader.holds(self._http_address, image.txid)
+        self._storage.clean_leftovers()
+        self._storage.restore()
+
+    def _throttle(self) -> Throttle:
+        return Throttle(self._config.transfer_bandwidth, count=self.counter.add_received)
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        self._config = config
+        self._uploader.policy = UploadPolicy.for_one(config)
+        self._link.use_timeout(config.rpc_timeout)
+        self._follower.timeout = config.transfer_timeout
+        self._follower.throttle = self._throttle()
+        self._namespace.codec, self._namespace.sub_sections = config.image_codec, config.sub_sections
+
+    def jobs(self) -> Sequence[Job]:
+        return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
+
+    # ---- what it holds, and observation --------------------------------------------------------------------
+
+    def storage_info(self) -> StorageInfo:
+        return self._storage.storage_info()
+
+    def image_folders(self) -> list[Path]:
+        return self._storage.current_folders()
+
+    def latest_image(self) -> Path:
+        return self._storage.latest_image().path
+
+    def segments(self) -> list[EditLogSegment]:
+        return local_segments(self.image_folders())
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        return self._uploader.targets
+
+    def storage(self) -> Mapping[str, str]:
+        dropped = self._storage.dropped
+        return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+
+    def alarms(self) -> Sequence[str]:
+        return [self._keeper.trouble] if self._keeper.trouble else []
+
+    def details(self) -> Mapping[str, Any]:
+        """`state` of the stream, `streamTxid` and `namenodeTxid`, `streamed` transactions, `registered`;
+        `lostPast`: None, or the last time that this node began anew (`LostPast`).
+        """
+        position = self._receiver.position()
+        segment = position.segment
+        return {
+            "transactionsSinceRoll": 0 if segment is None else position.last_txid - segment.first + 1,
+            "tailingLagTransactions": max(0, self._keeper.namenode_txid - position.last_txid),
+            "state": position.state.value,
+            "streamTxid": position.last_txid,
+            "namenodeTxid": self._keeper.namenode_txid,
+            "streamed": position.streamed,
+            "registered": self._link.registered,
+            "lostPast": None if self._keeper.lost is None else self._keeper.lost.values(),
+        }
+
+    def progress(self) -> Progress:
+        image = self._storage.latest_image().txid
+        return Progress(image, max(image, self._receiver.position().last_txid, self._keeper.namenode_txid))
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def follow(self) -> bool:
+        """One look at the NameNode, unless a checkpoint is being made."""
+        if self._work.acquire(blocking=False):
+            try:
+                self._keeper.attempt(self._look)
+            finally:
+                self._work.release()
+        return False
+
+    def _look(self) -> None:
+        self._folders.drop(self._storage)
+        self._receiver.use(self.storage_info(), self.image_folders())
+        self._keeper.look()
+
+    def prepare(self) -> None:
+        """Leave failed storage directories out, as long as another works; try dropped ones again if configured."""
+        with self._work:
+            self._folders.revise(self._storage, restore=self._config.restore_directories)
+            self._receiver.use(self.storage_info(), self.image_folders())
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        """Let the NameNode begin a segment, and make an image of all before it.
+
+        Raises:
+            RoleGaveUpError: the NameNode wants this node to stop.
+            HdfsError: nothing was written.
+        """
+        with self._work:
+            return self._checkpoints.make(observer, self._config)
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
+
+        Raises:
+            StorageError: the image is of a past that the NameNode has lost; it was not offered.
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+        image = self._storage.latest_image()
+        holds = partial(self._uploader.holds, self._http_address)
+        self._checkpoints.offers(image, self._settled_txid, holds)
+        yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
+        self._checkpoints.end(self._settled_txid)
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        self._checkpoints.confirm(image, txid)
+
+    def _witness(self) -> NamenodeWitness:
+        return NamenodeWitness(
+            self._http_address,
+            self._link.manifest,
+            self._link.transaction_id,
+            timeout=self._config.transfer_timeout,
+            cancelled=self._closing.is_set,
+        )
+
+    @property
+    def _settled_txid(self) -> int:
+        return self._uploader.targets[0].txid

@@ -1,0 +1,104 @@
+"""Whether a NameNode's roll and our storage fit together (CheckpointSignature, SecondaryNameNode); no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from checkpointer.errors import TransferError
+from hadoop_common.errors import StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
+from image_format.layout import check_supported
+
+__all__ = ["Standing", "check_signature", "needed_logs", "standing"]
+
+
+class Standing(Enum):
+    """How our storage is to the NameNode's namespace.
+
+    FRESH is not formatted yet; MOVED is of the same namespace before, or after, an upgrade or a rollback.
+    """
+
+    FRESH = "fresh"
+    SAME = "same"
+    MOVED = "moved"
+
+
+def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) -> Standing:
+    """Compare the VERSIONs of our directories with what the NameNode at `namenode` says of itself.
+
+    Raises:
+        StorageError: they are of different namespaces.
+        UnsupportedLayoutError: its layout is none that edits can be replayed in.
+    """
+    for each in ours:
+        if _namespace(each) != _namespace(theirs):
+            raise StorageError(
+                f"inconsistent checkpoint fields: {namenode} has {_sentence(theirs)}; "
+                f"the checkpoint directories are of {_sentence(each)}",
+                hint="Check the NameNode's address, or empty the checkpoint directories to begin with this NameNode.",
+            )
+    check_supported(theirs.layout_version, f"namespace of {namenode}")
+    if not ours:
+        return Standing.FRESH
+    moved = any((each.layout_version, each.c_time) != (theirs.layout_version, theirs.c_time) for each in ours)
+    return Standing.MOVED if moved else Standing.SAME
+
+
+def check_signature(signature: CheckpointSignature, namenode: str) -> None:
+    """Check the txids of a roll.
+
+    Raises:
+        TransferError: they make no sense.
+    """
+    base, following = signature.most_recent_checkpoint_txid, signature.current_segment_txid
+    if not 0 <= base < following - 1:
+        raise TransferError(
+            namenode,
+            f"its newest image is of txid {base} and its segment begins with {following}, expected edits in between",
+            hint="Look into the NameNode's log.",
+        )
+
+
+def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namenode: str) -> tuple[RemoteEditLog, ...]:
+    """The segments between the NameNode's newest image and the segment that its roll began.
+
+    Raises:
+        TransferError: they do not begin right behind the image, have a gap, or do not reach the roll.
+    """
+    expected = signature.most_recent_checkpoint_txid + 1
+    logs = tuple(each for each in manifest.logs if each.first < signature.current_segment_txid)
+    for each in logs:
+        if each.in_progress or each.first != expected or each.last < each.first:
+            raise _bad_manifest(namenode, f"{_range(each)} follows where txid {expected} is due", manifest)
+        expected = each.last + 1
+    if expected != signature.current_segment_txid:
+        problem = f"no segment holds txid {expected}, wanted are those up to {signature.current_segment_txid - 1}"
+        raise _bad_manifest(namenode, problem, manifest)
+    return logs
+
+
+def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> TransferError:
+    logs = ", ".join(map(_range, manifest.logs[:5])) or "none"
+    return TransferError(
+        namenode,
+        f"bad edit log manifest, {problem}; it names {len(manifest.logs)} segments: {logs}",
+        hint="Look for edits that are missing in the NameNode's dfs.namenode.edits.dir; `hdfs dfsadmin -safemode "
+        "enter` and `-saveNamespace` make an image without them.",
+    )
+
+
+def _range(log: RemoteEditLog) -> str:
+    return f"{log.first}-{'in progress' if log.in_progress else log.last}"
+
+
+def _namespace(info: StorageInfo) -> tuple[int, str, str]:
+    return info.namespace_id, info.cluster_id, info.blockpool_id
+
+
+def _sentence(info: StorageInfo) -> str:
+    return (
+        f"layoutVersion {info.layout_version}, namespaceID {info.namespace_id}, cTime {info.c_time}, "
+        f"clusterID {info.cluster_id}, blockpoolID {info.blockpool_id}"
+    )

@@ -1,0 +1,215 @@
+"""Gets image and segments from a NameNode into the checkpoint directories, but for those that are there already.
+
+Names and txids do not tell that: what lies here may be of a past that the NameNode has lost. An image is taken where
+the NameNode says that its own has the same digest, a segment where it begins with the same transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.past.proof import Witness, prove
+from checkpointer.past.record import image_md5
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.transfer import download_image, download_segment
+from checkpointer.transfer.retry import TransferRetry
+from engine.stretches import ending_of
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import FileFaultError, told
+from hadoop_common.names import image_name, segment_name
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.namenode_protocol import RemoteEditLog
+from image_format.reader import ImageFile
+from journal.segment_extent import check_segment_file
+from journal.segment_file import EditLogSegment
+from servlets.throttle import Throttle
+
+__all__ = ["Fetcher", "FetcherSettings"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """How transfers are made: seconds without progress, bytes a second (0 is no limit), and when they are repeated."""
+
+    timeout: float
+    bandwidth: int
+    retry: TransferRetry
+
+    @classmethod
+    def of(cls, config: CheckpointConfig, retry: TransferRetry) -> FetcherSettings:
+        return cls(config.transfer_timeout, config.transfer_bandwidth, retry)
+
+
+class Fetcher:
+    """Fetches from the NameNode's HTTP server at `address` (`http://host:port`); one thread at a time uses it.
+
+    `count` is told the bytes that come.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        storage: SecondaryStorage,
+        settings: FetcherSettings,
+        *,
+        count: Callable[[int], None] | None = None,
+    ) -> None:
+        self._address = address
+        self._storage = storage
+        self._count = count
+        self._verified: dict[Path, tuple[int, ...]] = {}
+        self.settings = settings
+
+    @property
+    def settings(self) -> FetcherSettings:
+        """How transfers are made; new settings hold from the next one on."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: FetcherSettings) -> None:
+        self._settings = settings
+        self._throttle = Throttle(settings.bandwidth, count=self._count)
+
+    # ---- images --------------------------------------------------------------------------------------------
+
+    def image(
+        self, txid: int, info: StorageInfo, witness: Witness, *, afresh: bool, cancelled: Callable[[], bool]
+    ) -> tuple[Path, bool]:
+        """An undamaged copy of the image at `txid`, and whether it was fetched; with `afresh` it always is.
+
+        Raises:
+            TransferError: it could not be fetched; what lay in the directories still does.
+            TransferCancelledError: `cancelled()` became true.
+            StorageError: no directory is left.
+        """
+        if not afresh and (local := self._local_image(txid, info, witness)) is not None:
+            _LOG.info("the image at txid %d is here already", txid)
+            return local, False
+        folders = self._storage.image_folders()
+        fetch = partial(
+            download_image,
+            self._address,
+            txid,
+            info,
+            folders,
+            timeout=self.settings.timeout,
+            throttle=self._throttle,
+            cancel=cancelled,
+        )
+        image = self.settings.retry.run(fetch, cancelled)
+        self._leave_out(folders, image.paths, image_name(txid), image.failures)
+        self.trust(image.paths)
+        _LOG.info("fetched the image at txid %d, %d bytes", txid, image.size)
+        return image.paths[0], True
+
+    def trust(self, paths: Sequence[Path]) -> None:
+        """Take images as undamaged that were just written and read back, as long as nobody touches them."""
+        self._verified = {path: _identity(path) for path in paths}
+
+    def _local_image(self, txid: int, info: StorageInfo, witness: Witness) -> Path | None:
+        paths = [path for folder in self._storage.image_folders() if (path := folder / image_name(txid)).is_file()]
+        theirs = witness.image_md5(txid) if paths else None
+        for path in paths:
+            try:
+                if image_md5(path) == theirs and self._is_whole(path, info):
+                    return path
+            except (HdfsError, OSError) as fault:
+                _LOG.warning("%s is of no use and not taken: %s", path, told(fault))
+        return None
+
+    def _is_whole(self, path: Path, info: StorageInfo) -> bool:
+        trusted = self._verified.get(path) == _identity(path)
+        with ImageFile.open(path, verify_md5=not trusted) as image:
+            if image.layout_version == info.layout_version:
+                return True
+            _LOG.info("%s is of layout %d, the NameNode of %d", path, image.layout_version, info.layout_version)
+            return False
+
+    # ---- segments ------------------------------------------------------------------------------------------
+
+    def segments(
+        self,
+        logs: Sequence[RemoteEditLog],
+        info: StorageInfo,
+        witness: Witness,
+        *,
+        afresh: bool,
+        cancelled: Callable[[], bool],
+    ) -> list[EditLogSegment]:
+        """Whole files of the segments `logs`; only those that are missing or damaged are fetched.
+
+        Raises:
+            TransferError: one could not be fetched; those before it are in place.
+            TransferCancelledError: `cancelled()` became true.
+            StorageError: no directory is left.
+        """
+        kept = None if afresh else witness
+        return [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
+
+    def _segment(
+        self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]
+    ) -> Path:
+        folders = self._storage.edits_folders()
+        name = segment_name(log.first, log.last)
+        if witness is not None and (local := _local_segment(folders, name, log)) is not None:
+            verdict = prove(ending_of([EditLogSegment(log.first, log.last, local)]), witness, based=False)
+            if verdict.holds:
+                return local
+            _LOG.info("%s is fetched anew: %s", local, verdict.reason)
+        fetch = partial(
+            download_segment,
+            self._address,
+            log.first,
+            log.last,
+            info,
+            folders,
+            timeout=self.settings.timeout,
+            throttle=self._throttle,
+            cancel=cancelled,
+            check=partial(_check_segment, log=log, name=name),
+        )
+        paths = self.settings.retry.run(fetch, cancelled)
+        self._leave_out(folders, paths, name, ())
+        _LOG.info("fetched %s", name)
+        return paths[0]
+
+    def _leave_out(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:
+        """Drop the directories that did not take a file."""
+        holding = {path.parent for path in taken}
+        for folder in folders:
+            if folder not in holding:
+                said = [each for each in reasons if each.startswith(f"{folder}/")]
+                self._storage.drop(folder, "; ".join(said) or f"{name} could not be written there")
+
+
+def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:
+    for folder in folders:
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            _check_segment(path, log, name)
+        except HdfsError as fault:
+            _LOG.warning("%s is of no use and fetched anew: %s", path, fault)
+        else:
+            return path
+    return None
+
+
+def _check_segment(path: Path, log: RemoteEditLog, name: str) -> None:
+    try:
+        check_segment_file(path, log.first, log.last, name=name)
+    except OSError as fault:
+        raise FileFaultError(fault, path, "cannot be read") from fault
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

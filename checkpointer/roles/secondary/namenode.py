@@ -1,0 +1,65 @@
+"""Calls to a NameNode that end when the caller is told to stop, whatever the NameNode does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.roles.watched_call import watched
+from engine.errors import CheckpointCancelledError
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+
+__all__ = ["NamenodeCalls", "connect", "connect_to_look"]
+
+# A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
+_LOOK_SECONDS = 20.0
+
+T = TypeVar("T")
+
+
+def connect(config: CheckpointConfig) -> NamenodeClient:
+    """A client of the first NameNode of `config`, not connected yet."""
+    host, port = config.namenode_rpc_addresses[0]
+    return NamenodeClient(host, port, user=config.rpc_user, timeout=config.rpc_timeout)
+
+
+def connect_to_look(config: CheckpointConfig) -> NamenodeClient:
+    """The same for questions that are asked again soon: it neither waits long nor repeats."""
+    host, port = config.namenode_rpc_addresses[0]
+    limit = min(_LOOK_SECONDS, config.rpc_timeout)
+    return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
+
+
+class NamenodeCalls:
+    """Makes calls with a client from `connect`, each in a thread of its own; any thread may call."""
+
+    def __init__(self, connect: Callable[[], NamenodeClient]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._client: NamenodeClient | None = None
+
+    def call(self, ask: Callable[[NamenodeClient], T], cancelled: Callable[[], bool]) -> T:
+        """What `ask` returns.
+
+        Raises:
+            RpcError: what `ask` raised.
+            CheckpointCancelledError: `cancelled()` became true; the call is left to itself.
+        """
+        with self._lock:
+            client = self._client = self._client or self._connect()
+        try:
+            return watched(lambda: ask(client), cancelled, client.address)
+        except CheckpointCancelledError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the connection; the next call makes another."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            # A client that is just connecting does not let itself be closed before that ends.
+            threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()

@@ -1,0 +1,400 @@
+"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.past.bounds import contradiction
+from checkpointer.past.lost import LostPast
+from checkpointer.past.namenode_witness import NamenodeWitness
+from checkpointer.past.proof import Verdict, prove, refuse
+from checkpointer.past.record import ClaimBook, held_images, image_md5
+from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
+from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
+from checkpointer.roles.secondary.merge_failures import MergeFailures
+from checkpointer.roles.secondary.namenode import NamenodeCalls, connect, connect_to_look
+from checkpointer.roles.secondary.position import NamenodePosition
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.roles.uploader import Uploader, UploadPolicy
+from checkpointer.storage.retention import enforce_retention
+from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.retry import TransferRetry
+from engine.errors import CheckpointCancelledError
+from engine.loaded_image import next_layout
+from engine.merge import MergeResult, Observer
+from engine.stretches import Claim, HeldImage, ending_of
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
+from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
+from journal.segment_file import EditLogSegment, list_segments
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["SecondaryRole"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SecondaryRole:
+    """Checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+
+    Args:
+        config: from the cluster's own configuration files.
+        retry: when a download is tried again at once.
+    """
+
+    name = "secondary"
+
+    def __init__(self, config: CheckpointConfig, *, retry: TransferRetry | None = None) -> None:
+        self._config = config
+        self._retry = retry or TransferRetry()
+        self._storage = SecondaryStorage(
+            config.image_directories, config.edits_directories, permission=config.storage_permission
+        )
+        self._address = config.namenode_http_addresses[0]
+        self.counter = TransferCounter()
+        settings = FetcherSettings.of(config, self._retry)
+        self._fetcher = Fetcher(self._address, self._storage, settings, count=self.counter.add_received)
+        self._uploader = Uploader(
+            [self._address], UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
+        )
+        self._calls = NamenodeCalls(lambda: connect(self._config))
+        self._looks = NamenodeCalls(lambda: connect_to_look(self._config))
+        self._position = NamenodePosition(self._looks)
+        # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
+        self._namespace: StorageInfo | None = None
+        self._failures = MergeFailures()
+        self._claims = ClaimBook(self._storage.image_folders)
+        # The newest image, its base and its segments, until they were found at the NameNode once more.
+        self._pending: tuple[HeldImage, HeldImage, Sequence[EditLogSegment]] | None = None
+        self._lost: LostPast | None = None
+        # Why the NameNode is not ours, "" while it is.
+        self._stranger = ""
+        self._stopping: Callable[[], bool] = lambda: False
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Take the checkpoint directories; the NameNode need not be there yet.
+
+        Args:
+            cancelled: asked until `close`: looks at a NameNode that does not answer end when it is true.
+
+        Raises:
+            StorageError: they are in use or cannot be used.
+        """
+        self._stopping = cancelled
+        self._storage.open()
+
+    def close(self) -> None:
+        self._calls.close()
+        self._looks.close()
+        self._storage.close()
+
+    def jobs(self) -> Sequence[Job]:
+        return ()
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        reconnects = config.rpc_timeout != self._config.rpc_timeout
+        self._config = config
+        self._fetcher.settings = FetcherSettings.of(config, self._retry)
+        self._uploader.policy = UploadPolicy.for_one(config)
+        if reconnects:
+            # The next call connects with the new limit; one that runs is ended.
+            self._calls.close()
+            self._looks.close()
+
+    @property
+    def _namenode(self) -> str:
+        host, port = self._config.namenode_rpc_addresses[0]
+        return f"NameNode {host}:{port}"
+
+    # ---- what it holds -------------------------------------------------------------------------------------
+
+    def storage_info(self) -> StorageInfo:
+        return self._storage.storage_info()
+
+    def image_folders(self) -> list[Path]:
+        return self._storage.image_folders()
+
+    def latest_image(self) -> Path:
+        newest = self._storage.latest_image()
+        if newest is None:
+            raise StorageError("there is no image yet", hint="Wait for the first checkpoint.")
+        return newest.path
+
+    def segments(self) -> list[EditLogSegment]:
+        try:
+            return [each for folder in self._storage.edits_folders() for each in list_segments(folder)]
+        except OSError as fault:
+            raise StorageError(
+                f"the fetched edits cannot be listed: {told(fault)}", hint="Check dfs.namenode.checkpoint.edits.dir."
+            ) from fault
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return self._uploader.targets
+
+    def storage(self) -> dict[str, str]:
+        return self._storage.states()
+
+    def alarms(self) -> list[str]:
+        return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
+
+    def details(self) -> dict[str, Any]:
+        """`namenode`: RPC address; `mergeErrors` in a row, `maxRetries`: how many of them are borne; `lostPast`: None,
+        or the last time that this node began anew (`LostPast`).
+        """
+        return {
+            "namenode": self._namenode.removeprefix("NameNode "),
+            "mergeErrors": self._failures.count,
+            "maxRetries": self._config.max_retries,
+            "lostPast": None if self._lost is None else self._lost.values(),
+        }
+
+    def progress(self) -> Progress:
+        """Our newest image, -1 before the first, and how far the NameNode was when it was looked at last.
+
+        Raises:
+            HdfsError: it could not be asked then, or a directory cannot be read.
+        """
+        newest = self._newest_txid()
+        return Progress(-1 if newest is None else newest, self._position.txid())
+
+    def _newest_txid(self) -> int | None:
+        newest = self._storage.latest_image()
+        return None if newest is None else newest.txid
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        self._storage.leave_out_broken()
+        if self._config.restore_directories and self._storage.has_dropped:
+            self._storage.restore()
+        theirs, ours = self._position.ask(self._stopping), self._newest_txid()
+        if theirs is not None and ours is not None and theirs < ours:
+            # One that was formatted anew is another namespace, which is for the operator to see to.
+            self._check_namespace(self._stopping)
+            self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        """Make the image of everything up to a roll that the NameNode is asked for.
+
+        Raises:
+            RoleGaveUpError: more merges in a row failed than `dfs.namenode.checkpoint.max-retries` allows.
+            HdfsError: any other fault; what was fetched whole is used at the next attempt.
+        """
+        with _cancellation():
+            signature, moved = self._roll(observer)
+            info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
+            ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
+            logs = needed_logs(self._calls.call(ask, observer.cancelled), signature, self._namenode)
+            observer.phase("fetch", None)
+            witness = self._witness(observer.cancelled)
+            self._leave_lost_past(witness, logs)
+            # Of another upgrade, or of a merge that failed, nothing is taken for granted.
+            afresh = moved or self._failures.count > 0
+            image, fetched = self._fetcher.image(base_txid, info, witness, afresh=afresh, cancelled=observer.cancelled)
+            if fetched:
+                self._uploader.holds(self._address, base_txid)
+            segments = self._fetcher.segments(logs, info, witness, afresh=afresh, cancelled=observer.cancelled)
+            base = HeldImage(base_txid, image_md5(image))
+            result = self._merge(image, segments, signature, observer)
+            self._pending = (HeldImage(result.txid, image_md5(result.saved.paths[0])), base, segments)
+            verdict = self._prove_pending(witness)
+            if not verdict.holds:
+                _LOG.warning(
+                    "whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason
+                )
+            self._namespace = info
+            self._write_version(info, observer.cancelled)
+        self._retain()
+        return result
+
+    def _check_namespace(self, cancelled: Callable[[], bool]) -> None:
+        """Ask the NameNode whose it is; another namespace than ours is an alarm until it is ours again.
+
+        Raises:
+            StorageError: it has another namespace.
+            UnsupportedLayoutError: its layout is none that edits can be replayed in.
+        """
+        described = self._calls.call(NamenodeClient.version_request, cancelled)
+        try:
+            standing(self._storage.versions(), described.storage_info, self._namenode)
+        except StorageError as error:
+            self._stranger = error.message
+            raise
+        self._stranger = ""
+
+    def _roll(self, observer: Observer) -> tuple[CheckpointSignature, bool]:
+        """Let the NameNode begin a segment; whether it was upgraded or rolled back since our last checkpoint."""
+        # Asked first, so that nothing is rolled at a NameNode whose checkpoints we cannot make.
+        self._check_namespace(observer.cancelled)
+        signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
+        info = signature.storage_info
+        found = standing(self._storage.versions(), info, self._namenode)
+        check_signature(signature, self._namenode)
+        newest, ended = self._newest_txid(), signature.current_segment_txid - 1
+        # The roll itself wrote the last transaction, so that no image can hold that one yet.
+        if newest is not None and newest >= ended:
+            self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
+        self._position.rolled(signature.current_segment_txid)
+        if found is Standing.FRESH:
+            self._storage.format(info)
+        moved = found is Standing.MOVED and info != self._namespace
+        if moved:
+            _LOG.warning("%s was upgraded or rolled back, its image and edits are fetched anew", self._namenode)
+        return signature, moved
+
+    # ---- the past ------------------------------------------------------------------------------------------
+
+    def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:
+        return NamenodeWitness(
+            self._address,
+            lambda since: self._calls.call(lambda client: client.edit_log_manifest(since), cancelled),
+            lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
+            timeout=self._config.transfer_timeout,
+            cancelled=cancelled,
+        )
+
+    def _leave_lost_past(self, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> None:
+        """Set aside what is here where the NameNode was set back since: it is not to be served, nor taken for new."""
+        newest = next(iter(held_images(self._storage.image_folders())), None)
+        problem = contradiction(-1 if newest is None else newest.txid, self.segments(), logs)
+        if not problem and newest is not None and witness.image_md5(newest.txid) != newest.md5:
+            verdict = self._compare(newest, witness)
+            problem = verdict.reason if verdict.lost else ""
+        if problem:
+            self._set_aside(problem)
+
+    def _compare(self, image: HeldImage, witness: NamenodeWitness) -> Verdict:
+        """Whether an image of ours is of the NameNode's past as it is now."""
+        if self._pending is not None and self._pending[0] == image:
+            return self._prove_pending(witness)
+        claim = self._claims.of(image.md5) or Claim((), image)
+        base = claim.base
+        return prove(claim.stretches, witness, based=base is not None, images=lambda: () if base is None else [base])
+
+    def _prove_pending(self, witness: NamenodeWitness) -> Verdict:
+        """Whether all that the newest image was made of is of one past, that of the NameNode now."""
+        if self._pending is None:
+            raise ValueError("no image is pending")
+        image, base, segments = self._pending
+        verdict = prove(ending_of(segments, all_of_them=True), witness, based=True, images=lambda: [base])
+        if verdict.holds:
+            self._claims.add(image.md5, Claim.of_segments(segments, base))
+            self._pending = None
+        return verdict
+
+    def _set_aside(self, reason: str) -> None:
+        self._lost = LostPast(reason, self._storage.set_aside())
+        _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
+        self._claims.forget()
+        self._pending = None
+        self._fetcher.trust(())
+        self._uploader.forget()
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the NameNode's past as it is now.
+
+        Raises:
+            StorageError: it is not; it was set aside.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
+        if verdict.holds:
+            return
+        if verdict.lost:
+            self._set_aside(verdict.reason)
+        refuse(verdict, txid, self._namenode)
+
+    def _merge(
+        self, image: Path, segments: Sequence[EditLogSegment], signature: CheckpointSignature, observer: Observer
+    ) -> MergeResult:
+        base = signature.most_recent_checkpoint_txid
+        # Behind an upgrade the NameNode's newest image may still be of the old layout, but edits are of the new one.
+        layout = next_layout(image, signature.storage_info.layout_version)
+        with self._failures.counted(self._config.max_retries):
+            task = MergeTask(
+                image=image,
+                base_txid=base,
+                segments=tuple(segments),
+                last_txid=signature.current_segment_txid - 1,
+                folders=tuple(self._storage.image_folders()),
+                codec=self._config.image_codec,
+                layout_version=layout,
+                sub_sections=self._config.sub_sections,
+                rules=self._config.replay_rules,
+                memory=self._config.memory,
+            )
+            result = choose_engine(self._config.engine, task).merge(task, observer)
+        self._fetcher.trust(result.saved.paths)
+        for warning in result.warnings:
+            _LOG.error("fsimage_%019d: %s", result.txid, warning)
+        for failure in result.saved.failures:
+            self._storage.drop(failure.folder, failure.reason)
+        return result
+
+    def _write_version(self, info: StorageInfo, cancelled: Callable[[], bool]) -> None:
+        """Take over a VERSION that has changed, but not while a rolling upgrade may still be rolled back."""
+        if self._storage.versions() == {info}:
+            return
+        try:
+            rolling = self._calls.call(NamenodeClient.is_rolling_upgrade, cancelled)
+        except NoSuchRpcMethodError:
+            # Hadoop 2 does not ask either.
+            rolling = False
+        if not rolling:
+            self._storage.write_version(info)
+
+    def _retain(self) -> None:
+        config = self._config
+        for warning in enforce_retention(
+            self._storage.image_folders(),
+            self._storage.edits_folders(),
+            keep=config.images_retained,
+            extra_edits=config.extra_edits_retained,
+            max_segments=config.max_extra_segments,
+        ):
+            _LOG.warning("%s", warning)
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        """Offer our newest image to the NameNode unless it has that one or a newer one.
+
+        Raises:
+            StorageError: the image is of a past that the NameNode has lost; it is not offered.
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+        newest = self._storage.latest_image()
+        if newest is None:
+            return
+        if self._uploader.targets[0].txid < newest.txid:
+            try:
+                theirs = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
+            except RpcError as error:
+                _LOG.info("whether %s needs the image at txid %d is not known: %s", self._namenode, newest.txid, error)
+            else:
+                if theirs >= newest.txid:
+                    self._uploader.holds(self._address, newest.txid)
+        info = self._namespace or self._storage.storage_info()
+        yield from self._uploader.offer(newest.path, newest.txid, info, cancelled, force=force)
+
+
+@contextmanager
+def _cancellation() -> Iterator[None]:
+    """A transfer that was cancelled ends the checkpoint as a merge that was."""
+    try:
+        yield
+    except TransferCancelledError as error:
+        raise CheckpointCancelledError(error.message) from error

@@ -1,0 +1,78 @@
+"""The first image of a standby: fetched from whichever NameNode gives it (BootstrapStandby)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from checkpointer.errors import TransferError
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.version import newest_version
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.inspector import inspect
+from engine.errors import CheckpointCancelledError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
+
+__all__ = ["bootstrap", "settle_versions"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def bootstrap(
+    storage: StorageDirectories,
+    source: EditSource,
+    version_at: Callable[[str], StorageInfo],
+    images: ImageSource,
+    addresses: Sequence[str],
+    cancelled: Callable[[], bool],
+) -> None:
+    """Format locked, empty storage for the namespace of the shared edits and fetch its newest image.
+
+    Args:
+        version_at: VERSION of the NameNode at an address, for shared edits that have none; raises RpcErrors.
+        addresses: NameNodes that may give the image, `http://host:port` each.
+
+    Raises:
+        StorageError: the shared edits cannot be read, or no NameNode gave an image; nothing is formatted.
+        CheckpointCancelledError: `cancelled()` became true; nothing is formatted.
+    """
+    shared = source.version()
+    failures: list[HdfsError] = []
+    for address in addresses:
+        try:
+            info = version_at(address) if shared is None else shared
+            storage.format(info)
+            images.fetch(address, None, info, cancelled)
+        except CheckpointCancelledError:
+            break
+        except (TransferError, RpcError) as error:
+            failures.append(error)
+            if cancelled():
+                break
+        else:
+            return
+    storage.unformat()
+    if cancelled():
+        raise CheckpointCancelledError("cancelled while the first image was fetched")
+    raise _no_image(failures)
+
+
+def settle_versions(storage: StorageDirectories) -> None:
+    """Finish what a kill cut short while the VERSION of an upgrade was written, in locked storage.
+
+    Raises:
+        StorageError: a directory cannot be read, or none can be written.
+    """
+    versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
+    newest = newest_version({each for each in versions if each is not None})
+    if newest is not None and len(versions) > 1:
+        _LOG.warning("the storage directories differ in their VERSION, all get %s", newest.colon_string())
+        storage.write_version(newest)
+
+
+def _no_image(failures: Sequence[HdfsError]) -> StorageError:
+    reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
+    return StorageError(f"no image to start from: {reasons}", hint="Start the active NameNode, then this daemon.")

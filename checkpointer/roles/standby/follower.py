@@ -1,0 +1,410 @@
+"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.past.lost import Beginnings, LostPast
+from checkpointer.past.record import ClaimBook, held_images, image_md5
+from checkpointer.past.watch import PastWatch
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.gap import gap_alarm
+from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.journal_witness import JournalWitness
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
+from checkpointer.roles.standby.namenodes import NameNodes
+from checkpointer.roles.standby.other_images import OtherImages
+from checkpointer.roles.standby.tailer import EditTailer
+from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move
+from checkpointer.roles.standby.version_watch import VersionWatch
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from engine.errors import CheckpointCancelledError, CheckpointError
+from engine.loaded_image import next_layout
+from engine.merge import MergeResult, Observer, SilentObserver
+from engine.stretches import HeldImage, Recorder
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import told
+from hadoop_common.storage_info import StorageInfo
+from journal.errors import TransactionGapError
+
+__all__ = ["JournalFollower"]
+
+_LOG = logging.getLogger(__name__)
+_SLICE_SECONDS = 0.25
+
+
+class JournalFollower:
+    """The warm namespace of a standby; tail and checkpoint exclude each other, any thread may look.
+
+    Args:
+        source: the shared edits; closed with this.
+        storage: where images lie; its lock is held.
+        images: where an image comes from when ours does not lead on.
+        anew: called when what was here was set aside, and an image of the active taken instead.
+        clock: monotonic seconds, for when to ask for a roll.
+    """
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        source: EditSource,
+        storage: StorageDirectories,
+        nodes: NameNodes,
+        images: ImageSource,
+        *,
+        anew: Callable[[], None] = lambda: None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._storage = storage
+        self._nodes = nodes
+        self._images = images
+        self._others = OtherImages(storage, nodes, images)
+        self._rebootstrap = config.rebootstrap
+        recorder = Recorder()
+        self._warm = WarmNamespace(
+            codec=config.image_codec,
+            sub_sections=config.sub_sections,
+            rules=config.replay_rules,
+            memory=config.memory,
+            recorder=recorder,
+        )
+        self.past = PastWatch(
+            recorder,
+            ClaimBook(storage.current_folders),
+            lambda: held_images(storage.current_folders()),
+            lambda last: JournalWitness(source, nodes, last),
+        )
+        self._anew = anew
+        self._beginnings = Beginnings(clock)
+        self._lost: LostPast | None = None
+        self._tailer = EditTailer(
+            self._warm,
+            source,
+            in_progress=config.tail_in_progress,
+            has_rollback_image=self._has_rollback_image,
+            upgrade_finalized=self._upgrade_finalized,
+        )
+        self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
+        self._lag = LagWatch(config.lag_alarm, clock=clock)
+        self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over)
+        # Held by whoever reads or changes the namespace.
+        self._working = threading.Lock()
+        self._closing = threading.Event()
+        self._alarm = ""
+        self._tailed_at: float | None = None
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """Go by new settings from the next step on."""
+        self._tailer.in_progress = config.tail_in_progress
+        self._roller.period, self._lag.threshold = config.log_roll_period, config.lag_alarm
+        self._images.config, self._rebootstrap = config, config.rebootstrap
+        self._warm.codec, self._warm.sub_sections = config.image_codec, config.sub_sections
+
+    def close(self) -> None:
+        """End a tail that runs at a safe point, and let go of the edits and of the namespace."""
+        self._closing.set()
+        self._source.close()
+        with self._working:
+            self._warm.close()
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    @property
+    def applied_txid(self) -> int:
+        """Newest transaction in the namespace, -1 before the first load."""
+        return self._tailer.applied_txid
+
+    @property
+    def rollback_due(self) -> bool:
+        """Whether a rolling upgrade waits for an image of the namespace as it is."""
+        return self._tailer.rollback_due
+
+    @property
+    def upgrading(self) -> bool:
+        """Whether a rolling upgrade was in progress at `applied_txid`."""
+        return self._tailer.upgrading
+
+    def alarms(self) -> list[str]:
+        """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
+        alarms = (self._alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
+        return [alarm for alarm in alarms if alarm]
+
+    def details(self) -> dict[str, Any]:
+        """`appliedTxid` in memory, `sourceTxid` the journal was seen to hold, `activeTxid` of the NameNodes when they
+        were last asked (each -1 before the first time), `tailedAt`, `tailingLagSeconds` and `tailingLagTransactions`,
+        `lostPast` None, or the last time that this node began anew (`LostPast`),
+        `rollingUpgrade` whether one is in progress, `rollbackImageDue`, `openSegmentFault`, `journal` where edits are
+        read, and what the journal itself tells (`EditSource.details`).
+        """
+        tailer, tailed_at = self._tailer, self._tailed_at
+        newest = max(tailer.source_txid, self._roller.active_txid)
+        values: dict[str, Any] = {
+            "appliedTxid": tailer.applied_txid,
+            "sourceTxid": tailer.source_txid,
+            "activeTxid": self._roller.active_txid,
+            "tailedAt": tailed_at,
+            "tailingLagTransactions": max(0, newest - tailer.applied_txid),
+            "rollingUpgrade": tailer.upgrading,
+            "rollbackImageDue": tailer.rollback_due,
+            "openSegmentFault": tailer.open_fault,
+            "journal": self._source.location,
+            "lostPast": None if self._lost is None else self._lost.values(),
+            **self._source.details(),
+        }
+        if tailed_at is not None:
+            values["tailingLagSeconds"] = round(max(0.0, time.time() - tailed_at), 3)
+        return values
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def tail(self, *, may_roll: Callable[[], bool]) -> bool:
+        """Apply new edits, and ask for a roll where none come; True where a rollback image has to be made at once.
+
+        A fault is an alarm until a later tail goes well. While a checkpoint runs there is nothing to do.
+
+        Args:
+            may_roll: asked before a roll; an active that takes an image at the same time is slow in both.
+        """
+        self._version.check()
+        followed = self._follow()
+        # Not under the lock: a NameNode that does not answer must not hold up a checkpoint.
+        if (
+            followed
+            and not self.rollback_due
+            and may_roll()
+            and self._roller.check(self.applied_txid, self._closing.is_set)
+        ):
+            followed = self._follow()
+        if followed is not None:
+            self._measure(followed)
+        return self.rollback_due
+
+    def cannot_follow(self, fault: HdfsError) -> None:
+        """Edits cannot be followed for a reason found elsewhere: an alarm until a later tail goes well."""
+        if not self._closing.is_set():
+            self._raise_alarm(self._explained(fault))
+            self._measure(False)
+
+    def _measure(self, followed: bool) -> None:
+        """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
+        if not followed:
+            self._roller.look(self.applied_txid)
+        active = self._roller.active_txid if self._roller.period > 0 else -1
+        self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
+
+    def doubt_version(self, reason: str) -> None:
+        """Have the next tail ask the active whether our VERSION is still its own."""
+        self._version.doubt(reason)
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        """Catch up and save: the rollback image where one is due, else everything there is.
+
+        Raises:
+            CheckpointError, ImageFormatError, JournalError: nothing was written.
+        """
+        with self._exclusive(observer.cancelled):
+            self._catch_up(observer)
+            if self._assure(observer, deep=True):
+                self._catch_up(observer)
+                self._assure(observer, deep=True)
+            rollback = self._tailer.rollback_due
+            newest = self._storage.latest_image().txid
+            if not rollback and self._warm.last_txid <= newest:
+                raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
+            result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
+            self.past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
+            if rollback:
+                self._tailer.rollback_made()
+        return result
+
+    def _follow(self) -> bool | None:
+        """Whether edits could be read and applied, as far as there are any; None where it was not tried, or ended."""
+        if not self._working.acquire(blocking=False):
+            return None
+        observer = _ClosingObserver(self._closing)
+        try:
+            try:
+                self._catch_up(observer)
+            except TransactionGapError as gap:
+                if not self._rebootstrap:
+                    raise
+                self._others.bridge(gap, self._closing.is_set)
+                self._catch_up(observer)
+        except CheckpointCancelledError:
+            return None
+        except (HdfsError, OSError) as fault:
+            if self._closing.is_set():
+                return None
+            self._raise_alarm(self._explained(fault))
+            return False
+        except Exception as fault:
+            _LOG.exception("a fault of the checkpointer itself")
+            self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}")
+            return False
+        finally:
+            self._working.release()
+        return True
+
+    def _catch_up(self, observer: Observer) -> None:
+        if not self._storage.is_formatted():
+            self._begin_anew("no image is here", observer)
+        # An image that is ahead of the namespace was put there by someone else.
+        elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
+            self._load(observer)
+        self._assure(observer, deep=False)
+        self._tailer.catch_up(observer)
+        self._tailed_at = time.time()
+        self._alarm = ""
+        if self._tailer.open_fault:
+            _LOG.warning(
+                "the open segment is left for later: %s", self._tailer.open_fault, extra={"txid": self.applied_txid}
+            )
+
+    def _load(self, observer: Observer) -> None:
+        """Load the newest image, in the layout of VERSION where that is newer."""
+        image = self._storage.verified_image()
+        self._warm.layout_version = next_layout(image.path, self._storage.storage_info().layout_version)
+        self._tailer.load(image, observer)
+        self.past.loaded(HeldImage(image.txid, image_md5(image.path)))
+
+    # ---- the past ------------------------------------------------------------------------------------------
+
+    def _assure(self, observer: Observer, *, deep: bool) -> bool:
+        """Go on only with what is of the cluster's present past; whether this node began anew for that.
+
+        Where that cannot be told now, edits are followed all the same: all is compared before an image is made.
+
+        Args:
+            deep: whether an image is to be made of it.
+
+        Raises:
+            StorageError: it cannot be told, or this node has to begin anew and cannot.
+        """
+        began = False
+        if not self._nodes.addresses:
+            # Nobody gets images of this node.
+            return False
+        while not (verdict := self.past.check(deep=deep)).holds:
+            if not verdict.lost and not deep:
+                _LOG.debug("whether the edits are those that were applied is not known: %s", verdict.reason)
+                return began
+            if began or not verdict.lost:
+                raise StorageError(
+                    f"{verdict.reason}: nothing is merged or offered until that is settled",
+                    hint="Check that a NameNode is active, and that the shared edits are its own.",
+                )
+            self._begin_anew(verdict.reason, observer)
+            began = True
+        if not began:
+            self._beginnings.helped()
+        return began
+
+    def _begin_anew(self, reason: str, observer: Observer) -> None:
+        """Set aside what is here, and take the image of the active, as `hdfs namenode -bootstrapStandby` does.
+
+        Raises:
+            StorageError: no NameNode is active, it is of another namespace, or this did not help a short while ago.
+            HdfsError: its image cannot be had.
+        """
+        active = self._nodes.active_version()
+        if active is None:
+            raise StorageError(
+                f"{reason}: this node begins anew when a NameNode is active",
+                hint="Start the NameNode, or make one active.",
+            )
+        self._beginnings.check(active.image_txid, reason)
+        decide_move(self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}")
+        aside = self._others.begin_anew(active, observer.cancelled)
+        self._beginnings.began(active.image_txid)
+        self._storage.write_version(active.info)
+        self._note_anew(reason, active, aside)
+        self._load(observer)
+
+    def _note_anew(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
+        self._lost = LostPast(reason, aside)
+        _LOG.warning(
+            "the cluster was set back, or its past cannot be told: %s; %s (txid %d of %s)",
+            reason,
+            self._lost.sentence(),
+            active.image_txid,
+            active.address,
+            extra={"txid": active.image_txid, "phase": "fetch", "target": active.address},
+        )
+        self._warm.close()
+        self.past.forget()
+        self._anew()
+
+    @contextmanager
+    def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Wait for whoever works on the namespace, which may take long when an image is fetched or loaded.
+
+        Raises:
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+        while not self._working.acquire(timeout=_SLICE_SECONDS):
+            if cancelled():
+                raise CheckpointCancelledError("cancelled while edits were followed")
+        try:
+            yield
+        finally:
+            self._working.release()
+
+    def _explained(self, fault: Exception) -> str:
+        if isinstance(fault, TransactionGapError):
+            return gap_alarm(fault, self._source.location, self._nodes.image_txids())
+        return f"edits are not followed: {told(fault)}"
+
+    def _raise_alarm(self, text: str) -> None:
+        if text != self._alarm:
+            _LOG.error("%s", text, extra={"txid": self.applied_txid, "phase": "replay"})
+        self._alarm = text
+
+    def _take_over(self, move: Move, active: ActiveVersion) -> None:
+        with self._exclusive(self._closing.is_set):
+            aside = self._others.take_over(move, active, self._closing.is_set)
+            if move is Move.FETCH:
+                self._note_anew("it was upgraded, or rolled back", active, aside)
+            # The next tail loads the newest image, in the new layout.
+            self._warm.close()
+
+    # ---- rolling upgrade -----------------------------------------------------------------------------------
+
+    def _rolling(self, theirs: StorageInfo) -> bool:
+        """Whether one goes on while the active has this VERSION: releases that do not tell write VERSION, also that of
+        the shared edits, when it is finalized. Where those have none the edits tell, once they are read.
+        """
+        shared = self._source.version()
+        if shared is not None:
+            return shared != theirs
+        return self._tailed_at is None or self._tailer.upgrading
+
+    def _has_rollback_image(self, start_txid: int) -> bool:
+        newest = latest_rollback_image(self._storage.current_folders())
+        return newest is not None and newest.txid >= start_txid
+
+    def _upgrade_finalized(self, txid: int) -> None:
+        _LOG.info("the rolling upgrade was finalized at txid %d", txid, extra={"txid": txid, "phase": "replay"})
+        self._version.doubt(f"the rolling upgrade was finalized at txid {txid}")
+        for warning in promote_rollback_images(self._storage.current_folders(), txid):
+            _LOG.warning("%s", warning)
+
+
+class _ClosingObserver(SilentObserver):
+    """Ends a tail when the follower is closed."""
+
+    def __init__(self, closing: threading.Event) -> None:
+        self._closing = closing
+
+    def cancelled(self) -> bool:
+        return self._closing.is_set()

@@ -1,0 +1,170 @@
+"""Shared edits in a journal of any kind: a quorum of JournalNodes, or whatever else offers segments."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from checkpointer.roles.standby.edit_source import EditsView
+from hadoop_common.storage_info import StorageInfo
+from journal.errors import JournalError, TransactionGapError
+from journal.journal import ReadableSegment
+from journal.segment_file import EditLogSegment
+
+__all__ = ["JournalEdits", "ReadableJournal"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ReadableJournal(Protocol):
+    """What of a `Journal` a reader may use: nothing here fences a writer, or changes anything."""
+
+    def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]: ...
+
+    def close(self) -> None: ...
+
+
+class JournalEdits:
+    """The edits in a journal (`EditSource`).
+
+    Args:
+        location: its URI.
+        open_journal: opens it to be read for a namespace; nothing is connected to by that.
+        confirm: whether the journal is sure to be of a namespace; False where nobody can tell now, a StorageError
+            where it is of another one. It is asked until it has said so once.
+        details: more for the status page.
+        batch: so many transactions or more in the open part mean that there may be more; None where it is whole.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        open_journal: Callable[[StorageInfo], ReadableJournal],
+        *,
+        confirm: Callable[[StorageInfo], bool] = lambda namespace: True,
+        details: Callable[[], Mapping[str, Any]] = dict,
+        batch: int | None = None,
+    ) -> None:
+        self._location = location
+        self._open_journal = open_journal
+        self._confirm = confirm
+        self._details = details
+        self._batch = batch
+        self._guard = threading.Lock()
+        self._namespace: StorageInfo | None = None
+        self._journal: ReadableJournal | None = None
+        self._confirmed = False
+        self._finalized = -1
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    def open(self, namespace: StorageInfo) -> None:
+        with self._guard:
+            self._namespace = namespace
+            self._journal = self._open_journal(namespace)
+        if not self._is_confirmed(namespace):
+            _LOG.warning("whose edits %s holds is not known, nothing there answers", self._location)
+
+    def close(self) -> None:
+        with self._guard:
+            journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+
+    def _reading(self) -> ReadableJournal:
+        """The journal, once it is sure that nobody knows it for another namespace's."""
+        with self._guard:
+            journal, namespace = self._journal, self._namespace
+        if journal is None or namespace is None:
+            raise JournalError("the journal is not open", file=self._location, hint="Start the daemon again.")
+        self._is_confirmed(namespace)
+        return journal
+
+    def _is_confirmed(self, namespace: StorageInfo) -> bool:
+        self._confirmed = self._confirmed or self._confirm(namespace)
+        return self._confirmed
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    def version(self) -> None:
+        """None: a journal's own VERSION, where it has one, is nobody's to read."""
+
+    def files(self) -> list[EditLogSegment]:
+        return []
+
+    def details(self) -> Mapping[str, Any]:
+        return self._details()
+
+    def finalized_txid(self) -> int:
+        return self._finalized
+
+    def look(self, from_txid: int) -> None:
+        """Behind a gap too, for what there is has to be known although it cannot be reached."""
+        journal = self._reading()
+        while True:
+            try:
+                found = journal.segments(from_txid)
+            except TransactionGapError as gap:
+                if gap.found is None or gap.found <= from_txid:
+                    raise
+                from_txid = gap.found
+            else:
+                self._finalized = found[-1].last if found else -1
+                return
+
+    def view(self, from_txid: int, *, in_progress: bool) -> EditsView:
+        journal = self._reading()
+        fault = ""
+        found: Sequence[ReadableSegment] = ()
+        if in_progress:
+            try:
+                found = _listed(journal, from_txid, in_progress=True)
+            except TransactionGapError:
+                raise
+            except JournalError as error:
+                fault = str(error)
+        if not found:
+            # The open segment may be what cannot be read; and nodes that lag may hide from the others' memory what
+            # the others have finalized.
+            found = _listed(journal, from_txid, in_progress=False)
+        finalized = tuple(each for each in found if not each.in_progress)
+        tail = next((each for each in found if each.in_progress), None)
+        if finalized:
+            self._finalized = finalized[-1].last
+        last = found[-1].last if found else from_txid - 1
+        # The beginning of a segment is not shown as long as nothing follows it.
+        more = tail is not None and self._batch is not None and tail.last - from_txid + 2 >= self._batch
+        return EditsView(finalized, tail, last, fault, more)
+
+    # ---- the past ------------------------------------------------------------------------------------------
+
+    def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
+        """See there. Where `first` is missing it was purged, or the nodes that have it are away."""
+        journal = self._reading()
+        try:
+            found = list(journal.segments(first))
+        except TransactionGapError as gap:
+            if gap.expected != first or gap.found is None:
+                raise
+            found = list(journal.segments(gap.found))
+        reached = found[-1].last if found else first - 1
+        if reached < last:
+            try:
+                found += journal.segments(reached + 1, in_progress=True)
+            except TransactionGapError as gap:
+                _LOG.debug("the open segment cannot be read behind txid %d: %s", reached, gap)
+        return found
+
+
+def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
+    """A gap is looked at twice: a segment may have ended between the nodes' answers."""
+    try:
+        return journal.segments(from_txid, in_progress=in_progress)
+    except TransactionGapError:
+        return journal.segments(from_txid, in_progress=in_progress)

@@ -1,0 +1,262 @@
+"""The other NameNodes as RPC servers: which of them is active, how far they are, and a roll of the edit log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.errors import TransferError
+from checkpointer.roles.standby.version import ActiveVersion
+from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
+from checkpointer.transfer.namenode_outlook import ask_start_time
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
+from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+
+__all__ = ["NameNodes", "RollRefusedError"]
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+# A question of state is worth less than the image that waits for its answer.
+_STATE_TIMEOUT = 5.0
+_CONNECT_TIMEOUT = 5.0
+_TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
+
+
+class RollRefusedError(RpcError):
+    """No NameNode rolled its edit log; says what each of them answered."""
+
+
+class _NameNode:
+    """One NameNode: its HTTP address, and clients that connect when they are used."""
+
+    def __init__(self, http_address: str, rpc_address: tuple[str, int], user: str, timeout: float) -> None:
+        host, port = rpc_address
+        self.http_address = http_address
+        self.edits = NamenodeClient(
+            host, port, user=user, timeout=timeout, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
+        self.ha = HAServiceClient(
+            host, port, user=user, timeout=_STATE_TIMEOUT, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
+        self.administration = ClientProtocolClient(
+            host, port, user=user, timeout=timeout, connect_timeout=_CONNECT_TIMEOUT, retry=NO_RETRY
+        )
+
+    @property
+    def address(self) -> str:
+        return self.edits.address
+
+    def version(self) -> ActiveVersion:
+        """What it says of itself, whatever its state is."""
+        try:
+            rolling = self.edits.is_rolling_upgrade()
+        except NoSuchRpcMethodError:
+            rolling = None
+        info = self.edits.version_request().storage_info
+        image = self.edits.most_recent_checkpoint_txid()
+        return ActiveVersion(self.address, self.http_address, info, rolling, image)
+
+    def close(self) -> None:
+        self.edits.close()
+        self.ha.close()
+        self.administration.close()
+
+
+class NameNodes:
+    """All other NameNodes of the nameservice; any thread may ask.
+
+    Args:
+        http_addresses, rpc_addresses: of the same NameNodes in the same order.
+        user: a superuser of HDFS, for only they may ask for a roll.
+        timeout: seconds that a call may take.
+        retries: how often each one is asked for a roll (dfs.ha.tail-edits.namenode-retries).
+    """
+
+    def __init__(
+        self,
+        http_addresses: Sequence[str],
+        rpc_addresses: Sequence[tuple[str, int]],
+        *,
+        user: str,
+        timeout: float,
+        retries: int,
+    ) -> None:
+        pairs = zip(http_addresses, rpc_addresses, strict=True)
+        self._nodes = [_NameNode(http, rpc, user, timeout) for http, rpc in pairs]
+        self._active: _NameNode | None = None
+        self.retries = retries
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> NameNodes:
+        return cls(
+            config.namenode_http_addresses,
+            config.namenode_rpc_addresses,
+            user=config.rpc_user,
+            timeout=config.rpc_timeout,
+            retries=config.roll_retries,
+        )
+
+    def close(self) -> None:
+        """Give up calls that run, and the connections."""
+        for node in self._nodes:
+            node.close()
+
+    @property
+    def addresses(self) -> list[str]:
+        """`host:port` of the RPC servers."""
+        return [node.address for node in self._nodes]
+
+    def takes_images(self, http_address: str) -> bool | None:
+        """Whether the NameNode with this HTTP address is active, or an observer; None where it does not say."""
+        node = next((each for each in self._nodes if each.http_address == http_address), None)
+        if node is None:
+            return None
+        try:
+            return node.ha.service_status().state in _TAKES_IMAGES
+        except RpcError as error:
+            _LOG.debug("the state of %s is not known: %s", node.address, error)
+            return None
+
+    def last_txids(self) -> Mapping[str, int]:
+        """The newest transaction each NameNode has, those that do not answer left out."""
+        return self._ask_all("last transaction", lambda node: node.edits.transaction_id())
+
+    def image_txids(self) -> Mapping[str, int]:
+        """The newest image each NameNode has, those that do not answer left out."""
+        return self._ask_all("newest image", lambda node: node.edits.most_recent_checkpoint_txid())
+
+    def active_version(self) -> ActiveVersion | None:
+        """What the active NameNode says of itself; None where none is active, or it does not tell."""
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is HAState.ACTIVE:
+                    return node.version()
+            except RpcError as error:
+                _LOG.info("%s does not tell its state and version: %s", node.address, error)
+        return None
+
+    def active_txid(self) -> int | None:
+        """The newest transaction of the active NameNode, the furthest where several say they are; None where none."""
+
+        def ask(node: _NameNode) -> int | None:
+            return node.edits.transaction_id() if node.ha.service_status().state is HAState.ACTIVE else None
+
+        return max(self._ask_all("state and last transaction", ask).values(), default=None)
+
+    def active_image_md5(self, txid: int) -> str | None:
+        """MD5 in hex of the active NameNode's image at `txid`, "" where it has none; None where it does not say."""
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is not HAState.ACTIVE:
+                    continue
+                return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
+            except RpcError as error:
+                _LOG.info("the state of %s is not known: %s", node.address, error)
+            except TransferError as error:
+                if error.status in NO_SUCH_IMAGE:
+                    _LOG.debug("%s has no image at txid %d: %s", node.http_address, txid, error)
+                    return ""
+                _LOG.info("whether %s has an image at txid %d is not known: %s", node.http_address, txid, error)
+        return None
+
+    def lives(self) -> Mapping[str, int]:
+        """When the process of each NameNode began, in ms since the epoch; those that do not tell are left out."""
+
+        def ask(node: _NameNode) -> int | None:
+            try:
+                return ask_start_time(node.http_address, timeout=_STATE_TIMEOUT)
+            except TransferError as error:
+                _LOG.debug("%s does not tell when it began: %s", node.http_address, error)
+                return None
+
+        return self._ask_all("start", ask)
+
+    def active_life(self) -> tuple[str, int] | None:
+        """Address of the active NameNode and when its process began; None where none is active, or it does not tell."""
+        active = self.active_version()
+        found = None if active is None else self.lives().get(active.address)
+        return None if active is None or found is None else (active.address, found)
+
+    def rolling_upgrade(self) -> RollingUpgradeInfo | None:
+        """The rolling upgrade that the active NameNode says it is in, None where it is in none.
+
+        Raises:
+            RpcError: no NameNode is active, or it does not tell.
+        """
+        for node in sorted(self._nodes, key=lambda each: each is not self._active):
+            try:
+                if node.ha.service_status().state is HAState.ACTIVE:
+                    return node.administration.rolling_upgrade()
+            except RpcConnectionError as error:
+                _LOG.info("the state of %s is not known: %s", node.address, error)
+        raise RpcConnectionError("no NameNode says that it is active")
+
+    def version_at(self, http_address: str) -> StorageInfo:
+        """VERSION of the NameNode with this HTTP address, one of the configured ones, whatever its state is.
+
+        Raises:
+            RpcError: it does not tell.
+        """
+        node = next(each for each in self._nodes if each.http_address == http_address)
+        return node.edits.version_request().storage_info
+
+    def http_address(self, address: str) -> str:
+        """Of the NameNode whose RPC server is at `address`, one of `addresses`."""
+        return next(node.http_address for node in self._nodes if node.address == address)
+
+    def _ask_all(self, what: str, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
+        def ask(node: _NameNode) -> T | None:
+            try:
+                return question(node)
+            except RpcError as error:
+                _LOG.info("%s does not tell its %s: %s", node.address, what, error)
+                return None
+
+        if not self._nodes:
+            return {}
+        with ThreadPoolExecutor(len(self._nodes), "ask-namenodes") as pool:
+            answers = zip(self._nodes, pool.map(ask, self._nodes), strict=True)
+            return {node.address: answer for node, answer in answers if answer is not None}
+
+    def roll(self, cancelled: Callable[[], bool]) -> str:
+        """Let the active end its segment and begin the next (rollEditLog); returns its address.
+
+        The one that was active last is asked first, then the others, all of them `retries` times
+        (EditLogTailer.MultipleNameNodeProxy).
+
+        Raises:
+            RollRefusedError: none did.
+        """
+        refusals: dict[str, str] = {}
+        for _ in range(self.retries):
+            for node in sorted(self._nodes, key=lambda each: each is not self._active):
+                if cancelled():
+                    raise RollRefusedError("the daemon is stopping")
+                try:
+                    signature = node.edits.roll_edit_log()
+                except StandbyError:
+                    refusals[node.address] = "is not active"
+                except RpcError as error:
+                    refusals[node.address] = error.message
+                else:
+                    self._active = node
+                    first = signature.current_segment_txid
+                    _LOG.info(
+                        "%s rolled its edit log, txid %d begins",
+                        node.address,
+                        first,
+                        extra={"txid": first, "phase": "roll", "target": node.address},
+                    )
+                    return node.address
+        said = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
+        raise RollRefusedError(
+            f"no NameNode rolled its edit log: {said}",
+            hint="Check that one is active, and that this daemon's user is a superuser of HDFS.",
+        )

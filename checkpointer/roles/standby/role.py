@@ -1,0 +1,304 @@
+"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.past.proof import refuse
+from checkpointer.past.record import image_md5
+from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.follower import JournalFollower
+from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.namenodes import NameNodes
+from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.uploader import Uploader, UploadPolicy
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.faults import directory_fault
+from checkpointer.storage.lookup import ImageCopy
+from checkpointer.storage.retention import enforce_retention
+from checkpointer.storage.rollback import latest_rollback_image, started_at
+from engine.merge import MergeResult, Observer
+from engine.stretches import HeldImage
+from hadoop_common.errors import StorageError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcError
+from journal.segment_file import EditLogSegment
+from servlets.parameters import ImageKind
+from servlets.transfer_counter import TransferCounter
+
+__all__ = ["StandbyRole"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class StandbyRole:
+    """Checkpoints made from the edits that the active shares, in a directory or a journal (`CheckpointRole`).
+
+    A tail job replays new edits onto a namespace that stays in memory.
+
+    Args:
+        config: from the cluster's own configuration files.
+        nodes: the other NameNodes; None takes those of `config`.
+        source: the shared edits; None takes those of `config`.
+        clock: monotonic seconds, for when to offer an image again and when to ask for a roll.
+        jitter: numbers from 0 to 1 that spread the retries of several standbys.
+    """
+
+    name = "standby"
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        *,
+        nodes: NameNodes | None = None,
+        source: EditSource | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._config = config
+        self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        self._nodes = nodes or NameNodes.of(config)
+        self._source = source or open_edit_source(config)
+        self.counter = TransferCounter()
+        self._uploader = Uploader(
+            config.namenode_http_addresses,
+            UploadPolicy.of(config),
+            takes_images=self._nodes.takes_images,
+            confirm=self._confirm,
+            count=self.counter.add_sent,
+            clock=clock,
+            jitter=jitter,
+        )
+        # Address and txid of images that came from NameNodes, until the thread that uploads sees them.
+        self._fetched: deque[tuple[str, int]] = deque()
+        self._images = ImageSource(
+            self._storage,
+            config,
+            count=self.counter.add_received,
+            fetched=lambda address, txid: self._fetched.append((address, txid)),
+        )
+        self._follower = JournalFollower(
+            config, self._source, self._storage, self._nodes, self._images, anew=self._forget_offers, clock=clock
+        )
+        # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
+        self._began_anew = False
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Lock the storage, fetch VERSION and image where it is new, and repair what a killed run left.
+
+        Raises:
+            StorageError: the storage is in use or damaged, is not the journal's, or no NameNode gave an image.
+            CheckpointCancelledError: `cancelled()` became true while an image was fetched.
+        """
+        self._storage.lock()
+        try:
+            settle_versions(self._storage)
+            if not self._storage.is_formatted():
+                addresses = self._config.namenode_http_addresses
+                bootstrap(self._storage, self._source, self._nodes.version_at, self._images, addresses, cancelled)
+                self._note_fetched()
+            self._source.open(self.storage_info())
+            self._storage.clean_leftovers()
+            self._storage.restore()
+        except BaseException:
+            self._source.close()
+            self._storage.release()
+            raise
+        if not self.targets:
+            _LOG.warning("no other NameNode is configured, images stay here")
+
+    def close(self) -> None:
+        """End a tail that runs, and let go of namespace and storage."""
+        self._nodes.close()
+        self._follower.close()
+        self._storage.release()
+
+    def jobs(self) -> list[Job]:
+        return [Job("tail", self._config.tail_period, self.tail)]
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        self._config = config
+        self._uploader.policy = UploadPolicy.of(config)
+        self._nodes.retries = config.roll_retries
+        self._follower.reconfigure(config)
+
+    # ---- what it holds -------------------------------------------------------------------------------------
+
+    def storage_info(self) -> StorageInfo:
+        return self._storage.storage_info()
+
+    def latest_image(self) -> Path:
+        return self._storage.latest_image().path
+
+    def image_folders(self) -> list[Path]:
+        return self._storage.current_folders()
+
+    def segments(self) -> list[EditLogSegment]:
+        """Segments of a shared directory; none where the edits are kept in another journal, which serves them itself.
+
+        Raises:
+            StorageError: the shared directory cannot be read.
+        """
+        return self._source.files()
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The NameNodes that get images, as they are now."""
+        return self._uploader.targets
+
+    def storage(self) -> dict[str, str]:
+        """State of each storage directory by its path: "in use", or why it was dropped."""
+        dropped = self._storage.dropped
+        return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+
+    def alarms(self) -> list[str]:
+        return self._follower.alarms()
+
+    def details(self) -> dict[str, Any]:
+        """See `JournalFollower.details`."""
+        return self._follower.details()
+
+    def progress(self) -> Progress:
+        """Newest own image, and the newest transaction that is finalized or was applied.
+
+        Raises:
+            HdfsError: storage or journal cannot be read.
+        """
+        image_txid = self._storage.latest_image().txid
+        applied = self._follower.applied_txid
+        urgent = f"a rolling upgrade waits for fsimage_rollback_{applied}" if self._follower.rollback_due else ""
+        return Progress(image_txid, max(image_txid, applied, self._source.finalized_txid()), urgent)
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def tail(self) -> bool:
+        """Follow the edits (`JournalFollower.tail`); True where a rollback image has to be made at once."""
+        if not self._config.standby_checkpoints:
+            return False
+        return self._follower.tail(may_roll=lambda: not self._uploader.busy)
+
+    def prepare(self) -> None:
+        """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
+
+        And look how far the edits reach, where it takes time to tell.
+
+        Raises:
+            HdfsError: it cannot be told.
+        """
+        if self._config.restore_directories and self._storage.dropped:
+            self._storage.restore()
+        roots = self._storage.roots
+        broken = {root: fault for root in roots if (fault := directory_fault(root))}
+        if len(broken) < len(roots):
+            for root, fault in broken.items():
+                self._storage.drop(root, fault)
+        self._source.look(self._storage.latest_image().txid + 1)
+
+    def checkpoint(self, observer: Observer) -> MergeResult:
+        """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
+
+        Raises:
+            CheckpointError, ImageFormatError, JournalError: nothing was written.
+        """
+        result = self._follower.checkpoint(observer)
+        self._tidy(result)
+        return result
+
+    def _tidy(self, result: MergeResult) -> None:
+        for warning in result.warnings:
+            _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
+        for failure in result.saved.failures:
+            self._storage.drop(failure.folder, failure.reason)
+        for warning in enforce_retention(
+            self.image_folders(),
+            [],
+            keep=self._config.images_retained,
+            extra_edits=self._config.extra_edits_retained,
+            max_segments=self._config.max_extra_segments,
+            rollback=result.rollback,
+        ):
+            _LOG.warning("%s", warning)
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        """Offer the rollback image that a rolling upgrade waits for, then the newest image, to every NameNode due.
+
+        Raises:
+            CheckpointCancelledError: `cancelled()` became true.
+            StorageError: an image is not of the cluster's past, as far as that can be told; it was not offered.
+        """
+        self._note_fetched()
+        self._began_anew = False
+        info = self.storage_info()
+
+        def stopped() -> bool:
+            return cancelled() or self._began_anew
+
+        rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None
+        refused: StorageError | None = None
+        if rollback is not None and self._is_awaited(rollback):
+            kind = ImageKind.ROLLBACK
+            try:
+                offers = self._uploader.offer(rollback.path, rollback.txid, info, stopped, kind=kind, force=force)
+                yield from self._watched(offers)
+            except StorageError as error:
+                # The newest image is owed all the same.
+                refused = error
+        image = self._storage.latest_image()
+        yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force))
+        if refused is not None:
+            raise refused
+
+    def _is_awaited(self, rollback: ImageCopy) -> bool:
+        """Whether the active is in the rolling upgrade that a rollback image was made for."""
+        try:
+            upgrade = self._nodes.rolling_upgrade()
+        except RpcError as error:
+            _LOG.warning("the rollback image at txid %d is offered later: %s", rollback.txid, error)
+            return False
+        if upgrade is None or upgrade.finalized:
+            return False
+        return started_at(rollback.path) == upgrade.start_time
+
+    def _confirm(self, image: Path, txid: int) -> None:
+        """Right before an image is sent: it is of the cluster's past as it is now.
+
+        Raises:
+            StorageError: it is not.
+            TransferError: that cannot be told now.
+        """
+        verdict = self._follower.past.confirm(HeldImage(txid, image_md5(image)))
+        if verdict.holds:
+            return
+        # The next look at the edits sees to it.
+        self._follower.past.doubt()
+        refuse(verdict, txid, self._source.location)
+
+    def _forget_offers(self) -> None:
+        self._began_anew = True
+        self._uploader.forget()
+
+    def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
+        """A NameNode that forbids an upload may have another VERSION than ours since an upgrade."""
+        for upload in uploads:
+            if upload.status == HTTPStatus.FORBIDDEN:
+                self._follower.doubt_version(f"{upload.address} refused an image")
+            yield upload
+
+    def _note_fetched(self) -> None:
+        """What came from a NameNode is not offered to it again."""
+        while self._fetched:
+            self._uploader.holds(*self._fetched.popleft())

@@ -1,0 +1,173 @@
+"""The tail of the journal: keeps a warm namespace in step with the edits, and stops where a rolling upgrade begins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from checkpointer.roles.standby.edit_source import EditSource
+from checkpointer.roles.standby.journal_view import FinalizedFile
+from checkpointer.storage.lookup import ImageCopy
+from engine.observer import Observer
+from engine.warm_namespace import WarmNamespace
+from journal.journal import ReadableSegment
+from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
+
+__all__ = ["EditTailer"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class EditTailer:
+    """A warm namespace and the shared edits that go into it. One thread at a time works, any may read attributes.
+
+    Args:
+        warm: the namespace; nobody else applies edits to it.
+        source: the shared edits.
+        has_rollback_image: whether there is one at this txid or later, or none is to be made.
+        upgrade_finalized: told the txid of each FINALIZE that was applied.
+
+    Attributes:
+        in_progress: whether the open segment is read too.
+        applied_txid: newest transaction in the namespace, -1 before the first load.
+        source_txid: newest one that the source was seen to hold, -1 before the first look.
+        rollback_due: the namespace is as the rollback image of a rolling upgrade has to be, and stays so until
+            `rollback_made`.
+        upgrading: whether a rolling upgrade was in progress at `applied_txid`.
+        open_fault: why the open segment could not be read last, "" where it could or is not to be.
+    """
+
+    def __init__(
+        self,
+        warm: WarmNamespace,
+        source: EditSource,
+        *,
+        in_progress: bool,
+        has_rollback_image: Callable[[int], bool],
+        upgrade_finalized: Callable[[int], None],
+    ) -> None:
+        self._warm = warm
+        self._source = source
+        self._has_rollback_image = has_rollback_image
+        self._upgrade_finalized = upgrade_finalized
+        self.in_progress = in_progress
+        self.applied_txid = -1
+        self.source_txid = -1
+        self.rollback_due = False
+        self.upgrading = False
+        self.open_fault = ""
+        # Txids of a START and a FINALIZE whose segment was not applied to its end yet.
+        self._started: int | None = None
+        self._ended: int | None = None
+        # End of the segment that is being applied, None between segments.
+        self._segment_last: int | None = None
+        # START or FINALIZE in the open segment, which waits until that has ended.
+        self._held_at: int | None = None
+
+    def load(self, image: ImageCopy, observer: Observer) -> None:
+        """Begin afresh with an image; raises as `WarmNamespace.load`."""
+        self.rollback_due = False
+        self._started = self._ended = self._segment_last = self._held_at = None
+        self._warm.load(image.path, observer)
+        self._note()
+
+    def rollback_made(self) -> None:
+        """The rollback image is saved: the edits behind it may be applied."""
+        self.rollback_due = False
+
+    def catch_up(self, observer: Observer) -> int:
+        """Apply what there is, up to the end of the segment in which a rolling upgrade begins; how much it was.
+
+        What was applied before a fault stays, and the next call goes on behind it.
+
+        Raises:
+            JournalError, StorageError, OSError: edits cannot be read, or some are missing.
+            ReplayError, ImageFormatError: an edit does not fit; the namespace has to be loaded again.
+            CheckpointCancelledError: the observer said so.
+        """
+        before = self._warm.last_txid
+        if self._segment_last is not None and before >= self._segment_last:
+            self._settle()
+        try:
+            while self._look(observer) and not self.rollback_due:
+                pass
+        finally:
+            self._note()
+        return self.applied_txid - before
+
+    def _look(self, observer: Observer) -> bool:
+        """Apply what one look brings; whether another one may bring more."""
+        before = self._warm.last_txid
+        # What waits for the end of its segment is taken from the finalized one alone: JournalNodes go on showing from
+        # their memory what was open once.
+        held = self._held_at == before + 1
+        view = self._source.view(before + 1, in_progress=self.in_progress and not held)
+        self.source_txid = max(view.last_txid, self.source_txid if held else -1)
+        self.open_fault = view.open_fault
+        total = max(0, view.last_txid - before)
+        for segment in view.segments:
+            if self.rollback_due:
+                break
+            self._apply_finalized(segment, total, observer)
+        if view.tail is not None and not self.rollback_due:
+            self._apply_open(view.tail, total, observer)
+        reached = self._warm.last_txid
+        stopped = not held and self._held_at == reached + 1
+        return stopped or ((view.more or held) and reached > before)
+
+    def _apply_finalized(self, segment: ReadableSegment, total: int, observer: Observer) -> None:
+        first = self._warm.last_txid + 1
+        self._segment_last = segment.last
+        if isinstance(segment, FinalizedFile):
+            ops = segment.transactions(first)
+            self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
+        else:
+            # One that is fetched is fetched once more where a part of it was applied before.
+            read = segment.read if segment.first < first else None
+            self._warm.apply(
+                segment.read(first), expected=total, observer=observer, watch=self._note_upgrade, read=read
+            )
+        self._settle()
+
+    def _settle(self) -> None:
+        """A segment was applied to its end: see to what began or ended in it."""
+        self._segment_last = None
+        if self._ended is not None:
+            self._upgrade_finalized(self._ended)
+            self._ended = None
+        if self._started is not None:
+            # Where it cannot be told whether there is one, another is made.
+            self.rollback_due = True
+            started, self._started = self._started, None
+            self.rollback_due = not self._has_rollback_image(started)
+            if self.rollback_due:
+                _LOG.info(
+                    "a rolling upgrade began at txid %d, a rollback image is due",
+                    started,
+                    extra={"txid": started, "phase": "replay"},
+                )
+
+    def _note_upgrade(self, op: EditOp) -> bool:
+        """Notes begin and end of a rolling upgrade, to be seen to when their segment has been applied whole."""
+        if isinstance(op, RollingUpgradeStartOp):
+            self._started = op.txid
+        elif isinstance(op, RollingUpgradeFinalizeOp):
+            self._started, self._ended = None, op.txid
+        return True
+
+    def _apply_open(self, tail: ReadableSegment, total: int, observer: Observer) -> None:
+        ops = tail.read(self._warm.last_txid + 1)
+        self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply, read=tail.read)
+
+    def _may_apply(self, op: EditOp) -> bool:
+        """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""
+        if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
+            self._held_at = op.txid
+            return False
+        return True
+
+    def _note(self) -> None:
+        """Keep what other threads ask for; a namespace that is gone stands where its image does, until it is loaded."""
+        if self._warm.usable:
+            self.applied_txid = self._warm.last_txid
+            self.upgrading = self._warm.namespace.info.rollingUpgradeStartTime != 0

@@ -1,0 +1,37 @@
+"""Calls that nobody can end from outside, left to themselves when the caller is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from engine.errors import CheckpointCancelledError
+
+__all__ = ["watched"]
+
+_SLICE_SECONDS = 0.25
+
+T = TypeVar("T")
+
+
+def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> T:
+    """What `call`, made in a thread of its own, returns or raises; `whom` is who has to answer.
+
+    Raises:
+        CheckpointCancelledError: `cancelled()` became true before; the thread goes on for as long as its call does.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=f"call-{whom}", daemon=True).start()
+    while not wait([answer], _SLICE_SECONDS).done:
+        if cancelled():
+            raise CheckpointCancelledError(f"cancelled while {whom} did not answer")
+    return answer.result()

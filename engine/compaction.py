@@ -1,0 +1,384 @@
+"""Compaction: the base image's bytes copied run by run, with changed, new and dropped records in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from engine.errors import CheckpointCancelledError, InconsistentNamespaceError, NamespaceError
+from engine.healing import Healing
+from engine.namespace import Namespace
+from engine.namespace.links import ChangedNames
+from engine.namespace.references import Hub, WithName
+from engine.section_delta import (
+    COPY_CHUNK,
+    Chunk,
+    Cuts,
+    DirectoryCuts,
+    DirectoryDelta,
+    InodeDelta,
+    appended,
+    directory_cuts,
+    inode_cuts,
+    runs,
+    spliced,
+)
+from hadoop_common.priority import let_others_go_first
+from image_format.index import DirectoryChanges, Ids, ImageIndex
+from image_format.index_arrays import IndexArrays
+from image_format.index_update import SectionUpdate, updated_arrays
+from image_format.inode_table import NO_ROW, EncodedRecords
+from image_format.kernels.inode import DROPPED, OPENED
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.section_cutter import SectionCutter
+from image_format.sub_sections import CUTTABLE, SubSectionRule, sub_sections_of, wanted_sub_sections
+from image_format.summary import Section, is_sub_section
+from image_format.varint import encode_delimited
+from image_format.writer import ImageWriter
+
+__all__ = ["IndexMerger", "SectionMerger", "WrittenInodes", "write_image"]
+
+
+def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
+    while start < end:
+        stop = min(end, start + COPY_CHUNK)
+        yield view[start:stop]
+        start = stop
+
+
+class SectionMerger(Protocol):
+    """Applies deltas to the two large sections of the base image.
+
+    Attributes:
+        concurrent: whether `directories` may be called in a thread while the inodes are still coming.
+    """
+
+    concurrent: bool
+
+    def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
+        """The records of INODE, less the dropped ones and with those that changed, by slot."""
+
+    def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
+        """The entries of INODE_DIR as they are now: those of the base in its order, then new ones."""
+
+
+class IndexMerger:
+    """`SectionMerger` over an index of the whole image, which can tell afterwards what became of the index."""
+
+    concurrent = True
+
+    def __init__(self, index: ImageIndex) -> None:
+        self._index = index
+        self._inodes: Cuts | None = None
+        self._directories: DirectoryCuts | None = None
+
+    def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
+        self._inodes = inode_cuts(self._index, delta)
+        return spliced(self._index.inode_buffer, self._index.records_start, self._inodes)
+
+    def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
+        found = self._directories = directory_cuts(self._index, delta)
+        entries = spliced(self._index.directory_buffer, 0, found.cuts)
+        return chain(entries, appended(found.cuts.data, found.added))
+
+    def updated_arrays(self, written: WrittenInodes) -> IndexArrays | None:
+        """The index of the image that was written; None where only a scan of it can tell.
+
+        Args:
+            written: as `write_image` told it.
+        """
+        inodes, directories, index = self._inodes, self._directories, self._index
+        if inodes is None or directories is None:
+            return None
+        start = written.records_start
+        return updated_arrays(
+            index.arrays,
+            SectionUpdate(start, index.inode_buffer.size, *inodes, *written.added),
+            SectionUpdate(0, index.directory_buffer.size, *directories.cuts, directories.cuts.data, directories.added),
+            directories.added_ids,
+        )
+
+
+class WrittenInodes(NamedTuple):
+    """How a new INODE section begins and ends.
+
+    Attributes:
+        records_start: size of its header in bytes.
+        added: the records behind those that the old one had.
+    """
+
+    records_start: int
+    added: EncodedRecords
+
+
+class Compaction:
+    """Sections of the new image, made from the base image and the namespace's delta.
+
+    Args:
+        background: works while INODE is written.
+
+    Attributes:
+        written: of INODE, once that is made.
+    """
+
+    def __init__(self, namespace: Namespace, merger: SectionMerger, background: Executor) -> None:
+        self._namespace = namespace
+        self._merger = merger
+        self._background = background
+        self._entries: Future[Iterator[Chunk]] | None = None
+        self.written = WrittenInodes(0, EncodedRecords(np.zeros(0, np.uint8), np.zeros((0, 2), np.int64)))
+        self._base = namespace.base
+        self._producers: dict[str, Callable[[], Iterator[Chunk]]] = {
+            "NS_INFO": lambda: iter([encode_delimited(namespace.info)]),
+            "INODE": self._inodes,
+            "INODE_DIR": lambda: self._directories() if self._entries is None else self._entries.result(),
+        }
+        tree, references, diffs = namespace.tree, namespace.tree.references, namespace.history.diffs
+        self._dropped = runs(np.flatnonzero(tree.dropped))
+        self._numbering = references.number(self._held(), self._knows)
+        holders = self._moved_holders()
+        # entries that nobody changed, and that are not copied all the same
+        anew = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
+        self._patched_directories = [i for i in holders if i > 0 and i not in anew]
+        self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
+        if references.changed:
+            self._producers["INODE_REFERENCE"] = lambda: iter([self._numbering.data])
+        if diffs.changed or self._patched_diffs:
+            self._producers["SNAPSHOT_DIFF"] = self._diffs
+        for name, changed, encode in (
+            ("FILES_UNDERCONSTRUCTION", namespace.leases.changed, namespace.leases.encode),
+            ("SNAPSHOT", namespace.snapshots.changed, namespace.snapshots.encode),
+            ("SECRET_MANAGER", namespace.secrets.changed, namespace.secrets.encode),
+            ("CACHE_MANAGER", namespace.caches.changed, namespace.caches.encode),
+            ("ERASURE_CODING", namespace.erasure_coding.changed, namespace.erasure_coding.encode),
+            ("STRING_TABLE", namespace.strings.changed, namespace.strings.encode),
+        ):
+            if changed:
+                self._producers[name] = lambda encode=encode: iter([encode()])  # type: ignore[misc]
+
+    def changes(self, name: str) -> bool:
+        return name in self._producers
+
+    def names(self) -> tuple[str, ...]:
+        """Sections that change, or that always hold something new."""
+        return tuple(self._producers)
+
+    def section(self, name: str) -> Iterator[Chunk]:
+        """Decompressed bytes of a section."""
+        if self._entries is not None:
+            # Nothing else is made while directories are read in the background.
+            self._entries.result()
+        producer = self._producers.get(name)
+        if producer is not None:
+            return producer()
+        section = self._base.section(name)
+        return iter(()) if section is None else _runs(section.data, 0, section.size)
+
+    # ---- INODE ---------------------------------------------------------------------------------------------
+
+    def _inodes(self) -> Iterator[Chunk]:
+        namespace = self._namespace
+        table = namespace.table
+        rows = table.dirty_rows()
+        slots, records = self._changed_inodes(rows[table.slot[rows] >= 0])
+        new = rows[table.slot[rows] < 0]
+        header = pb.INodeSection()
+        header.CopyFrom(namespace.base.header)
+        header.lastInodeId = namespace.last_inode_id
+        header.numInodes = namespace.tree.inode_count
+        start = encode_delimited(header)
+        yield start
+        added = self._background.submit(table.encode, new)
+        if self._merger.concurrent:
+            self._entries = self._background.submit(self._directories)
+        old = np.flatnonzero(~namespace.tree.dropped[slots])
+        yield from self._merger.inodes(InodeDelta(slots[old], records.data, records.spans[old], self._dropped))
+        self.written = WrittenInodes(len(start), added.result())
+        yield from appended(*self.written.added)
+
+    def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
+        """(slot, record) of inodes of the base image that are not as they were: these rows, and others unread."""
+        table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
+        more = unread.dirty_rows()
+        records = table.encode(rows)
+        if not more.size:
+            return table.slot[rows], records
+        added = unread.encode(more)
+        data = np.concatenate([records.data, added.data])
+        spans = np.concatenate([records.spans, added.spans + records.data.size])
+        return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
+
+    # ---- INODE_DIR -----------------------------------------------------------------------------------------
+
+    def _held(self) -> Iterator[WithName | Hub]:
+        """References in children and deleted lists that somebody read."""
+        tree, table, diffs = self._namespace.tree, self._namespace.table, self._namespace.history.diffs
+        rows = np.flatnonzero((table.marks & OPENED != 0) & (table.flags & DROPPED == 0))
+        # the same image, whatever the order in which inodes were looked up
+        for directory in rows[np.argsort(table.id[rows])].tolist():
+            yield from tree.references_in(directory)
+        yield from diffs.references()
+
+    def _knows(self, holder: int) -> bool:
+        """Whether `_held` tells of this holder: minus an inode id for its diffs, else a directory's children."""
+        tree = self._namespace.tree
+        if tree.is_gone(abs(holder)):
+            return True
+        row = self._namespace.table.row_of.get(abs(holder))
+        if row is None:
+            return False
+        return tree.is_open(row) if holder > 0 else self._namespace.history.diffs.is_loaded(row)
+
+    def _moved_holders(self) -> list[int]:
+        """Who has the references that got other numbers, as `BaseHistory.holders` tells it."""
+        moved = list(self._numbering.moved)
+        if not moved:
+            return []
+        holders = np.unique(self._base.history.holders()[moved]).tolist()
+        return [holder for holder in holders if not self._namespace.tree.is_gone(abs(holder))]
+
+    def _diffs(self) -> Iterator[Chunk]:
+        diffs = self._namespace.history.diffs
+        places = np.array(sorted(diffs.gone_spans(self._patched_diffs)), np.int64).reshape(-1, 2)
+        section = self._base.section("SNAPSHOT_DIFF")
+        if section is not None:
+            yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
+        yield from diffs.encode_patched(self._patched_diffs, self._numbering)
+        yield from diffs.encode_changed(self._numbering, self._namespace.history.created_names)
+
+    @cached_property
+    def _changed(self) -> ChangedNames:
+        return self._namespace.tree.links.changes()
+
+    def _directories(self) -> Iterator[Chunk]:
+        directories = self._changed.directories
+        return self._merger.directories(
+            DirectoryDelta(
+                changes=self._changes(),
+                references=self._references(directories.tolist()),
+                patched=np.array(self._patched_directories, np.int64),
+                moved=self._numbering.moved,
+                dropped=self._dropped,
+            )
+        )
+
+    def _references(self, rows: list[int]) -> dict[int, list[int]]:
+        """By directory id, the numbers of the references in changed directories."""
+        table, tree = self._namespace.table, self._namespace.tree
+        if not tree.references.any:
+            return {}
+        numbers = {int(table.id[row]): [self._numbering.of(each) for each in tree.references_in(row)] for row in rows}
+        return {directory_id: found for directory_id, found in numbers.items() if found}
+
+    def _changes(self) -> DirectoryChanges:
+        """The names that changed in each directory, and who has them now."""
+        table, tree, changed = self._namespace.table, self._namespace.tree, self._changed
+        held = changed.holders
+        self._check_held(held[held != NO_ROW])
+        if tree.references.any:
+            by_reference = [row != NO_ROW and tree.references.is_dst(row) for row in held.tolist()]
+            held = np.where(by_reference, NO_ROW, held)
+        ids = np.where(held == NO_ROW, 0, table.id[held])
+        return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
+
+    def _check_held(self, rows: Ids) -> None:
+        """Raises NamespaceError where a directory has a child that is gone: only Hadoop's images say so."""
+        if self._namespace.heals.mode is Healing.AS_HADOOP:
+            return
+        lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]
+        if lost.size:
+            row = int(lost[0])
+            raise NamespaceError(
+                f"inode {int(self._namespace.table.id[row])} is gone, but {self._namespace.tree.path(row)} leads to it"
+            )
+
+
+@contextmanager
+def _background() -> Iterator[Executor]:
+    """One thread; what it has not begun when the body fails is not begun."""
+    with ThreadPoolExecutor(1, "image-directories", let_others_go_first) as executor:
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _compaction(namespace: Namespace, merger: SectionMerger, background: Executor) -> Compaction:
+    try:
+        return Compaction(namespace, merger, background)
+    except InconsistentNamespaceError:
+        if namespace.heals.mode is not Healing.HEAL:
+            raise
+    namespace.settle(suspicious=True)
+    return Compaction(namespace, merger, background)
+
+
+def write_image(
+    namespace: Namespace,
+    image: ImageFile,
+    merger: SectionMerger,
+    writer: ImageWriter,
+    *,
+    sub_sections: SubSectionRule | None = None,
+    progress: Callable[[int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> WrittenInodes:
+    """Write the namespace as an image in the section order of `image`, unknown sections included.
+
+    A section that changed and that `image` does not have comes last; loaders do not go by the order.
+    Sub-sections are cut anew, for those of `image` describe the old records.
+
+    Args:
+        merger: applies what changed in INODE and INODE_DIR.
+        sub_sections: where it does not apply there are about as many as in `image`, none if that has none.
+        progress: told the number of decompressed bytes written so far.
+        cancelled: asked between pieces of a section whether to stop.
+
+    Raises:
+        CheckpointCancelledError: `cancelled` said so; the stream is incomplete.
+        InconsistentNamespaceError: see `Namespace.settle`.
+    """
+    namespace.settle()
+    with _background() as background:
+        compaction = _compaction(namespace, merger, background)
+        inodes = namespace.tree.inode_count
+        target = wanted_sub_sections(image.sections, inodes, writer.layout_version, writer.codec, sub_sections)
+        written = 0
+
+        def write(name: str) -> None:
+            nonlocal written
+            cutter = SectionCutter(name, target, inodes) if target and name in CUTTABLE else None
+            with writer.section(name, cutter) as out:
+                for chunk in compaction.section(name):
+                    out.write(chunk)
+                    written += len(chunk)
+                    if progress is not None and len(chunk) >= COPY_CHUNK:
+                        progress(written)
+                    if cancelled is not None and len(chunk) >= COPY_CHUNK and cancelled():
+                        raise CheckpointCancelledError("cancelled while the image was written")
+
+        def stays(section: Section) -> bool:
+            cut = (target and section.name in CUTTABLE) or sub_sections_of(image.sections, section)
+            return writer.codec == image.codec and not cut and not compaction.changes(section.name)
+
+        sections = [section for section in image.sections if not is_sub_section(section.name)]
+        for section in sections:
+            if stays(section):
+                writer.copy_section(section.name, image.stored_bytes(section))
+                written += section.length
+            else:
+                write(section.name)
+        present = {section.name for section in sections}
+        for name in compaction.names():
+            if name not in present:
+                write(name)
+        writer.finish()
+        return compaction.written

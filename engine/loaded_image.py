@@ -1,0 +1,94 @@
+"""An open image with its index, and the namespace that edits are replayed onto above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.compaction import IndexMerger, write_image
+from engine.namespace import Namespace
+from engine.namespace.leases import FindRows
+from engine.replay import compiled_replay
+from engine.replay_rules import ReplayRules
+from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
+from image_format.layout import newer_layout
+from image_format.reader import ImageFile
+from image_format.room import Room
+from image_format.sub_sections import SubSectionRule
+from image_format.writer import ImageWriter, Sink
+
+__all__ = ["LoadedImage", "load_image", "next_layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """An open image with its index and the namespace above it."""
+
+    image: ImageFile
+    index: ImageIndex
+    namespace: Namespace
+
+    def write(
+        self,
+        sink: Sink,
+        *,
+        codec: str | None = None,
+        sub_sections: SubSectionRule | None = None,
+        progress: Callable[[int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Callable[[], IndexArrays | None]:
+        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number.
+
+        Returns:
+            What makes the index of the new image of this one's; it gives None where only a scan can tell.
+        """
+        chosen = self.image.codec if codec is None else codec
+        writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
+        merger = IndexMerger(self.index)
+        written = write_image(
+            self.namespace,
+            self.image,
+            merger,
+            writer,
+            sub_sections=sub_sections,
+            progress=progress,
+            cancelled=cancelled,
+        )
+        return lambda: merger.updated_arrays(written)
+
+
+def load_image(
+    image: ImageFile, rules: ReplayRules | None = None, room: Room | None = None, arrays: IndexArrays | None = None
+) -> LoadedImage:
+    """Index an open image and put an empty delta on it.
+
+    Args:
+        room: where all large arrays lie.
+        arrays: what a scan of the image would give.
+
+    Raises:
+        ImageFormatError: a section is missing or damaged.
+        ImageStorageError: there is no room.
+    """
+    index = ImageIndex(image, arrays, room=room)
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, _finder))
+
+
+def _finder(namespace: Namespace) -> FindRows | None:
+    compiled = compiled_replay(namespace)
+    return None if compiled is None else compiled.find_rows
+
+
+def next_layout(path: Path, cluster: int) -> int:
+    """Layout of what is made of the image at `path` in a cluster whose VERSION says `cluster`.
+
+    Behind an upgrade that is the cluster's; in a rolling upgrade VERSION may lag behind images.
+
+    Raises:
+        ImageFormatError: it is damaged.
+        ImageStorageError: it cannot be read.
+    """
+    with ImageFile.open(path, verify_md5=False) as image:
+        return newer_layout(image.layout_version, cluster)

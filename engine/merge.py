@@ -1,0 +1,59 @@
+"""The merge: load an image, replay edits onto it, save the result; in one go, where nothing is kept afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.loaded_image import LoadedImage, load_image
+from engine.merge_result import MergeResult, Timings
+from engine.observer import Observer, SilentObserver
+from engine.replay_rules import ReplayRules
+from engine.warm_namespace import WarmNamespace
+from image_format.memory_limit import MemoryLimit
+from image_format.sub_sections import SubSectionRule
+from journal.ops import EditOp
+
+__all__ = ["LoadedImage", "MergeResult", "Observer", "SilentObserver", "Timings", "load_image", "merge"]
+
+
+def merge(
+    image_path: Path,
+    ops: Iterable[EditOp],
+    directories: list[Path],
+    *,
+    expected: int | None = None,
+    codec: str | None = None,
+    layout_version: int | None = None,
+    allow_unknown_layout: bool = False,
+    sub_sections: SubSectionRule | None = None,
+    rules: ReplayRules | None = None,
+    memory: MemoryLimit | None = None,
+    observer: Observer | None = None,
+) -> MergeResult:
+    """Replay `ops` onto the image and save the new one in every directory.
+
+    Args:
+        image_path: newest valid image; its digest is verified before the new image gets its name.
+        ops: the transactions after it, in order.
+        directories: `current` folders that get `fsimage_M` and its digest file.
+        expected: number of transactions, for progress.
+        codec, layout_version, allow_unknown_layout, sub_sections, rules, memory: see `WarmNamespace`.
+
+    Raises:
+        ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.
+        StorageError: no directory took the image.
+        CheckpointCancelledError: the observer said so; nothing is left behind.
+    """
+    settings = WarmNamespace(
+        codec=codec,
+        layout_version=layout_version,
+        allow_unknown_layout=allow_unknown_layout,
+        sub_sections=sub_sections,
+        rules=rules,
+        memory=memory,
+    )
+    with settings as namespace:
+        namespace.load(image_path, observer, for_save=True)
+        namespace.apply(ops, expected=expected, observer=observer)
+        return namespace.save(directories, rebase=False, observer=observer)

@@ -1,0 +1,8 @@
+"""The namespace during replay: an index over the base image plus a delta of what edits changed."""
+
+from __future__ import annotations
+
+from engine.namespace.namespace import Namespace
+from engine.namespace.tree import ROOT_ID, ROOT_ROW
+
+__all__ = ["ROOT_ID", "ROOT_ROW", "Namespace"]

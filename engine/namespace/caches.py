@@ -1,0 +1,162 @@
+"""Cache pools and directives: the CACHE_MANAGER section."""
+
+from __future__ import annotations
+
+from engine.errors import NamespaceError
+from engine.namespace.tree import encodable
+from image_format.index import BaseImage
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+from journal.ops import CacheDirectiveInfo, CachePoolInfo
+
+__all__ = ["CacheManager"]
+
+_SECTION = "CACHE_MANAGER"
+_UNLIMITED = (1 << 63) - 1
+_NEVER = _UNLIMITED // 4
+_DEFAULT_MODE = 0o755
+
+
+class CacheManager:
+    """`fsimage.proto CacheManagerSection`.
+
+    Args:
+        writes_expiry: whether a pool's maxRelativeExpiry goes into the image; Hadoop 2.7 loses it there.
+    """
+
+    def __init__(self, base: BaseImage, *, writes_expiry: bool) -> None:
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+        header = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
+        if not reader.done:
+            header = reader.read(pb.CacheManagerSection)
+        self._header = header
+        self._writes_expiry = writes_expiry
+        pools = (reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools))
+        self._pools = {pool.poolName: pool for pool in pools}
+        directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
+        self._directives = {directive.id: directive for directive in directives}
+        # What pools have that no image of their release keeps: (maxRelativeExpiry, defaultReplication).
+        self._unsaved: dict[str, tuple[int, int]] = {}
+        reader.finish()
+        self.changed = False
+
+    def take_unsaved(self, before: CacheManager) -> None:
+        """Keep what no image has of pools, as another object that holds the same pools knows it."""
+        self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    def pools(self) -> list[CachePoolInfo]:
+        """All pools by name, with all that edits said of them since the image."""
+        return [self._whole(self._pools[name]) for name in sorted(self._pools)]
+
+    def _whole(self, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
+        expiry, replication = self._unsaved.get(pool.poolName, (_NEVER, pool.defaultReplication))
+        if self._writes_expiry and pool.HasField("maxRelativeExpiry"):
+            expiry = pool.maxRelativeExpiry
+        limit = pool.limit if pool.HasField("limit") else _UNLIMITED
+        mode = pool.mode if pool.HasField("mode") else _DEFAULT_MODE
+        return CachePoolInfo(pool.poolName, pool.ownerName, pool.groupName, mode, limit, expiry, replication)
+
+    def directives(self) -> list[CacheDirectiveInfo]:
+        """All directives by id."""
+        return [
+            CacheDirectiveInfo(each.id, each.path, each.replication, each.pool, each.expiration.millis)
+            for _, each in sorted(self._directives.items())
+        ]
+
+    @property
+    def next_directive_id(self) -> int:
+        return self._header.nextDirectiveId
+
+    # ---- pools ---------------------------------------------------------------------------------------------
+
+    def add_pool(self, info: CachePoolInfo) -> None:
+        if info.pool_name in self._pools:
+            raise NamespaceError(f"cache pool {info.pool_name} exists")
+        pool = pb.CachePoolInfoProto(poolName=info.pool_name, mode=_DEFAULT_MODE, limit=_UNLIMITED)
+        if self._writes_expiry:
+            pool.maxRelativeExpiry = _NEVER
+        self._pools[info.pool_name] = pool
+        self.modify_pool(info)
+
+    def modify_pool(self, info: CachePoolInfo) -> None:
+        pool = self._pool(info.pool_name)
+        if info.owner_name is not None:
+            pool.ownerName = encodable(info.owner_name)
+        if info.group_name is not None:
+            pool.groupName = encodable(info.group_name)
+        if info.mode is not None:
+            pool.mode = info.mode
+        if info.limit is not None:
+            pool.limit = info.limit
+        expiry, replication = self._unsaved.get(info.pool_name, (_NEVER, pool.defaultReplication))
+        if info.max_relative_expiry is not None:
+            expiry = info.max_relative_expiry
+        if info.default_replication is not None:
+            replication = info.default_replication
+        self._unsaved[info.pool_name] = expiry, replication
+        if info.max_relative_expiry is not None and self._writes_expiry:
+            pool.maxRelativeExpiry = info.max_relative_expiry
+        self.changed = True
+
+    def remove_pool(self, name: str) -> None:
+        self._pool(name)
+        del self._pools[name]
+        self._unsaved.pop(name, None)
+        for directive_id in [d.id for d in self._directives.values() if d.pool == name]:
+            del self._directives[directive_id]
+        self.changed = True
+
+    def _pool(self, name: str) -> pb.CachePoolInfoProto:
+        pool = self._pools.get(name)
+        if pool is None:
+            raise NamespaceError(f"cache pool {name} does not exist")
+        return pool
+
+    # ---- directives ----------------------------------------------------------------------------------------
+
+    def add_directive(self, info: CacheDirectiveInfo) -> None:
+        if info.id is None or info.pool is None or info.id in self._directives:
+            raise NamespaceError(f"cache directive {info.id} exists, or names no pool")
+        self._pool(info.pool)
+        directive = pb.CacheDirectiveInfoProto(id=info.id)
+        self._directives[info.id] = directive
+        self._header.nextDirectiveId = max(self._header.nextDirectiveId, info.id + 1)
+        self._update(directive, info)
+
+    def modify_directive(self, info: CacheDirectiveInfo) -> None:
+        if info.pool is not None:
+            self._pool(info.pool)
+        self._update(self._directive(info.id), info)
+
+    def remove_directive(self, directive_id: int) -> None:
+        self._directive(directive_id)
+        del self._directives[directive_id]
+        self.changed = True
+
+    def _directive(self, directive_id: int | None) -> pb.CacheDirectiveInfoProto:
+        directive = None if directive_id is None else self._directives.get(directive_id)
+        if directive is None:
+            raise NamespaceError(f"cache directive {directive_id} does not exist")
+        return directive
+
+    def _update(self, directive: pb.CacheDirectiveInfoProto, info: CacheDirectiveInfo) -> None:
+        if info.path is not None:
+            directive.path = encodable(info.path)
+        if info.replication is not None:
+            directive.replication = info.replication
+        if info.pool is not None:
+            directive.pool = info.pool
+        if info.expiration is not None:
+            directive.expiration.millis = info.expiration
+            directive.expiration.isRelative = False
+        self.changed = True
+
+    def encode(self) -> bytes:
+        self._header.numPools = len(self._pools)
+        self._header.numDirectives = len(self._directives)
+        pools = [self._pools[name] for name in sorted(self._pools)]
+        directives = [self._directives[directive_id] for directive_id in sorted(self._directives)]
+        return b"".join(map(encode_delimited, (self._header, *pools, *directives)))

@@ -1,0 +1,189 @@
+"""Created lists of snapshot diffs: who has a name that came after a snapshot, and what became of it."""
+
+from __future__ import annotations
+
+from engine.errors import InconsistentNamespaceError
+from engine.healing import Healed, Healing
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, LinkCopy, Node
+from engine.namespace.lineage import Lineage
+from engine.namespace.references import WithName
+from engine.namespace.snapshots import Snapshots
+from engine.namespace.tree import ROOT_ROW, Tree
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import SPECIAL
+from image_format.name_order import name_key
+
+__all__ = ["CreatedLists"]
+
+
+def _look_on(node: Node) -> None:
+    """Diffs are combined only to look at them."""
+
+
+class CreatedLists(Lineage):
+    """A created list holds inodes, an image only names: what goes wrong between the two.
+
+    A *stray* left its directory past the diff that has it as created. A NameNode keeps it there under any name it
+    gets, until it trips over it; so do we.
+    """
+
+    def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
+        super().__init__(tree, snapshots)
+        # by the row of a stray: the directories that it left, and the diffs that have it
+        self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
+
+    @property
+    def may_be_inconsistent(self) -> bool:
+        """Whether `changes_since` may find fault with any directory."""
+        return bool(self._strays) or self.diffs.has_links
+
+    def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
+        """Who has a created name of a diff; None where nobody does."""
+        diffs = self.diffs.of_directory(directory)
+        assert diffs is not None
+        found = diffs.created_node(diffs.items.index(diff), name)
+        return self.current_child(directory, name) if found is None else found
+
+    def created_names(self, directory: int, index: int) -> list[bytes]:
+        """Created names of a diff as an image has them."""
+        diffs = self.diffs.of_directory(directory)
+        assert diffs is not None
+        return sorted(diffs.items[index].created, key=name_key)
+
+    def make_stray(self, directory: int, name: bytes, row: int) -> None:
+        """A child leaves unrecorded: a diff that has it as created goes on to do so, under any name it gets."""
+        diffs = self.diffs.of_directory(directory)
+        for diff in [] if diffs is None else reversed(diffs.items):
+            if name in diff.created:
+                if diff.created[name] is None:
+                    diff.created[name] = row
+                    self._strays.setdefault(row, []).append((directory, diff))
+                    self._table.marks[row] |= SPECIAL
+                return
+            if name in diff.deleted:
+                return
+
+    def check_replaceable(self, row: int) -> None:
+        """Before an inode leaves its name to snapshots, look for the diff that has it as created.
+
+        Raises:
+            InconsistentNamespaceError: what the diff has is an older reference to it, as `stops_at`.
+        """
+        directory, name = int(self._table.parent[row]), self._table.name(row)
+        diffs = self.diffs.of_directory(directory)
+        for diff in [] if diffs is None else reversed(diffs.items):
+            node = self.created_node(directory, diff, name) if name in diff.created else None
+            if node is not None and (node if isinstance(node, int) else node.row) == row:
+                if isinstance(node, WithName):
+                    self.stops_at(directory, name)
+                return
+
+    def rename(self, row: int, name: bytes) -> None:
+        """Give an unlinked inode another name, wherever it is known by it."""
+        old = self._table.name(row)
+        for directory, diff in self._strays.get(row, ()):
+            if diff.created.get(old) == row:
+                del diff.created[old]
+                diff.created.setdefault(name, row)
+                self.diffs.touch(directory)
+        if self.active and self.link_holder(row) != NO_ROW:
+            self._rename_loaded_copies(self.link_holder(row), row, old, name)
+        self._tree.rename(row, name)
+
+    def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
+        """Copies that are the link itself get its new name, and so do the created entries that they resolve."""
+        diffs = self.diffs.of_directory(directory)
+        for index, diff in enumerate([] if diffs is None else diffs.items):
+            copy = diff.deleted.get(old)
+            if not isinstance(copy, LinkCopy) or not copy.loaded or copy.row != row:
+                continue
+            assert diffs is not None
+            del diff.deleted[old]
+            copy.name = name
+            diff.deleted[name] = copy
+            self.diffs.touch(directory)
+            for earlier in reversed(diffs.items[:index]):
+                if old in earlier.created:
+                    earlier.created[name] = earlier.created.pop(old)
+                if old in earlier.created or old in earlier.deleted or name in earlier.created:
+                    break
+
+    def forget_strays(self, row: int) -> None:
+        """The inode is gone: diffs that know it as created are written without it."""
+        for directory, _ in self._strays.get(row, ()):
+            if self.diffs.get(directory) is not None:
+                self.diffs.touch(directory)
+
+    def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
+        """All that came and left since a snapshot, as one diff.
+
+        What came and is not there, and what left and is there all the same, counts as never recorded.
+
+        Raises:
+            InconsistentNamespaceError: there is such a name, as `stops_at`.
+        """
+        since = DirectoryDiff(snapshot_id, 0)
+        diffs = self.diffs.of_directory(directory)
+        for diff in [] if diffs is None else diffs.items[diffs.index_at(snapshot_id) :]:
+            since.combine(diff, _look_on)
+        for name, stray in since.created.items():
+            if stray is not None and self.current_child(directory, name) is None:
+                self.stops_at(directory, name)
+        for name, node in since.deleted.items():
+            copied = isinstance(node, LinkCopy) and name not in since.created
+            if copied and self.current_child(directory, name) is not None:
+                self.stops_at(directory, name)
+        return since
+
+    def stops_at(self, directory: int, name: bytes) -> None:
+        """A NameNode that replays the same edits stops at a name in the diffs of a directory.
+
+        Raises:
+            InconsistentNamespaceError: so do we, where nothing is to be healed.
+        """
+        path = self.full_path(directory)
+        what = f"the snapshot diffs of {path} do not fit its children at {name!r}"
+        hint = "A NameNode stops here as well; start it from an older image, or ask for help with its log."
+        text = f"{what}; a NameNode stops when it replays these edits"
+        healed = Healed("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
+        self._tree.heals.pass_over(healed, InconsistentNamespaceError(what, hint=hint))
+
+    def check_strays(self) -> None:
+        """Look at directories with strays as a NameNode does that counts what quotas are used after replay.
+
+        Hadoop 3's SecondaryNameNode does not count.
+
+        Raises:
+            InconsistentNamespaceError: as `changes_since`.
+        """
+        if self._tree.hadoop3 and self._tree.heals.mode is Healing.AS_HADOOP:
+            return
+        known: dict[int, set[int]] = {}
+        for directory in {directory for places in self._strays.values() for directory, _ in places}:
+            if self.diffs.get(directory) is None:
+                continue
+            for snapshot_id in self._counted_at(directory, known):
+                if snapshot_id != CURRENT_STATE:
+                    self.changes_since(directory, snapshot_id)
+
+    def _counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
+        """At which snapshots, and whether as it is now, an inode's quota usage is counted.
+
+        Args:
+            known: what was found out before.
+        """
+        if row not in known:
+            known[row] = {CURRENT_STATE} if row == ROOT_ROW else set()
+            directory, hub = self.parent(row), self._references.hub(row)
+            if directory != NO_ROW:
+                name = self._table.name(row)
+                for snapshot_id in self._counted_at(directory, known):
+                    if snapshot_id == CURRENT_STATE or self.same_node(self.child_at(directory, name, snapshot_id), row):
+                        known[row].add(snapshot_id)
+            for named in [] if hub is None else hub.with_names:
+                for snapshot_id in self._counted_at(named.parent, known) if named.parent != NO_ROW else ():
+                    if snapshot_id == CURRENT_STATE:
+                        known[row].add(named.last_snapshot)
+                    elif self.child_at(named.parent, named.name, snapshot_id) is named:
+                        known[row].add(snapshot_id)
+        return known[row]

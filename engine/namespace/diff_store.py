@@ -1,0 +1,401 @@
+"""The snapshot diffs of all inodes: read from the image where an edit touches them, the rest stays bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from google.protobuf.message import Message
+
+from engine.errors import UnsupportedNamespaceError
+from engine.namespace.diffs import NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
+from engine.namespace.references import Hub, Numbering, References, WithName
+from image_format.errors import RecordError
+from image_format.index import BaseImage
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
+from image_format.kernels.inode import DROPPED, SPECIAL
+from image_format.layout import LayoutVersion, supports
+from image_format.messages import MessageReader
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = ["DiffStore"]
+
+_SECTION = "SNAPSHOT_DIFF"
+_UINT64 = (1 << 64) - 1
+# what a row can hold
+_LARGEST_ID = (1 << 31) - 3
+
+Diffs = FileDiffs | DirectoryDiffs
+CreatedNames = Callable[[int, int], list[bytes]]
+
+
+class DiffStore:
+    """The SNAPSHOT_DIFF section by inode.
+
+    Args:
+        base: the image below.
+        table, load, place: rows of inodes, the row of an inode id, and where it is.
+        references: what deleted lists refer to.
+        snapshot: gives the root of a snapshot by its id.
+
+    Attributes:
+        has_links: whether a deleted list has, or had, a symlink.
+        directories_changed: how often the diffs of any directory changed, or were read first.
+        lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
+    """
+
+    def __init__(
+        self,
+        base: BaseImage,
+        table: InodeTable,
+        load: Callable[[int], int],
+        place: Callable[[int, int], None],
+        references: References,
+        snapshot: Callable[[int], pb.INode],
+    ) -> None:
+        self._base = base
+        self._table = table
+        self._load_row = load
+        self._place_row = place
+        self._references = references
+        self._snapshot = snapshot
+        self._loaded: dict[int, Diffs | None] = {}
+        self._dirty: set[int] = set()
+        self._removed: set[int] = set()
+        self._place = base.place(_SECTION)
+        self._rows_at: dict[int, set[int]] = {}
+        self.has_links = False
+        self.directories_changed = 0
+        self.lost: set[int] = set()
+        self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
+        if supports(LayoutVersion.ERASURE_CODING, base.layout_version):
+            self._storage_types.append(pb.PROVIDED)
+        if supports(LayoutVersion.NVDIMM_SUPPORT, base.layout_version):
+            self._storage_types.append(pb.NVDIMM)
+
+    @property
+    def any(self) -> bool:
+        """Whether any inode may have diffs."""
+        return self._base.history.owners.size > 0 or bool(self._loaded)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._dirty or self._removed)
+
+    def get(self, row: int) -> Diffs | None:
+        """The diffs of an inode, maybe none yet; None for an inode that never had any."""
+        if row in self._loaded:
+            return self._loaded[row]
+        if not self._base.history.owners.size:
+            # Not noted, so that `any` stays what it says.
+            return None
+        diffs = None
+        if self._table.slot[row] >= 0:
+            span = self._base.history.diff_span(int(self._table.id[row]))
+            if span[0] >= 0:
+                diffs = self._decode(row, span)
+        if diffs is not None or self._table.kind[row] != FILE:
+            self._loaded[row] = diffs
+        if diffs is not None:
+            for diff in diffs.items:
+                self.note(row, diff.snapshot_id)
+            if not diffs.items:
+                self.note(row, NO_SNAPSHOT)
+        return diffs
+
+    def note(self, row: int, snapshot_id: int) -> None:
+        """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
+        self._rows_at.setdefault(snapshot_id, set()).add(row)
+        diffs = self._loaded.get(row)
+        self._count(row)
+        if diffs is not None and self._references.hub(row) is None:
+            last = diffs.last_id if diffs.items else NO_SNAPSHOT
+            self._table.newest[row] = 0 if last > _LARGEST_ID else last + 1 or -1
+
+    def _count(self, row: int) -> None:
+        self.directories_changed += int(self._table.kind[row] != FILE)
+
+    def rows_at(self, snapshot_id: int) -> list[int]:
+        """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
+        found = []
+        for row in self._rows_at.get(snapshot_id, ()):
+            diffs = self._loaded.get(row)
+            if diffs is not None and (
+                not diffs.items if snapshot_id == NO_SNAPSHOT else diffs.of(snapshot_id) is not None
+            ):
+                found.append(row)
+        self._rows_at[snapshot_id] = set(found)
+        return found
+
+    def unread_at(self, snapshot_id: int) -> list[int]:
+        """The same of inodes of the base image whose diffs nobody has read, by id."""
+        row_of = self._table.row_of
+        owners = self._base.history.owners_at(snapshot_id).tolist()
+        return [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
+
+    def of_directory(self, row: int) -> DirectoryDiffs | None:
+        diffs = self.get(row)
+        assert diffs is None or isinstance(diffs, DirectoryDiffs)
+        return diffs
+
+    def of_file(self, row: int) -> FileDiffs | None:
+        diffs = self.get(row)
+        assert diffs is None or isinstance(diffs, FileDiffs)
+        return diffs
+
+    def directory(self, row: int) -> DirectoryDiffs:
+        """The diffs of a directory, to be changed."""
+        diffs = self.of_directory(row)
+        if diffs is None:
+            diffs = self._loaded[row] = DirectoryDiffs()
+        self._count(row)
+        self._table.marks[row] |= SPECIAL
+        self._dirty.add(row)
+        return diffs
+
+    def file(self, row: int) -> FileDiffs:
+        """The diffs of a file, to be changed."""
+        diffs = self.of_file(row)
+        if diffs is None:
+            diffs = self._loaded[row] = FileDiffs()
+        self._table.marks[row] |= SPECIAL
+        self._dirty.add(row)
+        return diffs
+
+    def create(self, row: int, name: bytes) -> None:
+        """A directory has a new name, which goes to its newest diff."""
+        diffs = self._loaded[row]
+        assert isinstance(diffs, DirectoryDiffs)
+        diffs.items[-1].create(name)
+        self._dirty.add(row)
+
+    def is_loaded(self, row: int) -> bool:
+        return row in self._loaded
+
+    def references(self) -> Iterator[WithName | Hub]:
+        """What the deleted lists that were read refer to, by directory id."""
+        found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
+        for row in sorted(found, key=lambda row: int(self._table.id[row])):
+            for diff in found[row].items:
+                yield from filter(None, map(self.reference, diff.deleted.values()))
+
+    def directories_read(self) -> list[int]:
+        """Rows of the directories whose diffs were read or made, in that order."""
+        return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
+
+    def reference(self, node: Node) -> WithName | Hub | None:
+        """The reference that a deleted entry is, None for an inode's own id."""
+        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+            return None
+        if isinstance(node, WithName):
+            return node
+        hub = self._references.hub(node)
+        return None if hub is None or hub.dst_snapshot is None else hub
+
+    def touch(self, row: int) -> None:
+        """The diffs of an inode change, if it still has any."""
+        if self._loaded.get(row) is not None:
+            self._dirty.add(row)
+
+    def remove(self, row: int) -> None:
+        """The inode has no diffs any more, or is gone itself."""
+        if self.get(row) is not None:
+            self._loaded[row] = None
+            self._count(row)
+            self._table.newest[row] = 0
+            self._dirty.discard(row)
+            if self._table.slot[row] >= 0:
+                self._removed.add(int(self._table.id[row]))
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def _damaged(self, what: str, offset: int) -> RecordError:
+        return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may mend it.")
+
+    def _decode(self, row: int, span: tuple[int, int]) -> Diffs:
+        section = self._base.section(_SECTION)
+        assert section is not None
+        reader = MessageReader(section[: span[1]], self._place, span[0])
+        entry = reader.read(pb.DiffEntry)
+        kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
+        if self._table.kind[row] != kind:
+            raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
+        self._check_known(entry, row, span[0])
+        if kind == FILE:
+            # Only a reader of the whole tree can tell whether the file is still there: nobody asked yet.
+            diffs = FileDiffs(current_deleted=None)
+            newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
+            diffs.items = newest_first[::-1]
+            return diffs
+        directory = DirectoryDiffs()
+        directory.items = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)][::-1]
+        return directory
+
+    def _check_known(self, message: Message, row: int, offset: int) -> None:
+        if has_unknown_fields(message):
+            raise UnsupportedNamespaceError(
+                f"the snapshot diffs of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
+                f"offset {offset}) have fields this version does not know",
+                hint="Let a NameNode of the cluster's own release make this checkpoint.",
+            )
+
+    def _file_diff(self, row: int, reader: MessageReader, offset: int) -> FileDiff:
+        message = reader.read(pb.FileDiff)
+        self._check_known(message, row, offset)
+        present = {block.block_id: block for block in self._table.file_blocks(row)}
+        blocks = [Block(to_signed(b.blockId), to_signed(b.numBytes), to_signed(b.genStamp)) for b in message.blocks]
+        diff = FileDiff(
+            snapshot_id=message.snapshotId,
+            file_size=to_signed(message.fileSize),
+            name=message.name,
+            copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
+        )
+        if blocks:
+            # A NameNode finds a diff's block among the file's, if it is there.
+            diff.set_blocks([present.get(block.block_id, block) for block in blocks])
+        return diff
+
+    def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> DirectoryDiff:
+        message = reader.read(pb.DirectoryDiff)
+        self._check_known(message, row, offset)
+        diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
+        if diff.is_root:
+            root = self._snapshot(diff.snapshot_id)
+            diff.name, diff.copy = root.name, root.directory
+        elif message.HasField("snapshotCopy"):
+            diff.name, diff.copy = message.name, message.snapshotCopy
+            self._default_type_quotas(diff.copy)
+        for _ in range(message.createdListSize):
+            entry = reader.read(pb.CreatedListEntry)
+            self._check_known(entry, row, offset)
+            diff.create(entry.name)
+        nodes = [self._deleted(row, inode_id, offset) for inode_id in message.deletedINode]
+        nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
+        for node in nodes:
+            name = self._table.name(node) if isinstance(node, int) else node.name
+            if name in diff.deleted:
+                owner = int(self._table.id[row])
+                raise self._damaged(f"a diff of inode {owner} has {name!r} twice in its deleted list", offset)
+            diff.deleted[name] = node
+        return diff
+
+    def _default_type_quotas(self, copy: pb.INodeDirectory) -> None:
+        """Hadoop's loader gives a copy with other quotas a quota of 0 for every storage type that may have one."""
+        limited = copy.nsQuota != _UINT64 or copy.dsQuota != _UINT64
+        if limited and not copy.HasField("typeQuotas"):
+            for storage_type in self._storage_types:
+                copy.typeQuotas.quotas.add(storageType=storage_type, quota=0)
+
+    def _deleted(self, row: int, inode_id: int, offset: int) -> Node:
+        found = self._load_row(inode_id)
+        if found == NO_ROW:
+            owner = int(self._table.id[row])
+            what = f"a diff of inode {owner} has inode {inode_id} in its deleted list, which does not exist"
+            raise self._damaged(what, offset)
+        self.has_links = self.has_links or self._table.kind[found] == SYMLINK
+        if self._table.kind[found] == SYMLINK and self._references.is_dst(found):
+            return LinkCopy(found, self._table.name(found), loaded=True)
+        if self._table.kind[found] == DIRECTORY:
+            self._place_row(found, row)
+        else:
+            # A symlink that was changed may be elsewhere by now.
+            self._table.parent[found] = row
+        return found
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def _changed_ids(self) -> set[int]:
+        return self._removed | {int(self._table.id[row]) for row in self._dirty}
+
+    def unchanged(self, owners: Iterable[int]) -> list[int]:
+        """`owners` and those whose diffs Hadoop would have loaded with other quotas, less those that are changed."""
+        return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
+
+    def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """(start, end) in SNAPSHOT_DIFF of the entries that are not copied, `patched` ones among them."""
+        for inode_id in self._changed_ids().union(patched):
+            span = self._base.history.diff_span(inode_id)
+            if span[0] >= 0:
+                yield span
+
+    def encode_patched(self, owners: Iterable[int], numbering: Numbering) -> Iterator[bytes]:
+        """Entries of directories that nobody changed, as Hadoop would have loaded them, with references renumbered."""
+        section = self._base.section(_SECTION)
+        for inode_id in owners:
+            start, _ = self._base.history.diff_span(inode_id)
+            reader = MessageReader(section, self._place, start)
+            entry = reader.read(pb.DiffEntry)
+            yield encode_delimited(entry)
+            for _ in range(entry.numOfDiff):
+                diff = reader.read(pb.DirectoryDiff)
+                if diff.HasField("snapshotCopy") and not diff.isSnapshotRoot:
+                    self._default_type_quotas(diff.snapshotCopy)
+                diff.deletedINodeRef[:] = [numbering.moved.get(number, number) for number in diff.deletedINodeRef]
+                yield encode_delimited(diff)
+                for _ in range(diff.createdListSize):
+                    yield encode_delimited(reader.read(pb.CreatedListEntry))
+
+    def encode_changed(self, numbering: Numbering, created_names: CreatedNames) -> Iterator[bytes]:
+        """The entries that are not as they were, each with its diffs.
+
+        Args:
+            created_names: gives the created names to write, in name order, for a directory's row and a diff's index.
+        """
+        for row in sorted(self._dirty, key=lambda row: int(self._table.id[row])):
+            diffs = self._loaded[row]
+            assert diffs is not None
+            entry = pb.DiffEntry(
+                type=pb.DiffEntry.FILEDIFF if isinstance(diffs, FileDiffs) else pb.DiffEntry.DIRECTORYDIFF,
+                inodeId=int(self._table.id[row]),
+                numOfDiff=len(diffs.items),
+            )
+            yield encode_delimited(entry)
+            if isinstance(diffs, FileDiffs):
+                yield from (encode_delimited(_file_message(diff)) for diff in reversed(diffs.items))
+            else:
+                for index, diff in reversed(list(enumerate(diffs.items))):
+                    created = created_names(row, index)
+                    yield encode_delimited(self._directory_message(diff, len(created), numbering))
+                    for name in created:
+                        yield encode_delimited(pb.CreatedListEntry(name=name))
+
+    def _directory_message(self, diff: DirectoryDiff, created: int, numbering: Numbering) -> pb.DirectoryDiff:
+        message = pb.DirectoryDiff(
+            snapshotId=diff.snapshot_id,
+            childrenSize=diff.children_size,
+            isSnapshotRoot=diff.is_root,
+            createdListSize=created,
+        )
+        if diff.copy is not None and not diff.is_root:
+            message.name = diff.name
+            message.snapshotCopy.CopyFrom(diff.copy)
+        for node in sorted(diff.deleted.values(), key=lambda node: name_key(self.written_name(node))):
+            reference = self.reference(node)
+            if reference is not None:
+                message.deletedINodeRef.append(numbering.of(reference))
+            elif not isinstance(node, WithName):
+                message.deletedINode.append(int(self._table.id[_row(node)]))
+                if self._table.flags[_row(node)] & DROPPED:
+                    self.lost.add(int(self._table.id[_row(node)]))
+        return message
+
+    def written_name(self, node: Node) -> bytes:
+        """What a loader will take for the name of a deleted entry: a copy of a link has the link's name of now."""
+        return node.name if isinstance(node, WithName) else self._table.name(_row(node))
+
+
+def _row(node: int | LinkCopy) -> int:
+    return node if isinstance(node, int) else node.row
+
+
+def _file_message(diff: FileDiff) -> pb.FileDiff:
+    message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
+    if diff.copy is not None:
+        message.name = diff.name
+        message.snapshotCopy.CopyFrom(diff.copy)
+    for block in diff.blocks or ():
+        message.blocks.add(
+            blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
+        )
+    return message

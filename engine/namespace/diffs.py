@@ -1,0 +1,262 @@
+"""Snapshot diffs: the changes of one inode between snapshots, and the algebra over them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from engine.namespace.references import WithName
+from image_format.inode_table import Block, to_signed
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+
+__all__ = [
+    "CURRENT_STATE",
+    "NO_SNAPSHOT",
+    "DiffList",
+    "DirectoryDiff",
+    "DirectoryDiffs",
+    "FileDiff",
+    "FileDiffs",
+    "LinkCopy",
+    "Node",
+]
+
+CURRENT_STATE = 2147483646
+"""Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
+NO_SNAPSHOT = -1
+_UINT64 = (1 << 64) - 1
+
+
+@dataclass(slots=True, eq=False)
+class LinkCopy:
+    """A symlink as it was in a snapshot: a deleted entry with the id of a link that lives on elsewhere.
+
+    Attributes:
+        loaded: it is no copy but the link itself, as a NameNode takes the entry when it loads an image.
+    """
+
+    row: int
+    name: bytes
+    loaded: bool = False
+
+
+Node = int | WithName | LinkCopy
+"""What a directory or a deleted list holds: a row, or what an inode left in a snapshot."""
+
+
+@dataclass(slots=True, eq=False)
+class FileDiff:
+    """`fsimage.proto FileDiff`: a file at a snapshot.
+
+    Attributes:
+        file_size: bytes it had.
+        name, copy: its attributes then, None where they did not change since.
+        blocks: its blocks then, None where they are those of the next diff that has some, or the present ones.
+        detached: ids in `blocks` that do not follow the file's own block of that id any more.
+    """
+
+    snapshot_id: int
+    file_size: int
+    name: bytes = b""
+    copy: pb.INodeFile | None = None
+    blocks: list[Block] | None = None
+    detached: set[int] = field(default_factory=set)
+
+    def set_blocks(self, blocks: Sequence[Block]) -> None:
+        """Keep the blocks that hold the file's bytes of then, unless some are kept already (FileDiff.setBlocks).
+
+        An image may have blocks with the length NO_ACK, which Hadoop adds up like any other, in 64 bits.
+        """
+        if self.blocks is not None:
+            return
+        kept: list[Block] = []
+        size = 0
+        for block in blocks:
+            if size >= self.file_size:
+                break
+            kept.append(block)
+            size = to_signed((size + block.num_bytes) & _UINT64)
+        self.blocks = kept
+
+
+@dataclass(slots=True, eq=False)
+class DirectoryDiff:
+    """`fsimage.proto DirectoryDiff`: a directory at a snapshot.
+
+    Attributes:
+        children_size: children it had when the diff was made.
+        is_root: the snapshot was taken of this very directory; then `copy` is the snapshot's.
+        name, copy: its attributes then, None where they did not change since.
+        created: names that are there after but not at the snapshot. Who has one, the next diff or the directory
+            tells, unless it is a stray: then its row stands here.
+        deleted: what was there at the snapshot and is not after, by name.
+    """
+
+    snapshot_id: int
+    children_size: int
+    is_root: bool = False
+    name: bytes = b""
+    copy: pb.INodeDirectory | None = None
+    created: dict[bytes, int | None] = field(default_factory=dict)
+    deleted: dict[bytes, Node] = field(default_factory=dict)
+
+    def create(self, name: bytes, stray: int | None = None) -> None:
+        self.created[name] = stray
+
+    def delete(self, name: bytes, node: Node) -> Node | None:
+        """A child leaves; one that came after the snapshot leaves no trace and is returned."""
+        if name in self.created:
+            stray = self.created.pop(name)
+            return node if stray is None else stray
+        self.deleted[name] = node
+        return None
+
+    def forget_stray(self, node: Node) -> list[bytes]:
+        """What is known as created under whatever name came after the snapshot, and left; the names are returned."""
+        row = node if isinstance(node, int) else node.row
+        names = [name for name, stray in self.created.items() if stray == row]
+        for name in names:
+            del self.created[name]
+        return names
+
+    def combine(
+        self, later: DirectoryDiff, trashed: Callable[[Node], None], stops: Callable[[bytes], None] | None = None
+    ) -> None:
+        """Take the changes of the next diff into this one (Diff.combinePosterior).
+
+        Args:
+            trashed: told of what came after this snapshot and left before the next.
+            stops: told of a name that leaves twice, at which a NameNode stops.
+        """
+        for name in sorted(later.created.keys() | later.deleted.keys(), key=name_key):
+            gone = later.deleted.get(name)
+            if gone is None:
+                self.create(name, later.created[name])
+            elif name not in later.created and name in self.deleted and name not in self.created:
+                # one of them came in between, under another name
+                if stops is not None:
+                    stops(name)
+                self.forget_stray(gone)
+                trashed(gone)
+            elif name not in later.created:
+                previous = self.delete(name, gone)
+                if previous is not None:
+                    trashed(previous)
+            elif name in self.created:
+                self.created[name] = later.created[name]
+                trashed(gone)
+            elif name not in self.deleted:
+                self.created[name] = later.created[name]
+                self.deleted[name] = gone
+
+
+D = TypeVar("D", FileDiff, DirectoryDiff)
+
+
+@dataclass(slots=True, eq=False)
+class DiffList(Generic[D]):
+    """Diffs of one inode, oldest first; `AbstractINodeDiffList`."""
+
+    items: list[D] = field(default_factory=list)
+
+    def _position(self, snapshot_id: int) -> tuple[int, bool]:
+        """(index of the first diff with at least this id, whether it is that very id)."""
+        at = bisect_left(self.items, snapshot_id, key=lambda diff: diff.snapshot_id)
+        return at, at < len(self.items) and self.items[at].snapshot_id == snapshot_id
+
+    @property
+    def last(self) -> D | None:
+        return self.items[-1] if self.items else None
+
+    @property
+    def last_id(self) -> int:
+        return self.items[-1].snapshot_id if self.items else CURRENT_STATE
+
+    def index_at(self, snapshot_id: int) -> int:
+        """Index of the diff that tells of a snapshot, behind the last where the present state does."""
+        return len(self.items) if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
+
+    def at(self, snapshot_id: int) -> D | None:
+        """The diff that tells of a snapshot, None where the present state does."""
+        index = self.index_at(snapshot_id)
+        return self.items[index] if index < len(self.items) else None
+
+    def of(self, snapshot_id: int) -> D | None:
+        """The diff of that very snapshot."""
+        at, exact = self._position(snapshot_id)
+        return self.items[at] if exact else None
+
+    def prior(self, snapshot_id: int, *, exclusive: bool = False) -> int:
+        """Id of the newest diff that is not after a snapshot, or before it; `NO_SNAPSHOT`."""
+        if snapshot_id == CURRENT_STATE:
+            last = self.last_id
+            return NO_SNAPSHOT if exclusive and last == CURRENT_STATE else last
+        at, exact = self._position(snapshot_id)
+        if exact and not exclusive:
+            return snapshot_id
+        return self.items[at - 1].snapshot_id if at else NO_SNAPSHOT
+
+    def update_prior(self, snapshot_id: int, prior: int) -> int:
+        """The nearer of `prior` and the diff before a snapshot."""
+        own = self.prior(snapshot_id, exclusive=True)
+        return own if own not in (CURRENT_STATE, NO_SNAPSHOT) and own > prior else prior
+
+    def take_out(self, snapshot_id: int, prior: int) -> tuple[D | None, D | None]:
+        """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
+
+        Returns:
+            (removed, earlier): the diff taken out, None where it only got the id `prior`, or there is none; and
+            the diff that has to take up its changes, None for the first.
+        """
+        at, exact = self._position(snapshot_id)
+        if not exact:
+            return None, None
+        earlier = self.items[at - 1] if at else None
+        if (earlier is None and prior != NO_SNAPSHOT) or (earlier is not None and earlier.snapshot_id != prior):
+            self.items[at].snapshot_id = prior
+            return None, None
+        removed = self.items.pop(at)
+        if earlier is not None and earlier.copy is None:
+            earlier.name, earlier.copy = removed.name, removed.copy
+        return removed, earlier
+
+
+@dataclass(slots=True, eq=False)
+class FileDiffs(DiffList[FileDiff]):
+    """Diffs of a file.
+
+    Attributes:
+        current_deleted: the file is only in snapshots; None where nobody asked yet.
+    """
+
+    current_deleted: bool | None = False
+
+    def follow(self, block: Block) -> None:
+        """A block of the file has a new length or stamp; so have the diffs that share it."""
+        for diff in self.items:
+            if diff.blocks and block.block_id not in diff.detached:
+                diff.blocks = [block if kept.block_id == block.block_id else kept for kept in diff.blocks]
+
+    def detach(self, block_id: int) -> None:
+        """A block of the file became another object; the diffs keep what they have."""
+        for diff in self.items:
+            if diff.blocks and any(kept.block_id == block_id for kept in diff.blocks):
+                diff.detached.add(block_id)
+
+
+@dataclass(slots=True, eq=False)
+class DirectoryDiffs(DiffList[DirectoryDiff]):
+    """Diffs of a directory."""
+
+    def created_node(self, index: int, name: bytes) -> Node | None:
+        """Who has a created name of diff `index`; None where the directory as it is now has to tell."""
+        stray = self.items[index].created.get(name)
+        if stray is not None:
+            return stray
+        for later in self.items[index + 1 :]:
+            if name in later.deleted:
+                return later.deleted[name]
+        return None

@@ -1,0 +1,147 @@
+"""Erasure coding policies: the ERASURE_CODING section of Hadoop 3."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.errors import NamespaceError, UnsupportedNamespaceError
+from image_format.index import BaseImage
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+from journal.ops import AddErasureCodingPolicyOp
+
+__all__ = ["REPLICATION_POLICY_ID", "ErasureCodingPolicies", "ErasureCodingPolicy", "policy_name"]
+
+_SECTION = "ERASURE_CODING"
+_LAST_SYSTEM_ID = 63
+_KIBI = 1024
+_SYSTEM_CELL_SIZE = 1024 * _KIBI
+REPLICATION_POLICY_ID = 0
+
+# (codec, data units, parity units) by id: SystemErasureCodingPolicies; the image writes only id and state of them.
+_SYSTEM_SCHEMAS = {
+    1: ("rs", 6, 3),
+    2: ("rs", 3, 2),
+    3: ("rs-legacy", 6, 3),
+    4: ("xor", 2, 1),
+    5: ("rs", 10, 4),
+}
+
+
+class ErasureCodingPolicy(NamedTuple):
+    """A policy in full; `cell_size` in bytes, `options` are pairs of name and value."""
+
+    id: int
+    name: str
+    codec: str
+    data_units: int
+    parity_units: int
+    options: tuple[tuple[str, str], ...]
+    cell_size: int
+    state: pb.ErasureCodingPolicyState
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is built in."""
+        return self.id <= _LAST_SYSTEM_ID
+
+    @property
+    def is_replication(self) -> bool:
+        """Whether it stands for no erasure coding."""
+        return self.id == REPLICATION_POLICY_ID
+
+
+def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) -> str:
+    """Hadoop's name of a policy, for example RS-6-3-1024k; the cell size is in bytes."""
+    return f"{codec.upper()}-{data_units}-{parity_units}-{cell_size // _KIBI}k"
+
+
+class ErasureCodingPolicies:
+    """`fsimage.proto ErasureCodingSection`: every policy with its state."""
+
+    def __init__(self, base: BaseImage) -> None:
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+        section = pb.ErasureCodingSection() if reader.done else reader.read(pb.ErasureCodingSection)
+        reader.finish()
+        self._section = section
+        self._by_id = {policy.id: policy for policy in section.policies}
+        self.changed = False
+
+    def knows(self, policy_id: int) -> bool:
+        return policy_id in self._by_id
+
+    def policies(self) -> list[ErasureCodingPolicy]:
+        """All policies, removed ones included, in the order of the section."""
+        return [self._whole(policy) for policy in self._section.policies]
+
+    def by_id(self, policy_id: int) -> ErasureCodingPolicy | None:
+        found = self._by_id.get(policy_id)
+        return None if found is None else self._whole(found)
+
+    def _whole(self, policy: pb.ErasureCodingPolicyProto) -> ErasureCodingPolicy:
+        if policy.HasField("schema"):
+            codec, units = policy.schema.codecName, (policy.schema.dataUnits, policy.schema.parityUnits)
+            options = tuple((option.key, option.value) for option in policy.schema.options)
+            cell_size = policy.cellSize
+        else:
+            codec, *numbers = self._system_schema(policy)
+            units, options, cell_size = (numbers[0], numbers[1]), (), _SYSTEM_CELL_SIZE
+        return ErasureCodingPolicy(policy.id, self._name(policy), codec, *units, options, cell_size, policy.state)
+
+    def _system_schema(self, policy: pb.ErasureCodingPolicyProto) -> tuple[str, int, int]:
+        schema = _SYSTEM_SCHEMAS.get(policy.id)
+        if schema is None:
+            raise UnsupportedNamespaceError(f"erasure coding policy {policy.id} has no schema and is not a known one")
+        return schema
+
+    def _name(self, policy: pb.ErasureCodingPolicyProto) -> str:
+        if policy.HasField("name"):
+            return policy.name
+        return policy_name(*self._system_schema(policy), _SYSTEM_CELL_SIZE)
+
+    def _shape(self, policy: pb.ErasureCodingPolicyProto) -> tuple[object, ...]:
+        if not policy.HasField("schema"):
+            return (*self._system_schema(policy), (), _SYSTEM_CELL_SIZE)
+        schema = policy.schema
+        options = tuple(sorted((option.key, option.value) for option in schema.options))
+        return (schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize)
+
+    def add(self, op: AddErasureCodingPolicyOp) -> None:
+        """A policy of a known name, or of a known schema and cell size, adds nothing."""
+        name = policy_name(op.codec_name, op.data_units, op.parity_units, op.cell_size)
+        options = tuple(sorted(op.extra_options))
+        shape = (op.codec_name, op.data_units, op.parity_units, options, op.cell_size)
+        for policy in self._section.policies:
+            if self._name(policy) == name or self._shape(policy) == shape:
+                return
+        policy = self._section.policies.add(
+            id=max([_LAST_SYSTEM_ID, *self._by_id]) + 1,
+            name=name,
+            cellSize=op.cell_size,
+            state=pb.DISABLED,
+        )
+        policy.schema.codecName = op.codec_name
+        policy.schema.dataUnits = op.data_units
+        policy.schema.parityUnits = op.parity_units
+        for key, value in op.extra_options:
+            policy.schema.options.add(key=key, value=value)
+        self._by_id[policy.id] = policy
+        self.changed = True
+
+    def set_state(self, name: str, state: pb.ErasureCodingPolicyState) -> None:
+        """Enable, disable or remove a policy; a removed one stays in the list.
+
+        Raises:
+            NamespaceError: no policy of that name, or removal of one that is built in.
+        """
+        policy = next((p for p in self._section.policies if self._name(p) == name), None)
+        if policy is None:
+            raise NamespaceError(f"erasure coding policy {name} does not exist")
+        if state == pb.REMOVED and policy.id <= _LAST_SYSTEM_ID:
+            raise NamespaceError(f"erasure coding policy {name} is built in and cannot be removed")
+        policy.state = state
+        self.changed = True
+
+    def encode(self) -> bytes:
+        return encode_delimited(self._section)

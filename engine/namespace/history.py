@@ -1,0 +1,154 @@
+"""What snapshots remember: diffs made where something changes that the latest snapshot still has."""
+
+from __future__ import annotations
+
+from engine.namespace.created_lists import CreatedLists
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, LinkCopy
+from engine.namespace.references import WithName
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
+from image_format.kernels.inode import LAST_COMPLETE
+from image_format.proto import fsimage_pb2 as pb
+
+__all__ = ["History"]
+
+_UINT64 = (1 << 64) - 1
+
+
+class History(CreatedLists):
+    """Snapshot diffs over a tree, and the changes to the tree that have to go through them; see `Lineage`."""
+
+    # ---- recording -----------------------------------------------------------------------------------------
+
+    def record(self, row: int, *, with_blocks: bool = False) -> None:
+        """The inode at the end of a path is about to change: keep what the latest snapshot needs of it."""
+        if self.active:
+            self.record_in(row, self.latest(row), with_blocks=with_blocks)
+        self._tree.touch(row)
+
+    def record_in(self, row: int, latest: int, *, with_blocks: bool = False) -> None:
+        """INode.recordModification."""
+        if not self.in_latest(row, latest):
+            return
+        if self._table.kind[row] == SYMLINK:
+            self._record_link(row, latest)
+            return
+        hub = self._references.hub(row)
+        moved_into = None if hub is None else hub.dst_snapshot
+        if moved_into is not None and moved_into != CURRENT_STATE and moved_into >= latest:
+            return
+        self._tree.check_known(row)
+        if self._table.kind[row] == DIRECTORY:
+            diff = self.directory_diff(row, latest)
+            if diff.copy is None:
+                diff.name, diff.copy = self._table.name(row), self._table.message(row).directory
+            return
+        file_diff = self._file_diff(row, latest)
+        if file_diff.copy is None:
+            file_diff.name, file_diff.copy = self._table.name(row), self._file_copy(row)
+        if with_blocks:
+            file_diff.set_blocks(self._table.file_blocks(row))
+
+    def _file_copy(self, row: int) -> pb.INodeFile:
+        copy = self._table.message(row).file
+        copy.ClearField("blocks")
+        copy.ClearField("fileUC")
+        return copy
+
+    def _record_link(self, row: int, latest: int) -> None:
+        holder = self.link_holder(row)
+        directory, name = self.parent(row) if holder == NO_ROW else holder, self._table.name(row)
+        diff = self.directory_diff(directory, latest)
+        if name not in diff.created and name not in diff.deleted:
+            # An older diff that has the link as created keeps the link itself, not the copy.
+            self.make_stray(directory, name, row)
+            diff.create(name)
+            diff.deleted[name] = LinkCopy(row, name)
+            self.diffs.has_links = True
+
+    def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
+        """The diff of a directory that takes changes since a snapshot, made if need be."""
+        diffs = self.diffs.directory(row)
+        if diffs.last is None or diffs.last.snapshot_id < latest:
+            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row)))
+            self.diffs.note(row, latest)
+        return diffs.items[-1]
+
+    def _file_diff(self, row: int, latest: int) -> FileDiff:
+        diffs = self.diffs.file(row)
+        if diffs.last is None or diffs.last.snapshot_id < latest:
+            size = sum(block.num_bytes for block in self._table.file_blocks(row))
+            diffs.items.append(FileDiff(latest, to_signed(size & _UINT64)))
+            self.diffs.note(row, latest)
+        return diffs.items[-1]
+
+    # ---- changes of the tree -------------------------------------------------------------------------------
+
+    def raise_mtime(self, directory: int, mtime: int, latest: int) -> None:
+        """A directory's modification time never goes back (INode.updateModificationTime)."""
+        if mtime > self._table.mtime[directory]:
+            if self.active:
+                self.record_in(directory, latest)
+            self._tree.touch(directory)
+            self._table.mtime[directory] = mtime
+
+    def add_child(self, directory: int, name: bytes, row: int, latest: int) -> None:
+        """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild)."""
+        if self.in_latest(directory, latest):
+            self.directory_diff(directory, latest).create(name)
+            self._table.born[row] = latest + 1
+            latest = CURRENT_STATE
+        else:
+            self._table.born[row] = NO_SNAPSHOT
+        self._tree.insert(directory, name, row)
+        self.raise_mtime(directory, int(self._table.mtime[row]), latest)
+
+    def remove_child(self, directory: int, name: bytes, node: int | WithName, latest: int) -> None:
+        """Take `node`, the child `name`, out of a directory (INodeDirectory.removeChild)."""
+        if self.in_latest(directory, latest):
+            self.directory_diff(directory, latest).delete(name, node)
+        elif self.active and isinstance(node, int):
+            self.make_stray(directory, name, node)
+        self._tree.unlink(directory, name)
+
+    def unlink_last(self, row: int, node: int | WithName, latest: int) -> bool:
+        """Remove an inode from its directory, and its reference where no snapshot needs it there.
+
+        Returns:
+            Whether it is known nowhere else: False where snapshots have it under other names.
+        """
+        directory = int(self._table.parent[row])
+        name = node.name if isinstance(node, WithName) else self._table.name(row)
+        self.remove_child(directory, name, node, latest)
+        hub = self._references.hub(row)
+        if hub is not None and not self.node_in_latest(node, latest):
+            if isinstance(node, WithName):
+                self._references.remove_name(hub, node)
+            else:
+                self._references.remove_dst(hub)
+            return hub.count == 0
+        return True
+
+    # ---- blocks --------------------------------------------------------------------------------------------
+
+    def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
+        """A block of a file gets another length or stamp, in the diffs that share it as well."""
+        self._table.set_block(row, index, num_bytes, genstamp)
+        diffs = self.diffs.of_file(row) if self.active else None
+        if diffs is not None and diffs.items:
+            self.diffs.touch(row)
+            diffs.follow(self._table.file_blocks(row)[index])
+
+    def set_last_block_complete(self, row: int, *, complete: bool) -> None:
+        """Whether the last block of an open file is complete, as after an append that starts with a new block."""
+        if complete:
+            self._table.marks[row] |= LAST_COMPLETE
+        else:
+            self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
+
+    def convert_block(self, row: int, index: int) -> None:
+        """A block becomes one under construction, or complete: in Hadoop 2.7, another object."""
+        if not self.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
+            return
+        diffs, blocks = self.diffs.of_file(row), self._table.file_blocks(row)
+        if diffs is not None and -len(blocks) <= index < len(blocks):
+            diffs.detach(blocks[index].block_id)

@@ -1,0 +1,238 @@
+"""Where an inode stands: which snapshots a path is in, and what a directory held at a snapshot."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.namespace.diff_store import DiffStore
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, LinkCopy, Node
+from engine.namespace.references import WithName
+from engine.namespace.snapshots import Snapshots
+from engine.namespace.tree import ROOT_ROW, Tree
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+
+__all__ = ["Lineage"]
+
+
+class Lineage:
+    """Questions about a tree with snapshots; it changes neither.
+
+    In what follows, `latest` is the id of the newest snapshot that a path is in, as `latest` gives it.
+
+    Args:
+        tree: the tree as it is now.
+        snapshots: the snapshots there are.
+
+    Attributes:
+        diffs: the snapshot diffs of all inodes.
+    """
+
+    def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
+        self._tree = tree
+        self._table = tree.table
+        self._references = tree.references
+        self._snapshots = snapshots
+        self._link_holders: dict[int, int] = {}
+        self.diffs = DiffStore(tree.base, tree.table, tree.load, tree.place, tree.references, snapshots.root)
+
+    @property
+    def active(self) -> bool:
+        """Whether there are snapshots, or traces of them."""
+        return self._snapshots.any or self.diffs.any or self._references.any
+
+    def is_snapshottable(self, row: int) -> bool:
+        """Whether a directory may have snapshots; the root always counts as one."""
+        return row == ROOT_ROW or self._snapshots.is_snapshottable(int(self._table.id[row]))
+
+    def parent(self, row: int) -> int:
+        """Row of the directory an inode is in, `NO_ROW` for the root and for one that only snapshots have."""
+        if row == ROOT_ROW:
+            return NO_ROW
+        hub = self._references.hub(row)
+        if hub is not None and hub.dst_snapshot is None:
+            return NO_ROW
+        return int(self._table.parent[row])
+
+    def link_holder(self, row: int) -> int:
+        """Directory that a renamed symlink of the base is in, as a NameNode that loaded the image takes it.
+
+        The link's record stands for its copies in deleted lists too, and the loader makes the last such list's
+        directory its parent; `NO_ROW` for any other inode.
+        """
+        if self._table.kind[row] != SYMLINK or self._table.slot[row] < 0 or self._references.hub(row) is None:
+            return NO_ROW
+        if row not in self._link_holders:
+            inode_id = int(self._table.id[row])
+            deleter = int(self._tree.base.history.deleters(np.array([inode_id], np.int64))[0])
+            self._link_holders[row] = self.load_detached(deleter) if deleter else NO_ROW
+        return self._link_holders[row]
+
+    def chain(self, row: int) -> list[int]:
+        """Rows from the root down to an inode."""
+        rows = [row]
+        while (row := self.parent(row)) != NO_ROW:
+            rows.append(row)
+        return rows[::-1]
+
+    def is_moved(self, row: int) -> bool:
+        """Whether an inode, or a directory above it, was renamed out of a snapshot."""
+        return any(self._references.is_dst(above) for above in self.chain(row))
+
+    def full_path(self, row: int) -> str:
+        """Path of an inode; of one that only snapshots have, as far up as it is known (INode.getFullPathName)."""
+        return b"/".join(self._table.name(above) for above in self.chain(row)).decode("utf-8", "replace")
+
+    def load_detached(self, inode_id: int) -> int:
+        """Row of an inode of the base that may be only in snapshots, with what is above it."""
+        known = self._table.row_of.get(inode_id)
+        if known is not None:
+            return known
+        base = self._tree.base.history
+        top = int(base.chains(np.array([inode_id], np.int64))[0][0])
+        deleter = int(base.deleters(np.array([top], np.int64))[0])
+        if top not in self._table.row_of and deleter not in (0, top):
+            self.diffs.get(self.load_detached(deleter))
+        self._tree.locate([inode_id])
+        return self._tree.load(inode_id)
+
+    def rows_with_diffs(self, snapshot_id: int) -> list[int]:
+        """Rows of the inodes that the deletion of a snapshot may change by themselves: those with a diff of it, in
+        Hadoop 3 those that have no diffs any more, and snapshottable directories that never had any.
+        """
+        wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
+        unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
+        unread += [inode_id for inode_id in self._snapshots.snapshottable_ids if inode_id not in self._table.row_of]
+        for inode_id in unread:
+            row = self.load_detached(inode_id)
+            if row != NO_ROW:
+                self.diffs.get(row)
+        rows = [row for each in wanted for row in self.diffs.rows_at(each)]
+        for inode_id in self._snapshots.snapshottable_ids:
+            row = self._tree.row(inode_id)
+            if row != NO_ROW and self.diffs.get(row) is None:
+                rows.append(row)
+        return rows
+
+    def latest(self, row: int) -> int:
+        """Newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
+        if not self.active:
+            return CURRENT_STATE
+        *above, last = self.chain(row)
+        found = self._latest_above(above)
+        if self._table.kind[last] == DIRECTORY and not self._references.is_dst(last):
+            found = self._newer(found, last)
+        return found
+
+    def latest_below(self, directory: int) -> int:
+        """Newest snapshot that the path of a new child of a directory is in."""
+        return self._latest_above(self.chain(directory)) if self.active else CURRENT_STATE
+
+    def _latest_above(self, rows: list[int]) -> int:
+        found = CURRENT_STATE
+        for row in rows:
+            hub = self._references.hub(row)
+            if hub is None or hub.dst_snapshot is None:
+                found = self._newer(found, row)
+            elif found == CURRENT_STATE or (hub.dst_snapshot != CURRENT_STATE and hub.dst_snapshot >= found):
+                # The place it was moved to has no newer snapshot: changes belong to where it came from.
+                found = self._last_id(row)
+        return found
+
+    def _newer(self, found: int, directory: int) -> int:
+        last = self._last_id(directory)
+        if found == CURRENT_STATE or (last != CURRENT_STATE and last > found):
+            return last
+        return found
+
+    def _last_id(self, row: int) -> int:
+        diffs = self.diffs.get(row)
+        return CURRENT_STATE if diffs is None else diffs.last_id
+
+    def in_latest(self, row: int, latest: int) -> bool:
+        """Whether the latest snapshot has this inode (INode.isInLatestSnapshot of the inode itself)."""
+        if latest in (CURRENT_STATE, NO_SNAPSHOT):
+            return False
+        while row != ROOT_ROW:
+            moved = self._references.hub(row) is not None
+            directory = self.link_holder(row) if moved else int(self._table.parent[row])
+            if directory == NO_ROW:
+                return True
+            if not self._table.born[row]:
+                self._table.born[row] = self._born(directory, row)
+            found = self.child_at(directory, self._table.name(row), latest)
+            is_link = moved and isinstance(found, LinkCopy) and found.loaded and found.row == row
+            if found != row and not is_link:
+                return False
+            row = directory
+        return True
+
+    def _born(self, directory: int, row: int) -> int:
+        """See `INODE_DTYPE`."""
+        name, diffs = self._table.name(row), self.diffs.of_directory(directory)
+        for diff in () if diffs is None else reversed(diffs.items):
+            if name in diff.created:
+                return diff.snapshot_id + 1
+        return NO_SNAPSHOT
+
+    def node_in_latest(self, node: int | WithName, latest: int) -> bool:
+        """The same of what stands in a directory: a plain inode, or a reference to one."""
+        if latest in (CURRENT_STATE, NO_SNAPSHOT):
+            return False
+        if isinstance(node, WithName):
+            directory, name = node.parent, node.name
+        else:
+            directory, name = int(self._table.parent[node]), self._table.name(node)
+        if node == ROOT_ROW or directory == NO_ROW:
+            return True
+        return self.same_node(self.child_at(directory, name, latest), node) and self.in_latest(directory, latest)
+
+    @staticmethod
+    def same_node(found: Node | None, node: Node) -> bool:
+        return found == node if isinstance(node, int) else found is node
+
+    def in_current_state(self, row: int) -> bool:
+        """Whether a path leads to the inode now (INode.isInCurrentState)."""
+        while row != ROOT_ROW:
+            directory = self.parent(row)
+            if directory == NO_ROW or self._tree.child(directory, self._table.name(row)) != row:
+                return False
+            row = directory
+        return True
+
+    def is_current_deleted(self, row: int) -> bool:
+        """Whether a file with diffs is only in snapshots."""
+        diffs = self.diffs.of_file(row)
+        assert diffs is not None
+        if diffs.current_deleted is None:
+            # Hadoop 2.7 does not find out when it loads an image, and goes on as if the file were there.
+            diffs.current_deleted = self._tree.hadoop3 and not self._tree.was_in_current_state(row)
+        return diffs.current_deleted
+
+    def prior_of_directory(self, row: int, snapshot_id: int) -> int:
+        """Newest snapshot before one, of a directory and those above it (Snapshot.findLatestSnapshot)."""
+        found = NO_SNAPSHOT
+        while row != NO_ROW:
+            diffs = self.diffs.get(row)
+            if diffs is not None:
+                found = diffs.update_prior(snapshot_id, found)
+            row = self.parent(row)
+        return found
+
+    def child_at(self, directory: int, name: bytes, snapshot_id: int) -> Node | None:
+        """The child of a name at a snapshot, or now."""
+        diffs = self.diffs.of_directory(directory)
+        if diffs is not None:
+            for diff in diffs.items[diffs.index_at(snapshot_id) :]:
+                if name in diff.deleted:
+                    return diff.deleted[name]
+                if name in diff.created:
+                    return None
+        return self.current_child(directory, name)
+
+    def current_child(self, directory: int, name: bytes) -> Node | None:
+        """What a directory has under a name now."""
+        misplaced = self._tree.misplaced(directory).get(name)
+        if misplaced is not None:
+            return misplaced
+        row = self._tree.child(directory, name)
+        return None if row == NO_ROW else row

@@ -1,0 +1,406 @@
+"""Deletion with snapshots: what goes for good, and what of the rest no snapshot needs any more."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from engine.errors import InconsistentNamespaceError
+from engine.healing import Healed, Healing
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiffs, LinkCopy, Node
+from engine.namespace.reclaim_files import FileReclaim
+from engine.namespace.references import Hub, WithName
+from engine.namespace.snapshot_ways import Ways, find_ways
+from image_format.inode_table import DIRECTORY, FILE, SYMLINK
+from image_format.kernels.inode import DROPPED
+from image_format.name_order import name_key
+
+__all__ = ["Reclaim"]
+
+
+class Reclaim(FileReclaim):
+    """One deletion: of a path, or of a snapshot.
+
+    The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
+    INode.destroyAndCollectBlocks ("gone, whatever refers to it"), for each kind of inode and of reference.
+    """
+
+    _ways: Ways | None = None
+
+    def remove_snapshot(self, row: int, prior: int) -> None:
+        """Drop what only the deleted snapshot of a directory needs."""
+        self._ways = find_ways(self._tree, self._history, self._deleted_snapshot)
+        self.clean_inode(row, self._deleted_snapshot, prior)
+
+    # ---- what is there -------------------------------------------------------------------------------------
+
+    def _id(self, node: Node) -> int:
+        return int(self._table.id[node if isinstance(node, int) else node.row])
+
+    def _ids(self, nodes: list[Node]) -> set[int]:
+        return {self._id(node) for node in nodes}
+
+    def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
+        """What a directory held at a snapshot, in name order, as far as snapshots or edits ever touched it."""
+        names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
+        names.update(self._tree.misplaced(directory))
+        diffs = self._diffs.of_directory(directory)
+        if diffs is not None:
+            since = self._history.changes_since(directory, snapshot_id)
+            for name in since.created:
+                names.pop(name, None)
+            names.update(since.deleted)
+        return [names[name] for name in sorted(names, key=name_key)]
+
+    def _prior_of(self, hub: Hub, named: WithName | None) -> int:
+        """Newest snapshot of an inode under one of its names (INodeReference.getPriorSnapshot)."""
+        diffs = self._diffs.get(hub.row)
+        return NO_SNAPSHOT if named is None or diffs is None else diffs.prior(named.last_snapshot)
+
+    def _hub(self, row: int) -> Hub:
+        hub = self._references.hub(row)
+        assert hub is not None
+        return hub
+
+    # ---- destroy -------------------------------------------------------------------------------------------
+
+    def destroy(self, node: Node) -> None:
+        """What stands in a directory or in a deleted list goes for good."""
+        if isinstance(node, WithName):
+            self._destroy_name(node)
+        elif isinstance(node, LinkCopy):
+            self._destroy_link_copy(node)
+        elif self._references.is_dst(node):
+            self.destroy_dst(node)
+        else:
+            self.destroy_inode(node)
+
+    def _destroy_link_copy(self, copy: LinkCopy) -> None:
+        """A NameNode forgets the inode of the link, whoever leads to it."""
+        row = copy.row
+        if not self._references.is_dst(row) and not self._history.in_current_state(row):
+            self.destroy_inode(row)
+        elif self._tree.heals.mode is Healing.AS_HADOOP:
+            self._tree.unmap(row)
+        elif not self._table.flags[row] & DROPPED:
+            text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
+            self._tree.heals.add(
+                Healed("reference-inode", "INODE_REFERENCE", self._id(row), self._history.full_path(row), text)
+            )
+
+    def destroy_inode(self, row: int) -> None:
+        """An inode goes, with all that only it holds."""
+        if self._table.flags[row] & DROPPED:
+            return
+        if self._table.kind[row] == DIRECTORY:
+            diffs = self._diffs.of_directory(row)
+            if diffs is not None:
+                for diff in diffs.items:
+                    self._destroy_deleted(diff)
+                diffs.items.clear()
+            for node in self._children_at(row, CURRENT_STATE):
+                self.destroy(node)
+            self._tree.drop_untouched(row)
+        self._diffs.remove(row)
+        self._references.forget(row)
+        self._gone(row)
+        self._tree.drop(row)
+
+    def _destroy_deleted(self, diff: DirectoryDiff) -> None:
+        for name in sorted(diff.deleted, key=name_key):
+            self.destroy(diff.deleted[name])
+        diff.deleted.clear()
+
+    def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
+        """What came after a diff's snapshot goes (ChildrenDiff.destroyCreatedList)."""
+        for name in sorted(diff.created, key=name_key):
+            node = self._history.created_node(directory, diff, name)
+            if node is not None:
+                present = self._tree.child(directory, name)
+                self.destroy(node)
+                if present >= 0 and self._id(present) == self._id(node):
+                    self._tree.unlink(directory, name)
+        diff.created.clear()
+        self._diffs.touch(directory)
+
+    def _destroy_name(self, named: WithName) -> None:
+        hub = self._hub(named.row)
+        snapshot = self._prior_of(hub, named)
+        self._references.remove_name(hub, named)
+        if hub.count <= 0:
+            self.destroy_inode(named.row)
+            return
+        prior = self._prior_of(hub, hub.before(named))
+        if snapshot != NO_SNAPSHOT and (prior == NO_SNAPSHOT or snapshot > prior):
+            self.clean_inode(named.row, snapshot, prior)
+
+    def destroy_dst(self, row: int) -> None:
+        """The place an inode was moved to goes; snapshots may still know it under older names."""
+        hub = self._hub(row)
+        self._references.remove_dst(hub)
+        if hub.count <= 0:
+            self.destroy_inode(row)
+            return
+        prior = self._prior_of(hub, hub.with_names[-1])
+        diffs = self._diffs.get(row)
+        if diffs is None or prior == NO_SNAPSHOT:
+            if self._table.kind[row] == SYMLINK:
+                return
+            self._stops_at(row, "was renamed out of a snapshot, but has no snapshot diff")
+            return
+        snapshot = diffs.last_id if diffs.last_id != prior else CURRENT_STATE
+        if isinstance(diffs, FileDiffs):
+            diffs.current_deleted = True
+            self.clean_inode(row, snapshot, prior)
+        else:
+            self._destroy_dst_subtree(row, snapshot, prior)
+
+    def _destroy_dst_subtree(self, node: Node, snapshot: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.destroyDstSubtree."""
+        if isinstance(node, WithName) and snapshot != CURRENT_STATE:
+            self.clean(node, snapshot, prior)
+            return
+        if isinstance(node, LinkCopy):
+            return
+        row = node if isinstance(node, int) else node.row
+        if self._table.kind[row] == FILE:
+            self.clean_inode(row, snapshot, prior)
+        elif self._table.kind[row] == DIRECTORY:
+            excluded: set[int] = set()
+            diffs = self._diffs.of_directory(row)
+            if diffs is not None:
+                at_prior = diffs.of(prior)
+                if at_prior is not None:
+                    excluded = self._ids(list(at_prior.deleted.values()))
+                if snapshot != CURRENT_STATE:
+                    self._take_out(row, diffs, snapshot, prior)
+                at_prior = diffs.of(prior)
+                if at_prior is not None:
+                    self._destroy_created(row, at_prior)
+            for child in self._children_at(row, prior):
+                if self._id(child) not in excluded:
+                    self._destroy_dst_subtree(child, snapshot, prior)
+
+    def _stops_at(self, row: int, what: str) -> None:
+        """A NameNode that replays the same edits stops at an inode, of which nothing goes then.
+
+        Raises:
+            InconsistentNamespaceError: so do we, where nothing is to be healed.
+        """
+        text = f"the inode {what}; a NameNode stops when it replays these edits"
+        healed = Healed("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
+        error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
+        self._tree.heals.pass_over(healed, error)
+
+    # ---- clean ---------------------------------------------------------------------------------------------
+
+    def clean(self, node: Node, snapshot: int, prior: int) -> None:
+        """What stands in a directory loses what only `snapshot` needs; see the class."""
+        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+            return
+        if isinstance(node, int) and not self._references.is_dst(node):
+            self.clean_inode(node, snapshot, prior)
+            return
+        hub = self._hub(node if isinstance(node, int) else node.row)
+        if isinstance(node, WithName):
+            if snapshot == CURRENT_STATE:
+                self._stops_at(node.row, "is only in snapshots, but is deleted now")
+                return
+            named = hub.before(node)
+        else:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_dst(node)
+                return
+            named = hub.with_names[-1] if hub.with_names else None
+        if prior == NO_SNAPSHOT:
+            prior = self._prior_of(hub, named)
+        if snapshot == CURRENT_STATE or prior == NO_SNAPSHOT or snapshot > prior:
+            self.clean_inode(hub.row, snapshot, prior)
+
+    def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
+        """`clean` of an inode itself, whatever refers to it."""
+        kind = self._table.kind[row]
+        if kind == FILE:
+            self.clean_file(row, snapshot, prior)
+        elif kind == DIRECTORY:
+            self._clean_directory(row, snapshot, prior)
+        elif snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+            self.destroy_inode(row)
+
+    # ---- directories ---------------------------------------------------------------------------------------
+
+    def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
+        """Delete the diff of a snapshot, which is returned; the one before takes up its changes."""
+        self._diffs.touch(row)
+        removed, earlier = diffs.take_out(snapshot, prior)
+        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
+        if removed is None:
+            return None
+        if earlier is None:
+            self._destroy_deleted(removed)
+        else:
+            earlier.combine(removed, self.destroy, lambda name: self._history.stops_at(row, name))
+        return removed
+
+    def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
+        diffs = self._diffs.of_directory(row)
+        if diffs is None and self._history.is_snapshottable(row):
+            diffs = self._diffs.directory(row)
+            self._diffs.note(row, NO_SNAPSHOT)
+        if diffs is None:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_inode(row)
+            else:
+                self._clean_children(row, snapshot, prior, set())
+            return
+        if snapshot == CURRENT_STATE:
+            self._history.record_in(row, prior)
+            if diffs.last is not None:
+                self._destroy_created(row, diffs.last)
+            self._clean_children(row, snapshot, prior, set())
+        else:
+            self._clean_snapshot(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
+        if self._tree.hadoop3 and not diffs.items and not self._history.is_snapshottable(row):
+            self._diffs.remove(row)
+
+    def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
+        at = prior if snapshot != CURRENT_STATE and prior != NO_SNAPSHOT else snapshot
+        children = self._wanted(row, snapshot)
+        if children is None:
+            children = self._children_at(row, at)
+        else:
+            children = [node for node in children if self._is_child_at(row, node, at)]
+        for child in children:
+            if self._id(child) not in excluded:
+                self.clean(child, snapshot, prior)
+
+    def _wanted(self, row: int, snapshot: int) -> list[Node] | None:
+        """What in a directory the deletion of a snapshot may change, in name order; None where that is not known."""
+        if self._ways is None or snapshot != self._deleted_snapshot:
+            return None
+        return sorted(self._ways.get(row, ()), key=lambda node: name_key(self._name(node)))
+
+    def _is_child_at(self, directory: int, node: Node, snapshot: int) -> bool:
+        found = self._history.child_at(directory, self._name(node), snapshot)
+        return self._history.same_node(found, node)
+
+    def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.cleanDirectory of a snapshot."""
+        wanted = self._wanted(row, snapshot)
+        if wanted is not None and self._references.hub(row) is None:
+            self._clean_wanted(row, diffs, snapshot, prior, wanted)
+            return
+        created: set[int] = set()
+        deleted: set[int] = set()
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is not None:
+            created = self._ids(self._created_nodes(row, at_prior))
+            deleted = self._ids(list(at_prior.deleted.values()))
+        self._take_out(row, diffs, snapshot, prior)
+        self._clean_children(row, snapshot, prior, deleted)
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is None:
+            return
+        forsaken = created and self._is_forsaken(row, diffs, prior)
+        for node in self._created_nodes(row, at_prior):
+            if self._id(node) not in created:
+                continue
+            if forsaken:
+                name = self._name(node)
+                self.destroy(node)
+                if self._tree.child(row, name) >= 0:
+                    self._tree.unlink(row, name)
+                at_prior.created.pop(name, None)
+            else:
+                self.clean(node, snapshot, NO_SNAPSHOT)
+        for name in sorted(at_prior.deleted, key=name_key):
+            node = at_prior.deleted[name]
+            if self._id(node) not in deleted:
+                self._clean_deleted(node, snapshot, prior)
+
+    def _clean_wanted(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[Node]) -> None:
+        """`_clean_snapshot` that looks at nothing but what it may change."""
+        names = [self._name(node) for node in wanted]
+        before, going = diffs.of(prior), diffs.of(snapshot)
+        created: set[int] = set()
+        deleted: set[int] = set()
+        if before is not None:
+            created = self._ids(self._created_among(row, before, names))
+            asked = {*names, *self._other_names(going)}
+            deleted = self._ids([before.deleted[name] for name in asked if name in before.deleted])
+        removed = self._take_out(row, diffs, snapshot, prior)
+        self._clean_children(row, snapshot, prior, deleted)
+        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        if at_prior is None:
+            return
+        for node in self._created_among(row, at_prior, names):
+            if self._id(node) in created:
+                self.clean(node, snapshot, NO_SNAPSHOT)
+        moved = removed if removed is not None or before is not None else at_prior
+        for name in sorted(() if moved is None else moved.deleted, key=name_key):
+            gone = at_prior.deleted.get(name)
+            if gone is not None and self._id(gone) not in deleted:
+                self._clean_deleted(gone, snapshot, prior)
+
+    def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
+        nodes = (self._history.created_node(row, diff, name) for name in dict.fromkeys(names) if name in diff.created)
+        return [node for node in nodes if node is not None]
+
+    def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
+        """All names of the inodes in a deleted list that were renamed out of snapshots."""
+        found = []
+        for node in () if diff is None else diff.deleted.values():
+            row = node if isinstance(node, int) else node.row
+            hub = self._references.hub(row)
+            if hub is not None:
+                found += [self._table.name(row), *(named.name for named in hub.with_names)]
+        return found
+
+    def _name(self, node: Node) -> bytes:
+        return self._table.name(node) if isinstance(node, int) else node.name
+
+    def _created_nodes(self, row: int, diff: DirectoryDiff) -> list[Node]:
+        nodes = (self._history.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
+        return [node for node in nodes if node is not None]
+
+    def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
+        """Hadoop 3: whether a directory is left in one snapshot only, under a name it had once."""
+        hub = self._references.hub(row)
+        return (
+            self._tree.hadoop3
+            and hub is not None
+            and hub.count == 1
+            and diffs.last_id == prior
+            and not self._history.in_current_state(row)
+        )
+
+    def _clean_deleted(self, start: Node, after: int, prior: int) -> None:
+        """DirectoryWithSnapshotFeature.cleanDeletedINode."""
+        queue: deque[tuple[Node, bool]] = deque([(start, False)])
+        while queue:
+            node, as_inode = queue.popleft()
+            if isinstance(node, LinkCopy):
+                continue
+            if isinstance(node, WithName) and not as_inode:
+                if node.last_snapshot >= after:
+                    hub = self._hub(node.row)
+                    if hub.with_names and hub.with_names[-1] is node and hub.dst_snapshot is None:
+                        queue.append((node, True))
+                    else:
+                        self.clean(node, after, prior)
+                continue
+            row = node if isinstance(node, int) else node.row
+            if self._table.kind[row] == FILE:
+                diffs = self._diffs.of_file(row)
+                if diffs is not None:
+                    self.take_out_of_file(row, diffs, after, prior)
+            elif self._table.kind[row] == DIRECTORY:
+                queue.extend((child, False) for child in self._kept_children(row, prior))
+
+    def _kept_children(self, row: int, prior: int) -> list[Node]:
+        """Children of a deleted directory that `prior` still has, after what came later is gone."""
+        diffs = self._diffs.of_directory(row)
+        at_prior = None if diffs is None else diffs.of(prior)
+        if at_prior is not None:
+            self._destroy_created(row, at_prior)
+        deleted = {} if at_prior is None else at_prior.deleted
+        return [child for child in self._children_at(row, prior) if self._name(child) not in deleted]

@@ -1,0 +1,125 @@
+"""Deletion with snapshots, of files: which blocks and diffs nobody needs any more."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, FileDiff, FileDiffs
+from engine.namespace.history import History
+from engine.namespace.tree import Tree
+from image_format.kernels.inode import DROPPED
+
+__all__ = ["FileReclaim"]
+
+# A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
+_RECURSION_LIMIT = 20_000
+
+
+class FileReclaim(ABC):
+    """What a deletion does to files; see `Reclaim`.
+
+    Args:
+        tree, history: the namespace.
+        gone: told of each inode that is gone for good.
+        closed: told of each open file that no path leads to any more, but snapshots do.
+        deleted_snapshot: the snapshot to be deleted, `CURRENT_STATE` for a path.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        history: History,
+        *,
+        gone: Callable[[int], None],
+        closed: Callable[[int], None],
+        deleted_snapshot: int = CURRENT_STATE,
+    ) -> None:
+        self._tree, self._history = tree, history
+        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
+        self._gone, self._closed = gone, closed
+        self._deleted_snapshot = deleted_snapshot
+        if sys.getrecursionlimit() < _RECURSION_LIMIT:
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+
+    @abstractmethod
+    def destroy_inode(self, row: int) -> None:
+        """An inode goes, with all that only it holds."""
+
+    def clean_file(self, row: int, snapshot: int, prior: int) -> None:
+        """INodeFile.cleanSubtree."""
+        diffs = self._diffs.of_file(row)
+        if diffs is None:
+            if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
+                self.destroy_inode(row)
+            elif snapshot == CURRENT_STATE and self._table.is_under_construction(row):
+                self._drop_empty_block(row)
+                self._closed(row)
+            return
+        if snapshot == CURRENT_STATE:
+            deletes_path = not self._tree.hadoop3 or self._deleted_snapshot == CURRENT_STATE
+            if deletes_path and not self._history.is_current_deleted(row):
+                self._history.record_in(row, prior)
+                diffs.current_deleted = True
+            self._keep_needed_blocks(row, diffs)
+        else:
+            self.take_out_of_file(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
+        if self._table.flags[row] & DROPPED:
+            return
+        if self._table.is_under_construction(row):
+            self._closed(row)
+        if self._tree.hadoop3 and not diffs.items:
+            self._diffs.remove(row)
+
+    def _drop_empty_block(self, row: int) -> None:
+        blocks = self._table.file_blocks(row)
+        if blocks and blocks[-1].num_bytes == 0:
+            self._cut_blocks(row, len(blocks) - 1)
+
+    def _cut_blocks(self, row: int, count: int) -> None:
+        if count < self._table.block_count[row]:
+            self._tree.touch(row)
+            self._table.truncate_blocks(row, count)
+
+    def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
+        """FileWithSnapshotFeature.collectBlocksAndClear."""
+        deleted = self._history.is_current_deleted(row)
+        last = diffs.last
+        if deleted and last is None:
+            self.destroy_inode(row)
+            return
+        blocks = self._table.file_blocks(row)
+        if last is not None and last.blocks is not None:
+            shared = itertools.takewhile(
+                lambda pair: pair[0].block_id == pair[1].block_id and pair[0].block_id not in last.detached,
+                zip(blocks, last.blocks, strict=False),
+            )
+            kept = len(list(shared))
+        else:
+            wanted = sum(block.num_bytes for block in blocks)
+            if deleted and last is not None:
+                wanted = last.file_size
+            kept = size = 0
+            while kept < len(blocks) and size < wanted:
+                size += blocks[kept].num_bytes
+                kept += 1
+        self._cut_blocks(row, kept)
+
+    def take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
+        """Delete the diff of a snapshot; the one before takes up its blocks."""
+        self._diffs.touch(row)
+        removed, _ = diffs.take_out(snapshot, prior)
+        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
+        if removed is None:
+            return
+        if removed.blocks is None:
+            if self._history.is_current_deleted(row):
+                self._keep_needed_blocks(row, diffs)
+            return
+        earlier = diffs.prior(removed.snapshot_id, exclusive=True)
+        adopter: FileDiff | None = None if earlier == NO_SNAPSHOT else diffs.at(earlier)
+        if adopter is not None and adopter.blocks is None:
+            adopter.set_blocks(removed.blocks)
+            adopter.detached = set(removed.detached)

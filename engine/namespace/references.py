@@ -1,0 +1,329 @@
+"""References: what stands where an inode was, and where it is now, once it was renamed out of a snapshot.
+
+As in Hadoop, one hub for each such inode counts the names it has in snapshots (WithName) and the place it has
+now (DstReference). A DstReference has no object here: the hub holds what it says, and the inode's own row stands
+for it in children and in deleted lists.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from engine.errors import InconsistentNamespaceError, UnsupportedNamespaceError
+from image_format.history_index import BaseHistory
+from image_format.inode_table import NO_ROW, InodeTable, has_unknown_fields
+from image_format.kernels.inode import SPECIAL
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = ["NEW", "Hub", "Numbering", "References", "WithName"]
+
+NEW = -1
+"""Number of a reference that the base image does not have."""
+
+
+@dataclass(slots=True, eq=False)
+class WithName:
+    """A name that an inode has in snapshots up to one (`INodeReference` with a name).
+
+    Attributes:
+        row: the inode.
+        name: what it was called there.
+        last_snapshot: id of the newest snapshot in which it is there.
+        parent: row of the directory in whose diffs it is deleted.
+        number: of its record in the base image, or `NEW`.
+    """
+
+    row: int
+    name: bytes
+    last_snapshot: int
+    parent: int
+    number: int = NEW
+
+
+@dataclass(slots=True, eq=False)
+class Hub:
+    """All references to one inode (INodeReference.WithCount).
+
+    Attributes:
+        with_names: by `last_snapshot`.
+        dst_snapshot: newest snapshot of the place it was moved to, at that time; None where it has no place now.
+        dst_number: as `WithName.number`.
+        dst_unknown: the record of its present place has fields that this version does not know.
+    """
+
+    row: int
+    with_names: list[WithName] = field(default_factory=list)
+    dst_snapshot: int | None = None
+    dst_number: int = NEW
+    dst_unknown: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.with_names) + (self.dst_snapshot is not None)
+
+    def before(self, with_name: WithName) -> WithName | None:
+        """The name before a given one, which may be gone already."""
+        older = [other for other in self.with_names if other.last_snapshot < with_name.last_snapshot]
+        return older[-1] if older else None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Where the references lie in the image being written.
+
+    Attributes:
+        data: the INODE_REFERENCE section.
+        moved: old number to new number of records that filled a gap.
+        assigned: numbers of the references that the base image does not have.
+        count: how many there are.
+    """
+
+    data: bytes
+    moved: dict[int, int]
+    assigned: dict[WithName | Hub, int]
+    count: int
+
+    def of(self, reference: WithName | Hub) -> int:
+        """Number of a name in snapshots, or of the present place of a hub's inode."""
+        number = _number(reference)
+        return self.assigned[reference] if number == NEW else self.moved.get(number, number)
+
+
+def _number(reference: WithName | Hub) -> int:
+    """Number in the base image of a name in snapshots, or of the present place of a hub's inode."""
+    return reference.dst_number if isinstance(reference, Hub) else reference.number
+
+
+class References:
+    """The references of the base image as far as somebody met them, and the new ones.
+
+    Args:
+        base: index over INODE_REFERENCE.
+        table: rows of inodes.
+        load: gives the row of an inode id.
+        place: takes the row of an inode and that of the directory that has it.
+
+    Attributes:
+        changed: whether any came or went.
+    """
+
+    def __init__(
+        self, base: BaseHistory, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
+    ) -> None:
+        self._base = base
+        self._table = table
+        self._load = load
+        self._place = place
+        self._hubs: dict[int, Hub | None] = {}
+        self._named: dict[int, WithName] = {}
+        self.changed = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there may be references."""
+        return self._base.reference_count > 0 or bool(self._hubs)
+
+    def hub(self, row: int) -> Hub | None:
+        """The hub of an inode that was renamed out of a snapshot, None for any other."""
+        if row in self._hubs:
+            return self._hubs[row]
+        if not self._base.reference_count or self._table.slot[row] < 0:
+            return None
+        hub = None
+        for number in self._base.references_to(int(self._table.id[row])).tolist():
+            hub = hub or Hub(row)
+            record = self._base.reference(number)
+            if record.HasField("dstSnapshotId"):
+                hub.dst_snapshot, hub.dst_number = record.dstSnapshotId, number
+                hub.dst_unknown = has_unknown_fields(record)
+            else:
+                known = WithName(row, record.name, record.lastSnapshotId, -1, number)
+                insort(hub.with_names, known, key=lambda name: name.last_snapshot)
+                self._named[number] = known
+        self._hubs[row] = hub
+        return hub
+
+    def is_dst(self, row: int) -> bool:
+        """Whether the inode stands in its directory by a DstReference."""
+        hub = self.hub(row)
+        return hub is not None and hub.dst_snapshot is not None
+
+    def check_known(self, row: int) -> None:
+        """Before an inode is moved, look whether the record of its place can be made anew.
+
+        Raises:
+            UnsupportedNamespaceError: it has fields that this version does not know.
+        """
+        hub = self.hub(row)
+        if hub is not None and hub.dst_number != NEW and hub.dst_unknown:
+            raise UnsupportedNamespaceError(
+                f"reference {hub.dst_number} to inode {int(self._table.id[row])} (section INODE_REFERENCE) has fields "
+                "this version does not know"
+            )
+
+    def resolve(self, number: int, parent: int) -> int | WithName:
+        """What a record number of the base image stands for in a directory: the row, or a name in snapshots.
+
+        Raises:
+            RecordError: there is no such record, or its inode is in two places.
+            InconsistentNamespaceError: its inode is gone.
+        """
+        row = self._load(self._base.reference(number).referredId)
+        if row == NO_ROW or self.hub(row) is None:
+            raise InconsistentNamespaceError(f"reference {number} leads to an inode that is gone")
+        named = self._named.get(number)
+        if named is None:
+            self._place(row, parent)
+            return row
+        named.parent = parent
+        return named
+
+    def add_name(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName:
+        """The inode leaves this name to snapshots; its present place is forgotten.
+
+        Raises:
+            InconsistentNamespaceError: it has another name in the same snapshot.
+        """
+        hub = self._hub_of(row)
+        if any(other.last_snapshot == last_snapshot for other in hub.with_names):
+            raise InconsistentNamespaceError(
+                f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",
+                hint="A NameNode stops here as well; start it from an older image.",
+            )
+        self.remove_dst(hub)
+        named = WithName(row, name, last_snapshot, parent)
+        insort(hub.with_names, named, key=lambda other: other.last_snapshot)
+        self.changed = True
+        return named
+
+    def name_in_snapshot(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName | None:
+        """A name that an inode has in snapshots, its present place being as it is; None where it has another there."""
+        hub = self._hub_of(row)
+        if any(other.last_snapshot == last_snapshot for other in hub.with_names):
+            return None
+        named = WithName(row, name, last_snapshot, parent)
+        self.keep_name(named)
+        return named
+
+    def keep_name(self, named: WithName) -> None:
+        """A name in snapshots counts again, if it was forgotten."""
+        hub = self._hub_of(named.row)
+        if named not in hub.with_names:
+            named.number = NEW
+            insort(hub.with_names, named, key=lambda other: other.last_snapshot)
+            self.changed = True
+
+    def refer(self, row: int, snapshot: int) -> None:
+        """An inode that stands plainly in its directory does so by a reference; see `set_dst`."""
+        self.set_dst(self._hub_of(row), snapshot)
+
+    def _hub_of(self, row: int) -> Hub:
+        hub = self.hub(row)
+        if hub is None:
+            hub = self._hubs[row] = Hub(row)
+            self._table.marks[row] |= SPECIAL
+            self._table.newest[row] = 0
+        return hub
+
+    def set_dst(self, hub: Hub, snapshot: int) -> None:
+        """The inode has a new place."""
+        self.remove_dst(hub)
+        hub.dst_snapshot = snapshot
+        self.changed = True
+
+    def remove_dst(self, hub: Hub) -> None:
+        if hub.dst_snapshot is not None:
+            hub.dst_snapshot = None
+            hub.dst_number = NEW
+            self.changed = True
+
+    def remove_name(self, hub: Hub, named: WithName) -> None:
+        if named in hub.with_names:
+            hub.with_names.remove(named)
+            self.changed = True
+
+    def forget(self, row: int) -> None:
+        """The inode is gone, and all references to it with it."""
+        hub = self.hub(row)
+        if hub is not None:
+            self.remove_dst(hub)
+            for named in list(hub.with_names):
+                self.remove_name(hub, named)
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def number(self, held: Iterable[WithName | Hub], knows: Callable[[int], bool]) -> Numbering:
+        """Give every reference a number from 0 on without a gap, with few changes to those of the base image.
+
+        New references fill the gaps first; then the last records move into those that are left.
+
+        Args:
+            held: the references that children and deleted lists hold, as far as somebody read these.
+            knows: whether `held` has all that is left of a holder in the base image: see `BaseHistory.holders`.
+
+        Raises:
+            InconsistentNamespaceError: a reference is in two places.
+        """
+        if not self.changed:
+            return Numbering(b"", {}, {}, self._base.reference_count)
+        count = self._base.reference_count
+        new: list[WithName | Hub] = []
+        kept: set[int] = set()
+        seen: set[WithName | Hub] = set()
+        for reference in held:
+            if reference in seen:
+                raise InconsistentNamespaceError(
+                    f"a reference to inode {int(self._table.id[reference.row])} is in two places, so the edits do not "
+                    "fit the image",
+                    hint="A NameNode stops at these edits as well; start it from an older image.",
+                )
+            seen.add(reference)
+            number = _number(reference)
+            if number == NEW:
+                new.append(reference)
+            else:
+                kept.add(number)
+        holders = self._base.holders().tolist()
+        gaps = [number for number in range(count) if number not in kept and knows(holders[number])]
+        return self._fill(count, gaps, new)
+
+    def _fill(self, count: int, gaps: list[int], new: list[WithName | Hub]) -> Numbering:
+        placed: dict[int, bytes] = {}
+        appended: list[bytes] = []
+        assigned: dict[WithName | Hub, int] = {}
+        free = deque(gaps)
+        for reference in new:
+            record = encode_delimited(self._record(reference))
+            if free:
+                assigned[reference] = free.popleft()
+                placed[assigned[reference]] = record
+            else:
+                assigned[reference] = count + len(appended)
+                appended.append(record)
+        end = count - len(free)
+        holes = iter([gap for gap in free if gap < end])
+        gone = set(gaps)
+        moved = {number: next(holes) for number in range(end, count) if number not in gone}
+        for old, number in moved.items():
+            placed[number] = bytes(self._base.reference_bytes(old, old + 1))
+        data = self._joined(placed, end) + b"".join(appended)
+        return Numbering(data, moved, assigned, end + len(appended))
+
+    def _joined(self, placed: dict[int, bytes], end: int) -> bytes:
+        pieces: list[memoryview | bytes] = []
+        at = 0
+        for number in sorted(placed):
+            pieces += [self._base.reference_bytes(at, number), placed[number]]
+            at = number + 1
+        pieces.append(self._base.reference_bytes(at, end))
+        return b"".join(pieces)
+
+    def _record(self, reference: WithName | Hub) -> pb.INodeReference:
+        referred = int(self._table.id[reference.row])
+        if isinstance(reference, Hub):
+            return pb.INodeReference(referredId=referred, dstSnapshotId=reference.dst_snapshot)
+        return pb.INodeReference(referredId=referred, name=reference.name, lastSnapshotId=reference.last_snapshot)

@@ -1,0 +1,98 @@
+"""Delegation tokens and master keys: the SECRET_MANAGER section."""
+
+from __future__ import annotations
+
+from engine.errors import NamespaceError
+from image_format.index import BaseImage
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+from journal.ops import DelegationKey, DelegationTokenIdent
+
+__all__ = ["SecretManager"]
+
+_SECTION = "SECRET_MANAGER"
+_UINT64 = (1 << 64) - 1
+_UINT32 = (1 << 32) - 1
+
+
+class SecretManager:
+    """`fsimage.proto SecretManagerSection`; times in milliseconds since the epoch."""
+
+    def __init__(self, base: BaseImage) -> None:
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+        header = pb.SecretManagerSection() if reader.done else reader.read(pb.SecretManagerSection)
+        self._header = header
+        self._keys = {key.id: key for key in (reader.read(pb.DelegationKey) for _ in range(header.numKeys))}
+        self._tokens: dict[tuple[object, ...], pb.PersistToken] = {}
+        for _ in range(header.numTokens):
+            token = reader.read(pb.PersistToken)
+            self._tokens[_identity(token)] = token
+        reader.finish()
+        self.changed = False
+
+    def update_master_key(self, key: DelegationKey) -> None:
+        message = pb.DelegationKey(id=key.key_id & _UINT32, expiryDate=key.expiry_date & _UINT64)
+        if key.key is not None:
+            message.key = key.key
+        self._keys[message.id] = message
+        self._header.currentId = max(self._header.currentId, message.id)
+        self.changed = True
+
+    def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> None:
+        """A token whose master key is unknown is ignored, as a NameNode does.
+
+        Raises:
+            NamespaceError: the token exists.
+        """
+        if ident.master_key_id & _UINT32 not in self._keys:
+            return
+        token = _token(ident, renew_date)
+        identity = _identity(token)
+        if identity in self._tokens:
+            raise NamespaceError(f"delegation token {ident.sequence_number} of {ident.owner} exists")
+        self._tokens[identity] = token
+        self._header.tokenSequenceNumber = max(self._header.tokenSequenceNumber, token.sequenceNumber)
+        self.changed = True
+
+    def renew_token(self, ident: DelegationTokenIdent, renew_date: int) -> None:
+        token = self._tokens.get(_identity(_token(ident, renew_date)))
+        if token is not None:
+            token.expiryDate = renew_date & _UINT64
+            self.changed = True
+
+    def cancel_token(self, ident: DelegationTokenIdent) -> None:
+        if self._tokens.pop(_identity(_token(ident, 0)), None) is not None:
+            self.changed = True
+
+    def encode(self) -> bytes:
+        self._header.numKeys = len(self._keys)
+        self._header.numTokens = len(self._tokens)
+        messages = (self._header, *self._keys.values(), *self._tokens.values())
+        return b"".join(map(encode_delimited, messages))
+
+
+def _identity(token: pb.PersistToken) -> tuple[object, ...]:
+    """What makes two tokens the same (AbstractDelegationTokenIdentifier.equals)."""
+    return (
+        token.owner,
+        token.renewer,
+        token.realUser,
+        token.issueDate,
+        token.maxDate,
+        token.sequenceNumber,
+        token.masterKeyId,
+    )
+
+
+def _token(ident: DelegationTokenIdent, renew_date: int) -> pb.PersistToken:
+    return pb.PersistToken(
+        owner=ident.owner,
+        renewer=ident.renewer,
+        realUser=ident.real_user,
+        issueDate=ident.issue_date & _UINT64,
+        maxDate=ident.max_date & _UINT64,
+        sequenceNumber=ident.sequence_number & _UINT32,
+        masterKeyId=ident.master_key_id & _UINT32,
+        expiryDate=renew_date & _UINT64,
+    )

@@ -1,0 +1,294 @@
+"""Healing before an image is written: what in snapshots does not fit together, made to fit in the smallest way.
+
+Hadoop's copies of symlinks in snapshots share the id of the link, and a NameNode forgets the link's inode while a
+snapshot, or a directory, still leads to it. Such inodes get their records back, and where snapshots have a link under
+other names it gets references, as every other renamed inode has. Only directories whose diffs somebody read are looked
+at: no other can have come out of step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.healing import Healed
+from engine.namespace.diffs import DirectoryDiff, DirectoryDiffs, LinkCopy, Node
+from engine.namespace.history import History
+from engine.namespace.references import Hub, WithName
+from engine.namespace.tree import Tree
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+from image_format.kernels.inode import DIRTY, DROPPED, OPENED
+
+__all__ = ["Settling"]
+
+_DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE", "INODE_REFERENCE"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """An entry of a deleted list: `directory`'s diff has `node` under `name`."""
+
+    directory: int
+    diff: DirectoryDiff
+    name: bytes
+    node: Node
+
+
+class Settling:
+    """One pass over the directories whose diffs were read, and over the names that changed.
+
+    Args:
+        tree, history: what is healed; what was healed goes to `tree.heals`.
+    """
+
+    def __init__(self, tree: Tree, history: History) -> None:
+        self._tree, self._history = tree, history
+        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
+        self._snapshots_of: dict[int, set[int]] = {}
+
+    def run(self) -> None:
+        """Heal.
+
+        Raises:
+            InconsistentNamespaceError: nothing is to be healed.
+        """
+        self._read_lists_of_lost_links()
+        self._revive_children()
+        uses = self._uses()
+        for row in sorted(uses, key=self._id):
+            self._settle_inode(row, uses[row])
+        self._keep_one_place()
+        for directory in self._directories():
+            self._settle_directory(directory)
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    def _id(self, row: int) -> int:
+        return int(self._table.id[row])
+
+    def _is_gone(self, row: int) -> bool:
+        return bool(self._table.flags[row] & DROPPED)
+
+    def _directories(self) -> list[int]:
+        """Rows of the directories that are there, and whose diffs were read, by id."""
+        return sorted((row for row in self._diffs.directories_read() if not self._is_gone(row)), key=self._id)
+
+    def _diffs_of(self, directory: int) -> DirectoryDiffs:
+        diffs = self._diffs.of_directory(directory)
+        assert diffs is not None
+        return diffs
+
+    def _uses(self) -> dict[int, list[_Use]]:
+        """By row, the entries of deleted lists that lead to inodes which are gone."""
+        found: dict[int, list[_Use]] = {}
+        for directory in self._directories():
+            for diff in self._diffs_of(directory).items:
+                for name, node in list(diff.deleted.items()):
+                    row = node if isinstance(node, int) else node.row
+                    if self._is_gone(row) and not self._came_and_left(_Use(directory, diff, name, node)):
+                        found.setdefault(row, []).append(_Use(directory, diff, name, node))
+        return found
+
+    def _note(self, code: str, section: str, row: int, path: str, message: str) -> None:
+        self._tree.heals.add(Healed(code, section, self._id(row), path, message))
+
+    def _path(self, directory: int, name: bytes) -> str:
+        above = self._history.full_path(directory)
+        return f"{above}/{name.decode('utf-8', 'replace')}"
+
+    # ---- inodes that are gone, but led to ------------------------------------------------------------------
+
+    def _read_lists_of_lost_links(self) -> None:
+        """A link of the base that is gone may be in the diffs of a directory that nobody read."""
+        flags, kinds = self._table.flags[: self._table.count], self._table.kind[: self._table.count]
+        rows = np.flatnonzero((flags & DROPPED != 0) & (kinds == SYMLINK) & (self._table.slot[: flags.size] >= 0))
+        for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
+            row = self._history.load_detached(deleter) if deleter and not self._tree.is_gone(deleter) else NO_ROW
+            if row != NO_ROW:
+                self._diffs.get(row)
+
+    def _revive_children(self) -> None:
+        """Children that are gone: links and files get their records back, a directory's name goes."""
+        changed = self._tree.links.changes()
+        for at, directory in enumerate(changed.directories.tolist()):
+            for row in changed.holders[changed.bounds[at] : changed.bounds[at + 1]].tolist():
+                if row == NO_ROW or not self._is_gone(row):
+                    continue
+                name = self._table.name(row)
+                path = self._path(directory, name)
+                if self._table.kind[row] == DIRECTORY:
+                    text = f"a child of directory {self._id(directory)} that is gone was dropped"
+                    self._note("dir-child-missing", _CHILDREN, row, path, text)
+                    self._tree.unlink(directory, name)
+                else:
+                    text = f"a path leads to an inode that is gone, a child of directory {self._id(directory)}: kept"
+                    self._note("dir-child-missing", _CHILDREN, row, path, text)
+                    self._revive(row, directory)
+                    if self._references.hub(row) is not None:
+                        self._refer_to_child(row)
+
+    def _revive(self, row: int, directory: int) -> None:
+        self._tree.revive(row)
+        self._table.parent[row] = directory
+        self._table.flags[row] |= DIRTY
+
+    # ---- inodes that only deleted lists have ---------------------------------------------------------------
+
+    def _came_and_left(self, use: _Use) -> bool:
+        """Whether one diff has a link both as created and as deleted, under another name: it is to have neither."""
+        names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
+        if names:
+            self._drop(use, "diff-created", "a link that came and left between two snapshots was dropped")
+        return bool(names)
+
+    def _settle_inode(self, row: int, uses: list[_Use]) -> None:
+        """An inode that is gone, and the deleted lists that have it."""
+        if self._table.kind[row] == DIRECTORY:
+            for use in uses:
+                self._drop(use, "diff-deleted", "a deleted directory that is gone was dropped")
+            return
+        for use in uses:
+            what = f"a snapshot of directory {self._id(use.directory)} leads to an inode that is gone: kept"
+            self._note("diff-deleted", _DIFFS, row, self._path(use.directory, use.name), what)
+            self._take_back_name(row, use)
+        self._revive(row, uses[0].directory)
+        plain = len(uses) == 1 or (self._table.kind[row] == SYMLINK and len({use.name for use in uses}) == 1)
+        if plain and not any(isinstance(use.node, WithName) for use in uses):
+            self._keep_plainly(row, uses)
+            return
+        for use in uses:
+            self._keep_by_name(row, use)
+
+    def _take_back_name(self, row: int, use: _Use) -> None:
+        """An older diff that has a link as created followed it to its later names; the snapshot knows the first."""
+        items = self._diffs_of(use.directory).items
+        for diff in reversed(items[: items.index(use.diff)]):
+            followed = [name for name, stray in diff.created.items() if stray == row]
+            for name in followed:
+                del diff.created[name]
+                diff.created.setdefault(use.name, None)
+                self._diffs.touch(use.directory)
+            if followed or use.name in diff.created or use.name in diff.deleted:
+                return
+
+    def _keep_plainly(self, row: int, uses: list[_Use]) -> None:
+        """An inode is in deleted lists only, under one name; copies of a link share its record."""
+        if self._table.name(row) != uses[0].name:
+            self._table.set_name(row, uses[0].name)
+        self._references.forget(row)
+        for use in uses:
+            use.diff.deleted[use.name] = row
+            self._diffs.touch(use.directory)
+
+    def _keep_by_name(self, row: int, use: _Use) -> None:
+        """A deleted entry leads to an inode by a reference of its own."""
+        if isinstance(use.node, WithName):
+            named: WithName | None = use.node
+            self._references.keep_name(use.node)
+        else:
+            named = self._references.name_in_snapshot(row, use.name, use.diff.snapshot_id, use.directory)
+        if named is None:
+            self._drop(use, "reference-name-twice", f"a second name in snapshot {use.diff.snapshot_id} was dropped")
+            return
+        use.diff.deleted[use.name] = named
+        self._diffs.touch(use.directory)
+
+    def _refer_to_child(self, row: int) -> None:
+        """A plain child stands in its directory by a reference from now on."""
+        directory = int(self._table.parent[row])
+        self._references.refer(row, self._history.latest_below(directory))
+        self._tree.links.set(directory, self._table.name(row), row, changed=True)
+
+    def _drop(self, use: _Use, code: str, text: str) -> None:
+        row = use.node if isinstance(use.node, int) else use.node.row
+        self._note(code, _DIFFS, row, self._path(use.directory, use.name), text)
+        del use.diff.deleted[use.name]
+        self._diffs.touch(use.directory)
+
+    # ---- references in two places --------------------------------------------------------------------------
+
+    def _keep_one_place(self) -> None:
+        """A reference counts where it is a child first, else where it is at home, else where it is found first."""
+        marks, flags = self._table.marks[: self._table.count], self._table.flags[: self._table.count]
+        rows = np.flatnonzero((marks & OPENED != 0) & (flags & DROPPED == 0))
+        seen: set[WithName | Hub] = set()
+        for directory in sorted(rows.tolist(), key=self._id):
+            for reference in self._tree.references_in(directory):
+                if reference in seen:
+                    name = self._table.name(reference.row)
+                    text = f"a second reference, a child of directory {self._id(directory)}, was dropped"
+                    self._note("dir-reference-twice", _CHILDREN, reference.row, self._path(directory, name), text)
+                    self._tree.unlink(directory, name)
+                seen.add(reference)
+        uses: list[tuple[WithName | Hub, _Use]] = [
+            (held, _Use(directory, diff, name, node))
+            for directory in self._directories()
+            for diff in self._diffs_of(directory).items
+            for name, node in diff.deleted.items()
+            if (held := self._diffs.reference(node)) is not None
+        ]
+        for reference, use in sorted(uses, key=lambda each: not self._is_home(*each)):
+            if reference in seen:
+                self._drop(use, "diff-reference-twice", "a second use of a reference was dropped")
+            seen.add(reference)
+
+    def _is_home(self, reference: WithName | Hub, use: _Use) -> bool:
+        home = reference.parent if isinstance(reference, WithName) else int(self._table.parent[reference.row])
+        return home == use.directory
+
+    # ---- lists of one directory ----------------------------------------------------------------------------
+
+    def _settle_directory(self, directory: int) -> None:
+        """Created names have to be found, and deleted ones to differ, as a NameNode reads the image."""
+        diffs = self._diffs_of(directory)
+        if self._unresolved(directory, diffs) or self._has_twins(diffs):
+            self._name_copies(directory, diffs)
+        for diff, name in self._unresolved(directory, diffs):
+            text = (
+                f"created name {name.decode('utf-8', 'replace')!r} of snapshot {diff.snapshot_id}, neither a child nor "
+                "deleted later, was dropped"
+            )
+            self._note("diff-created", _DIFFS, directory, self._history.full_path(directory), text)
+            del diff.created[name]
+            self._diffs.touch(directory)
+        for diff in diffs.items:
+            taken: set[bytes] = set()
+            for name, node in list(diff.deleted.items()):
+                written = self._diffs.written_name(node)
+                if written in taken:
+                    use = _Use(directory, diff, name, node)
+                    self._drop(use, "diff-deleted-name", "a second deleted inode of one name was dropped")
+                taken.add(written)
+
+    def _unresolved(self, directory: int, diffs: DirectoryDiffs) -> list[tuple[DirectoryDiff, bytes]]:
+        """Created names of diffs that neither the directory nor a later diff has."""
+        known: set[bytes] = set()
+        found = []
+        for diff in reversed(diffs.items):
+            for name in diff.created:
+                if name not in known and self._history.current_child(directory, name) is None:
+                    found.append((diff, name))
+            known.update(map(self._diffs.written_name, diff.deleted.values()))
+        return found
+
+    def _has_twins(self, diffs: DirectoryDiffs) -> bool:
+        return any(
+            len(set(map(self._diffs.written_name, diff.deleted.values()))) < len(diff.deleted) for diff in diffs.items
+        )
+
+    def _name_copies(self, directory: int, diffs: DirectoryDiffs) -> None:
+        """Copies of links whose names have changed since get the old ones back, by references."""
+        for diff in diffs.items:
+            for name, node in list(diff.deleted.items()):
+                if not isinstance(node, LinkCopy) or self._table.name(node.row) == name:
+                    continue
+                if self._came_and_left(_Use(directory, diff, name, node)):
+                    continue
+                if self._history.in_current_state(node.row) and not self._references.is_dst(node.row):
+                    self._refer_to_child(node.row)
+                text = f"inode {self._id(node.row)} has another name by now: it got a reference here"
+                self._note("diff-deleted-name", _DIFFS, node.row, self._path(directory, name), text)
+                use = _Use(directory, diff, name, node)
+                self._take_back_name(node.row, use)
+                self._keep_by_name(node.row, use)

@@ -1,0 +1,155 @@
+"""The snapshots there are: the SNAPSHOT section, by snapshottable directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import NamespaceError, UnsupportedNamespaceError
+from engine.namespace.tree import LARGEST_QUOTA
+from image_format.errors import RecordError
+from image_format.index import BaseImage
+from image_format.inode_table import has_unknown_fields
+from image_format.messages import MessageReader
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+
+__all__ = ["Snapshots"]
+
+_SECTION = "SNAPSHOT"
+
+
+class Snapshots:
+    """`fsimage.proto SnapshotSection` and its Snapshot records.
+
+    Attributes:
+        changed: whether the section is not as it was.
+
+    Raises:
+        RecordError: the section is damaged.
+    """
+
+    def __init__(self, base: BaseImage) -> None:
+        reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
+        self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
+        self._file = base.file
+        self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
+        self.changed = False
+        self._by_id: dict[int, pb.Snapshot] = {}
+        self._of: dict[int, dict[bytes, pb.Snapshot]] = {}
+        for _ in range(self._header.numSnapshots):
+            start = reader.position
+            snapshot = reader.read(pb.Snapshot)
+            if snapshot.snapshotId in self._by_id or snapshot.root.name in self._of.get(snapshot.root.id, {}):
+                raise base.place(_SECTION).error(RecordError, "two snapshots have one id or name", start)
+            self._default_namespace_quota(snapshot.root.directory)
+            self._by_id[snapshot.snapshotId] = snapshot
+            self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
+        reader.finish()
+
+    def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
+        """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
+        if root.typeQuotas.quotas and root.nsQuota >> 63 and root.dsQuota >> 63:
+            root.nsQuota = LARGEST_QUOTA
+            self.changed = True
+
+    @property
+    def any(self) -> bool:
+        return bool(self._by_id)
+
+    @property
+    def snapshottable_ids(self) -> Iterator[int]:
+        return iter(self._snapshottable)
+
+    def is_snapshottable(self, directory_id: int) -> bool:
+        return directory_id in self._snapshottable
+
+    def has_snapshots(self, directory_id: int) -> bool:
+        return bool(self._of.get(directory_id))
+
+    def root(self, snapshot_id: int) -> pb.INode:
+        """The directory as it was at a snapshot, under the snapshot's name; raises NamespaceError without one."""
+        snapshot = self._by_id.get(snapshot_id)
+        if snapshot is None:
+            raise NamespaceError(f"a snapshot diff belongs to snapshot {snapshot_id}, which does not exist")
+        return snapshot.root
+
+    def find(self, directory_id: int, name: bytes) -> pb.Snapshot:
+        """Raises NamespaceError where the directory has no snapshot of that name."""
+        self.check_snapshottable(directory_id)
+        snapshot = self._of.get(directory_id, {}).get(name)
+        if snapshot is None:
+            raise NamespaceError(f"directory {directory_id} has no snapshot {name.decode('utf-8', 'replace')!r}")
+        return snapshot
+
+    def check_snapshottable(self, directory_id: int) -> None:
+        if directory_id not in self._snapshottable:
+            raise NamespaceError(f"directory {directory_id} is not snapshottable")
+
+    def allow(self, directory_id: int) -> None:
+        if directory_id not in self._snapshottable:
+            self._snapshottable[directory_id] = None
+            self.changed = True
+
+    def disallow(self, directory_id: int) -> None:
+        """Raises NamespaceError where the directory still has snapshots."""
+        if self.has_snapshots(directory_id):
+            raise NamespaceError(f"directory {directory_id} still has snapshots")
+        self.forget(directory_id)
+
+    def forget(self, directory_id: int) -> None:
+        """The directory is gone, or not snapshottable any more."""
+        if directory_id in self._snapshottable:
+            del self._snapshottable[directory_id]
+            self.changed = True
+
+    def create(self, name: bytes, root: pb.INode) -> pb.Snapshot:
+        """A new snapshot of the directory `root`, whose name becomes the snapshot's.
+
+        Raises:
+            NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
+        """
+        self.check_snapshottable(root.id)
+        siblings = self._of.setdefault(root.id, {})
+        if name in siblings:
+            raise NamespaceError(f"directory {root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
+        root.name = name
+        snapshot = pb.Snapshot(snapshotId=self._header.snapshotCounter)
+        snapshot.root.CopyFrom(root)
+        self._header.snapshotCounter += 1
+        self._by_id[snapshot.snapshotId] = siblings[name] = snapshot
+        self.changed = True
+        return snapshot
+
+    def delete(self, snapshot: pb.Snapshot) -> None:
+        del self._by_id[snapshot.snapshotId]
+        del self._of[snapshot.root.id][snapshot.root.name]
+        self.changed = True
+
+    def rename(self, snapshot: pb.Snapshot, name: bytes) -> None:
+        """Raises NamespaceError where the directory has a snapshot of that name."""
+        siblings = self._of[snapshot.root.id]
+        if name in siblings:
+            raise NamespaceError(
+                f"directory {snapshot.root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already"
+            )
+        self.check_writable(snapshot)
+        del siblings[snapshot.root.name]
+        snapshot.root.name = name
+        siblings[name] = snapshot
+        self.changed = True
+
+    def check_writable(self, snapshot: pb.Snapshot) -> None:
+        """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
+        if has_unknown_fields(snapshot):
+            raise UnsupportedNamespaceError(
+                f"snapshot {snapshot.snapshotId} ({self._file}, section {_SECTION}) "
+                "has fields this version does not know"
+            )
+
+    def encode(self) -> bytes:
+        """The SNAPSHOT section."""
+        self._header.snapshottableDir[:] = self._snapshottable
+        self._header.numSnapshots = len(self._by_id)
+        ordered = [snapshots[name] for snapshots in self._of.values() for name in sorted(snapshots, key=name_key)]
+        return b"".join(map(encode_delimited, [self._header, *ordered]))

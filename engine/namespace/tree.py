@@ -1,0 +1,462 @@
+"""The directory tree of the delta: look-up, insertion and removal over an untouched base image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import NamespaceError, UnsupportedNamespaceError
+from engine.healing import Heals
+from engine.namespace.links import Links
+from engine.namespace.references import Hub, References, WithName
+from image_format.errors import ImageFormatError, RecordError
+from image_format.index import BaseImage, Ids
+from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
+from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
+from image_format.kernels.scan import find_id
+
+__all__ = ["LARGEST_QUOTA", "ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
+
+ROOT_ID = 16385
+ROOT_ROW = 0
+LARGEST_QUOTA = (1 << 63) - 1
+
+
+def encode_name(name: str) -> bytes:
+    """A path component as an inode name: UTF-8, a lone surrogate becomes '?' as in Java."""
+    return name.encode("utf-8", "replace")
+
+
+def encodable(text: str) -> str:
+    """`text` as a NameNode writes it into an image: a lone surrogate becomes '?'."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def split_path(path: str) -> list[bytes]:
+    """Components of an absolute path; the root has none.
+
+    Raises:
+        NamespaceError: the path is not absolute.
+    """
+    if not path.startswith("/"):
+        raise NamespaceError(f"path {path!r} is not absolute")
+    return [encode_name(part) for part in path.split("/") if part]
+
+
+class Tree:
+    """Inodes by path and by id: rows of touched inodes, and for each touched directory the names looked up in it.
+
+    `links` has the row of a child by its directory's row and its name, `NO_ROW` where the directory has no child of
+    that name any more (or never had). A name that is not there is still as the base image says. Children that a
+    directory has by reference are there from the moment it is opened.
+
+    Args:
+        base: the image below.
+        table: rows of the inodes touched so far; row 0 becomes the root.
+        hadoop3: whether Hadoop 3's rules hold.
+        heals: takes what does not fit together and is healed.
+
+    Attributes:
+        references: what inodes renamed out of snapshots left, and how they stand in their directories.
+    """
+
+    def __init__(self, base: BaseImage, table: InodeTable, heals: Heals, *, hadoop3: bool) -> None:
+        self.base = base
+        self.table = table
+        self.hadoop3 = hadoop3
+        self.heals = heals
+        self.references = References(base.history, table, self.load, self.place)
+        self.links = Links(table)
+        self.dropped: npt.NDArray[np.bool_] = table.room.zeros(base.slot_count, np.bool_)
+        self.inode_count = base.slot_count
+        # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
+        self._misplaced: dict[int, dict[bytes, WithName]] = {}
+        self._watched: list[int] = []
+        self._unmapped: set[int] = set()
+        self._special_ids: Ids = np.zeros(0, np.int64)
+        self._marks: npt.NDArray[np.bool_] | None = None
+        self._directory_cache: dict[str, int] = {}
+        if self.load(ROOT_ID) != ROOT_ROW:
+            raise ImageFormatError(
+                f"no root inode {ROOT_ID}",
+                file=base.file,
+                section="INODE",
+                hint="Use another copy of the image.",
+            )
+
+    # ---- look-up -------------------------------------------------------------------------------------------
+
+    def load(self, inode_id: int) -> int:
+        """Row of an inode of the base image, decoded if need be; NO_ROW for one the image does not have (now)."""
+        row = self.table.row_of.get(inode_id)
+        if row is not None:
+            return row
+        slot = self.base.slot(inode_id)
+        if slot < 0 or self.dropped[slot]:
+            return NO_ROW
+        row = self.table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
+        _default_namespace_quota(self.table, row)
+        self._mark_special(row)
+        return row
+
+    def mark_special(self, inode_ids: Ids) -> None:
+        """Rows of these inodes of the base, whose ids ascend, get the mark `SPECIAL`, at once or when they are read."""
+        self._special_ids = inode_ids
+        for row in range(self.table.count):
+            self._mark_special(row)
+
+    def _mark_special(self, row: int) -> None:
+        if self._special_ids.size and find_id(self._special_ids, int(self.table.id[row])) >= 0:
+            self.table.marks[row] |= SPECIAL
+
+    def watch(self, inode_ids: Iterable[int]) -> None:
+        """These inodes of the base are not to be passed over unread where a directory above them is dropped."""
+        self._watched.extend(inode_ids)
+
+    def was_in_current_state(self, row: int) -> bool:
+        """Whether a path leads to an inode of the base in the base image; True for a new one."""
+        slot = int(self.table.slot[row])
+        if slot < 0:
+            return True
+        return self.base.history.is_reached(ROOT_ID, int(self.table.id[row]))
+
+    def unread_quota_directories(self) -> InodeTable:
+        """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
+        of their own: here they would have no place.
+        """
+        table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.room)
+        for inode_id in self.base.type_quota_ids.tolist():
+            slot = self.base.slot(inode_id)
+            if inode_id not in self.table.row_of and not self.dropped[slot]:
+                row = table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
+                _default_namespace_quota(table, row)
+        return table
+
+    def row(self, inode_id: int) -> int:
+        """Row of a live inode that a path has led to before, `NO_ROW` otherwise."""
+        row = self.table.row_of.get(inode_id)
+        return NO_ROW if row is None or self.table.flags[row] & DROPPED else row
+
+    def child(self, directory: int, name: bytes) -> int:
+        """Row of the child called `name`, `NO_ROW` where there is none.
+
+        Raises:
+            UnsupportedNamespaceError: what the image has under that name is no child.
+        """
+        self.open_directory(directory)
+        row = self.links.get(directory, name)
+        if row is None:
+            row = NO_ROW
+            if directory in self._misplaced and name in self._misplaced[directory]:
+                raise UnsupportedNamespaceError(
+                    f"{self.path(directory)}/{name.decode('utf-8', 'replace')} ({self.base.file}, section INODE_DIR) "
+                    "is a name that belongs to a snapshot"
+                )
+            if self.table.slot[directory] >= 0:
+                inode_id = self.base.child(int(self.table.id[directory]), name)
+                if inode_id:
+                    row = self.load(inode_id)
+                    self.place(row, directory)
+            self.links.set(directory, name, row)
+        return row
+
+    def place(self, row: int, directory: int) -> None:
+        """Note where the image has an inode.
+
+        Raises:
+            RecordError: it has it elsewhere too, or a directory below itself.
+        """
+        held = NO_ROW if row == NO_ROW else int(self.table.parent[row])
+        loops = self.table.kind[row] == DIRECTORY and self.is_ancestor(row, directory)
+        if row == NO_ROW or held not in (NO_ROW, directory) or loops:
+            what = f"directory {int(self.table.id[directory])} has an inode that is in two places"
+            raise self.base.place("INODE_DIR").error(RecordError, what, 0, "Use another copy of the image.")
+        self.table.parent[row] = directory
+
+    def is_open(self, directory: int) -> bool:
+        """Whether anybody has looked into a directory."""
+        return bool(self.table.marks[directory] & OPENED)
+
+    def open_directory(self, directory: int) -> None:
+        """Before its links are looked at: find the children that a directory has by reference."""
+        if self.is_open(directory):
+            return
+        self.table.marks[directory] |= OPENED
+        if self.table.slot[directory] < 0:
+            return
+        for number in self.base.reference_children(int(self.table.id[directory])).tolist():
+            node = self.references.resolve(number, directory)
+            if isinstance(node, int):
+                self.links.set(directory, self.table.name(node), node)
+            else:
+                self._misplaced.setdefault(directory, {})[node.name] = node
+
+    def find(self, path: str) -> int:
+        """Row of the inode at an absolute path, `NO_ROW` where there is none."""
+        head, _, last = path.rpartition("/")
+        if not last:
+            return self._walk(path)
+        directory = self._directory(head)
+        return NO_ROW if directory == NO_ROW else self.child(directory, encode_name(last))
+
+    def _walk(self, path: str) -> int:
+        row = ROOT_ROW
+        for name in split_path(path or "/"):
+            row = self.child(row, name)
+            if row == NO_ROW:
+                return NO_ROW
+        return row
+
+    def _directory(self, path: str) -> int:
+        row = self._directory_cache.get(path)
+        if row is None:
+            row = self._walk(path)
+            # Absent paths and files are not cached: making a directory there would have to find and forget them.
+            if row != NO_ROW and self.table.kind[row] == DIRECTORY:
+                self._directory_cache[path] = row
+        return row
+
+    def forget_paths(self) -> None:
+        """Directories have moved, or are gone."""
+        self._directory_cache.clear()
+
+    def find_parent(self, path: str) -> tuple[int, bytes]:
+        """(row of the directory that holds or would hold `path`, local name).
+
+        Raises:
+            NamespaceError: that directory does not exist, or is none.
+        """
+        head, _, last = path.rpartition("/")
+        if not last:
+            raise NamespaceError(f"{path!r} has no parent directory")
+        directory = self._directory(head)
+        if directory == NO_ROW or self.table.kind[directory] != DIRECTORY:
+            raise NamespaceError(f"parent directory of {path} does not exist")
+        return directory, encode_name(last)
+
+    def is_gone(self, inode_id: int) -> bool:
+        """Whether there is no such inode, or no more."""
+        row = self.table.row_of.get(inode_id)
+        if row is not None:
+            return bool(self.table.flags[row] & DROPPED)
+        slot = self.base.slot(inode_id)
+        return slot < 0 or bool(self.dropped[slot])
+
+    def path(self, row: int) -> str:
+        """Absolute path of a live inode; of one that only snapshots have, as far as it goes."""
+        parts: list[bytes] = []
+        while row not in (ROOT_ROW, NO_ROW):
+            parts.append(self.table.name(row))
+            row = int(self.table.parent[row])
+        return "/" + b"/".join(reversed(parts)).decode("utf-8", "replace")
+
+    def is_ancestor(self, ancestor: int, row: int) -> bool:
+        """Whether `row` is `ancestor` or lies below it."""
+        while row not in (ancestor, ROOT_ROW, NO_ROW):
+            row = int(self.table.parent[row])
+        return row == ancestor
+
+    def children(self, directory: int) -> Iterator[tuple[bytes, int]]:
+        """(name, row) of every child, in no order; loads all of them."""
+        yield from self._children(directory, None)
+
+    def misplaced(self, directory: int) -> dict[bytes, WithName]:
+        """Names in snapshots that the image has among the children of a directory."""
+        self.open_directory(directory)
+        return self._misplaced.get(directory, {})
+
+    def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
+        """`children`, but of those in the base image that were never read only what `watch` asked for, what has
+        diffs or holds references, and the directories above such ones.
+        """
+        yield from self._children(directory, self.way_marks())
+
+    def locate(self, inode_ids: list[int]) -> list[int]:
+        """Rows of live inodes, most of them directories of the base image; leaves out those that are gone.
+
+        An inode of the base that no path has led to is loaded with the directories above it.
+        """
+        unread = np.array([i for i in inode_ids if i not in self.table.row_of], np.int64)
+        for chain in self.base.history.chains(unread):
+            above = NO_ROW
+            for inode_id in chain.tolist():
+                known = inode_id in self.table.row_of
+                row = self.load(inode_id)
+                if not known and row != NO_ROW and above != NO_ROW:
+                    # Nobody touched it, so it is still where the image has it.
+                    self.table.parent[row] = above
+                    self.open_directory(above)
+                    self.links.set(above, self.table.name(row), row)
+                above = row
+        return [row for row in map(self.row, inode_ids) if row != NO_ROW]
+
+    def _children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Iterator[tuple[bytes, int]]:
+        self.open_directory(directory)
+        if self.table.slot[directory] >= 0:
+            for child in self._untouched_children(directory, marks).tolist():
+                row = self.load(child)
+                self.table.parent[row] = directory
+                self.links.set(directory, self.table.name(row), row)
+        yield from [(name, row) for name, row in self.links.items(directory) if row != NO_ROW]
+
+    def _untouched_children(self, directory: int, marks: npt.NDArray[np.bool_] | None) -> Ids:
+        children = self.base.children(int(self.table.id[directory]))
+        if marks is not None:
+            slots = self.base.slots_of(children)
+            children = children[marks[slots] & ~self.dropped[slots]]
+        row_of = self.table.row_of
+        return np.array([child for child in children.tolist() if child not in row_of], np.int64)
+
+    def way_marks(self) -> npt.NDArray[np.bool_]:
+        """By slot of the base image: what `marked_children` reads, and the directories above such inodes."""
+        if self._marks is None:
+            history = self.base.history
+            wanted = np.union1d(history.owners, np.array(self._watched, np.int64))
+            # Every NameNode writes an entry for the root, which is above all and below nothing.
+            wanted = wanted[wanted != ROOT_ID]
+            if wanted.size or history.reference_count:
+                self._marks = history.on_the_way_to(wanted)
+            else:
+                self._marks = np.zeros(self.base.slot_count, np.bool_)
+        return self._marks
+
+    def references_in(self, directory: int) -> list[WithName | Hub]:
+        """References that a directory has as children, by id."""
+        self.open_directory(directory)
+        hubs = (self.references.hub(row) for _, row in self.links.items(directory) if row != NO_ROW)
+        known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]
+        return [
+            *sorted(known, key=lambda hub: int(self.table.id[hub.row])),
+            *self._misplaced.get(directory, {}).values(),
+        ]
+
+    def child_count(self, directory: int) -> int:
+        """How many children a directory has."""
+        count = int(self.table.rows["growth"][directory])
+        if self.table.slot[directory] >= 0:
+            count += self.base.child_count(int(self.table.id[directory]))
+        return count
+
+    # ---- change --------------------------------------------------------------------------------------------
+
+    def check_known(self, row: int) -> None:
+        """Before a row is written or copied.
+
+        Raises:
+            UnsupportedNamespaceError: its record has fields this version does not know, which would be lost.
+        """
+        if self.table.flags[row] & UNKNOWN_FIELDS:
+            offset = self.base.inode_offset(int(self.table.slot[row]))
+            raise UnsupportedNamespaceError(
+                f"inode {int(self.table.id[row])} ({self.path(row)}; {self.base.file}, section INODE, offset {offset}) "
+                "has fields this version does not know"
+            )
+
+    def touch(self, row: int) -> None:
+        """Mark a row as changed; raises as `check_known`."""
+        self.check_known(row)
+        self.table.flags[row] |= DIRTY
+
+    def _set_entry(self, directory: int, name: bytes, row: int) -> None:
+        if self.table.slot[directory] >= 0 and self.base.has_unknown_fields(int(self.table.id[directory])):
+            raise UnsupportedNamespaceError(
+                f"the entry of directory {self.path(directory)} ({self.base.file}, section INODE_DIR) "
+                "has fields this version does not know"
+            )
+        self.open_directory(directory)
+        before = self.links.get(directory, name)
+        self.table.rows["growth"][directory] += int(row != NO_ROW) - int(before not in (None, NO_ROW))
+        self.links.set(directory, name, row, changed=True)
+
+    def insert(self, directory: int, name: bytes, row: int) -> None:
+        """Make `row` the child `name`, which the directory must not have."""
+        self._set_entry(directory, name, row)
+        self.table.parent[row] = directory
+
+    def add(self, directory: int, name: bytes, inode_id: int, kind: int) -> int:
+        """A new inode that is not in the tree yet; `insert` puts it there once its times are set.
+
+        Raises:
+            NamespaceError: the id is taken, or none that an inode below the root may have.
+        """
+        if inode_id <= ROOT_ID:
+            raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is reserved")
+        if inode_id in self.table.row_of or self.base.slot(inode_id) >= 0:
+            raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is in use")
+        self.inode_count += 1
+        return self.table.add(inode_id, kind, name)
+
+    def unlink(self, directory: int, name: bytes) -> None:
+        """Take a child out of its directory; the inode itself stays."""
+        row = self.child(directory, name)
+        self._set_entry(directory, name, NO_ROW)
+        if row != NO_ROW and self.table.kind[row] == DIRECTORY:
+            self._directory_cache.clear()
+
+    def rename(self, row: int, name: bytes) -> None:
+        """Give an unlinked inode another name."""
+        if self.table.name(row) != name:
+            self.touch(row)
+            self.table.set_name(row, name)
+
+    # ---- removal -------------------------------------------------------------------------------------------
+
+    def drop(self, row: int) -> None:
+        """An inode is gone for good; what was below it has to go before, but see `drop_untouched`."""
+        slot = int(self.table.slot[row])
+        self.table.flags[row] |= DROPPED
+        self.inode_count -= row not in self._unmapped
+        if slot >= 0:
+            self.dropped[slot] = True
+        if self.table.kind[row] == DIRECTORY and slot >= 0:
+            self.base.forget_directory(int(self.table.id[row]))
+
+    def unmap(self, row: int) -> None:
+        """An inode has no record in the new image any more, whoever leads to it, as it may happen in Hadoop."""
+        slot = int(self.table.slot[row])
+        if self.table.flags[row] & DROPPED or row in self._unmapped:
+            return
+        self._unmapped.add(row)
+        self.inode_count -= 1
+        self.table.flags[row] &= ~DIRTY & 0xFF
+        if slot >= 0:
+            self.dropped[slot] = True
+
+    def revive(self, row: int) -> None:
+        """An inode was dropped, but something still leads to it: it gets its record back."""
+        slot = int(self.table.slot[row])
+        self.table.flags[row] &= ~DROPPED & 0xFF
+        self.inode_count += 1
+        if slot >= 0:
+            self.dropped[slot] = False
+
+    def drop_untouched(self, directory: int) -> None:
+        """Drop the children in the base image that were never read, and all below them.
+
+        `marked_children` has been read before, so there is nothing among them that anybody else refers to.
+        """
+        if self.table.slot[directory] < 0:
+            return
+        gone = self._drop_unread(self._untouched_children(directory, None))
+        while gone:
+            inode_id = gone.pop()
+            gone.extend(self._drop_unread(self.base.children(inode_id)))
+            self.base.forget_directory(inode_id)
+
+    def _drop_unread(self, inode_ids: Ids) -> list[int]:
+        """Drop inodes of the base; returns those with children, which are still there."""
+        slots = self.base.slots_of(inode_ids)
+        inode_ids = inode_ids[~self.dropped[slots]]
+        self.inode_count -= inode_ids.size
+        directories: list[int] = self.base.drop_inodes(inode_ids, self.dropped).tolist()
+        return directories
+
+
+def _default_namespace_quota(table: InodeTable, row: int) -> None:
+    """Hadoop's loader gives a directory that has only storage type quotas the largest namespace quota."""
+    limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
+    if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
+        table.ns_quota[row] = LARGEST_QUOTA
+        table.flags[row] |= DIRTY

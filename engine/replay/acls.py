@@ -1,0 +1,103 @@
+"""ACLs on rows: the extended entries stand in the feature, the rest in the mode bits (AclStorage)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from engine.errors import NamespaceError
+from engine.namespace import Namespace
+from image_format.inode_table import DIRECTORY
+from image_format.permission import AclEntry as AclBits
+from image_format.permission import AclScope, AclType, pack_acl_entry, unpack_acl_entry
+from image_format.string_table import StringKind
+from journal.ops import AclEntry
+
+__all__ = ["inherit_default_acl", "remove_acl", "set_acl"]
+
+_MINIMAL = 3
+_MODE_BITS = 0o777
+
+
+def _set_mode_bits(namespace: Namespace, row: int, user: int, group: int, other: int) -> None:
+    permission = int(namespace.table.permission[row]) & ~_MODE_BITS
+    namespace.table.permission[row] = permission | user << 6 | group << 3 | other
+
+
+def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: Sequence[AclBits]) -> None:
+    """Set mode bits from the complete access entries, and keep what they cannot hold as the feature."""
+    if len(access) < _MINIMAL:
+        raise NamespaceError(f"an ACL of {namespace.tree.path(row)} lacks entries for owner, group or other")
+    if default and namespace.table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{namespace.tree.path(row)} is no directory and cannot have a default ACL")
+    features = namespace.table.feature(row)
+    extended: list[AclBits] = []
+    if len(access) > _MINIMAL:
+        extended.extend(access[1:-2])
+    extended.extend(default)
+    features.acl = tuple(pack_acl_entry(*entry) for entry in extended) if extended else None
+    namespace.table.set_features(row, features)
+    _set_mode_bits(namespace, row, access[0].permission, access[-2].permission, access[-1].permission)
+
+
+def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
+    kind = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}.get(AclType(entry.type))
+    serial = namespace.strings.serial(entry.name, kind) if kind is not None and entry.name else 0
+    return AclBits(AclScope(entry.scope), AclType(entry.type), serial, entry.permission)
+
+
+def set_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
+    """Replace the ACL by the complete list `entries`, which stands in Hadoop's order."""
+    bits = [_bits(namespace, entry) for entry in entries]
+    access = [entry for entry in bits if entry.scope == AclScope.ACCESS]
+    default = [entry for entry in bits if entry.scope == AclScope.DEFAULT]
+    _store(namespace, row, access, default)
+
+
+def remove_acl(namespace: Namespace, row: int) -> None:
+    """Drop the feature; the group bits, which were the mask, become the owning group's own entry."""
+    features = namespace.table.feature(row)
+    if features.acl is None:
+        return
+    entries = [unpack_acl_entry(entry) for entry in features.acl]
+    if entries and entries[0].scope == AclScope.ACCESS:
+        owning = [e for e in entries if e.type == AclType.GROUP and e.scope == AclScope.ACCESS and not e.name]
+        if not owning:
+            raise NamespaceError(f"the ACL of {namespace.tree.path(row)} lacks the owning group")
+        permission = int(namespace.table.permission[row])
+        namespace.table.permission[row] = permission & ~0o070 | owning[0].permission << 3
+    features.acl = None
+    namespace.table.set_features(row, features)
+
+
+def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
+    """Give a new child the parent's default ACL (AclStorage.copyINodeDefaultAcl)."""
+    inherited = namespace.table.feature(parent).acl
+    if inherited is None:
+        return
+    is_directory = int(namespace.table.kind[row]) == DIRECTORY
+    found = _inherited(inherited, int(namespace.table.permission[row]) & _MODE_BITS)
+    if found is not None:
+        access, default = found
+        _store(namespace, row, access, default if is_directory else ())
+
+
+@lru_cache(1 << 10)
+def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tuple[AclBits, ...]] | None:
+    """Access and default entries of a new child made with `mode`; None where the directory has no default entries."""
+    default = tuple(e for e in map(unpack_acl_entry, acl) if e.scope == AclScope.DEFAULT)
+    if not default:
+        return None
+    user, group, other = mode >> 6 & 7, mode >> 3 & 7, mode & 7
+    minimal = len(default) == _MINIMAL
+    access = []
+    for entry in default:
+        allowed = entry.permission
+        if entry.type == AclType.USER and not entry.name:
+            allowed &= user
+        elif (entry.type == AclType.GROUP and not entry.name and minimal) or entry.type == AclType.MASK:
+            allowed &= group
+        elif entry.type == AclType.OTHER:
+            allowed &= other
+        access.append(entry._replace(scope=AclScope.ACCESS, permission=allowed))
+    return tuple(access), default

@@ -1,0 +1,184 @@
+"""Attributes of inodes: replication, permissions, owner, times, quotas, policies, ACLs, xattrs."""
+
+from __future__ import annotations
+
+from engine.errors import NamespaceError
+from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.tree import encodable
+from engine.replay.acls import remove_acl, set_acl
+from engine.replay.files import checked_policy
+from engine.replay.registry import handles
+from engine.replay.xattrs import has_xattrs, put_xattrs, remove_xattrs
+from image_format.inode_table import DIRECTORY, FILE
+from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
+from image_format.string_table import StringKind
+from journal.ops import (
+    ClearNsQuotaOp,
+    RemoveXAttrOp,
+    SetAclOp,
+    SetNsQuotaOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    TimesOp,
+    XAttr,
+)
+
+_MODE_MASK = 0xFFFF
+_QUOTA_DONT_SET = (1 << 63) - 1
+_QUOTA_RESET = -1
+_STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
+# Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
+_STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
+
+
+@handles(SetReplicationOp)
+def _set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
+    table = namespace.table
+    row = namespace.file(op.path)
+    if table.ec_policy[row] < 0:
+        namespace.history.record(row)
+        table.replication[row] = namespace.rules.clamp_replication(op.replication)
+
+
+@handles(SetPermissionsOp)
+def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.history.record(row)
+    kept = int(namespace.table.permission[row]) & ~_MODE_MASK
+    namespace.table.permission[row] = kept | op.mode & _MODE_MASK
+
+
+@handles(SetOwnerOp)
+def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
+    row = namespace.existing(op.src)
+    if not op.username and not op.groupname:
+        return
+    namespace.history.record(row)
+    strings = namespace.strings
+    user, group, mode = unpack_permission(int(namespace.table.permission[row]))
+    if op.username:
+        user = strings.serial(encodable(op.username), StringKind.USER)
+    if op.groupname:
+        group = strings.serial(encodable(op.groupname), StringKind.GROUP)
+    namespace.table.permission[row] = pack_permission(user, group, mode)
+
+
+@handles(TimesOp)
+def _times(namespace: Namespace, op: TimesOp) -> None:
+    table = namespace.table
+    row = namespace.existing(op.path)
+    sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
+    sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
+    if sets_mtime or (sets_atime and not namespace.rules.skip_access_time_changes):
+        namespace.history.record(row)
+    if sets_mtime:
+        table.mtime[row] = op.mtime
+    if sets_atime:
+        namespace.tree.touch(row)
+        table.atime[row] = op.atime
+
+
+def _directory(namespace: Namespace, path: str) -> int:
+    row = namespace.existing(path)
+    if namespace.table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{path} is not a directory")
+    return row
+
+
+def _set_quota(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
+    table = namespace.table
+    row = _directory(namespace, path)
+    before = int(table.ns_quota[row]), int(table.ds_quota[row])
+    if row == ROOT_ROW and ns_quota == _QUOTA_RESET:
+        if not namespace.hadoop3:
+            raise NamespaceError("the namespace quota of the root cannot be cleared")
+        ns_quota = _QUOTA_DONT_SET
+    elif ns_quota == _QUOTA_DONT_SET:
+        ns_quota = before[0]
+    if ds_quota == _QUOTA_DONT_SET:
+        ds_quota = before[1]
+    if (ns_quota, ds_quota) != before:
+        namespace.history.record(row)
+        table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
+
+
+@handles(SetQuotaOp)
+def _quota(namespace: Namespace, op: SetQuotaOp) -> None:
+    _set_quota(namespace, op.src, op.ns_quota, op.ds_quota)
+
+
+@handles(SetNsQuotaOp)
+def _ns_quota(namespace: Namespace, op: SetNsQuotaOp) -> None:
+    _set_quota(namespace, op.src, op.ns_quota, _QUOTA_DONT_SET)
+
+
+@handles(ClearNsQuotaOp)
+def _clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
+    _set_quota(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
+
+
+@handles(SetQuotaByStorageTypeOp)
+def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
+    row = _directory(namespace, op.src)
+    storage_type = _STORAGE_TYPES.get(op.storage_type)
+    if storage_type is None:
+        raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
+    features = namespace.table.feature(row)
+    if op.ds_quota in (_QUOTA_DONT_SET, features.type_quotas.get(storage_type, _QUOTA_RESET)):
+        return
+    namespace.history.record(row)
+    if op.ds_quota == _QUOTA_RESET:
+        features.type_quotas.pop(storage_type, None)
+    else:
+        features.type_quotas[storage_type] = op.ds_quota
+    namespace.table.set_features(row, features)
+
+
+@handles(SetStoragePolicyOp)
+def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
+    table = namespace.table
+    row = namespace.existing(op.path)
+    if table.kind[row] == FILE:
+        namespace.history.record(row)
+        table.policy[row] = checked_policy(op.path, op.policy_id)
+        return
+    if table.kind[row] != DIRECTORY:
+        raise NamespaceError(f"{op.path} is neither a file nor a directory")
+    xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
+    if op.policy_id:
+        namespace.history.record(row)
+        put_xattrs(namespace, row, [xattr])
+    elif table.feature(row).xattrs is not None:
+        namespace.history.record(row)
+        remove_xattrs(namespace, row, [xattr])
+
+
+@handles(SetAclOp)
+def _set_acl(namespace: Namespace, op: SetAclOp) -> None:
+    row = namespace.existing(op.src)
+    if op.acl_entries:
+        namespace.history.record(row)
+        set_acl(namespace, row, op.acl_entries)
+    elif namespace.table.feature(row).acl is not None:
+        namespace.history.record(row)
+        remove_acl(namespace, row)
+
+
+@handles(SetXAttrOp)
+def _set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
+    row = namespace.existing(op.src)
+    namespace.history.record(row)
+    put_xattrs(namespace, row, op.xattrs)
+
+
+@handles(RemoveXAttrOp)
+def _remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
+    row = namespace.existing(op.src)
+    if has_xattrs(namespace, row, op.xattrs):
+        namespace.history.record(row)
+        remove_xattrs(namespace, row, op.xattrs)

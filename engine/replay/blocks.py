@@ -1,0 +1,93 @@
+"""Block lists of files: what ADD, CLOSE, UPDATE_BLOCKS, ADD_BLOCK and TRUNCATE do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.errors import NamespaceError
+from engine.namespace import Namespace
+from engine.replay.registry import handles
+from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, SetGenstampV2Op, UpdateBlocksOp
+
+__all__ = ["update_blocks"]
+
+
+def update_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
+    """Make the block list of a file what an operation says (FSEditLogLoader.updateBlocks).
+
+    Args:
+        completes: whether the last block is complete then; those before it always are.
+
+    Raises:
+        NamespaceError: the lists differ in more than lengths, stamps and blocks at the end.
+    """
+    table = namespace.table
+    old_count = int(table.block_count[row])
+    if not old_count and not new:
+        return
+    old = table.file_blocks(row)
+    for index, (have, want) in enumerate(zip(old, new, strict=False)):
+        last_of_both = old_count == len(new) and index == old_count - 1
+        if have.block_id != want.block_id or (have.genstamp != want.genstamp and not last_of_both):
+            raise NamespaceError(
+                f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, "
+                f"the operation says {want.block_id}_{want.genstamp}"
+            )
+        namespace.history.set_block(row, index, want.num_bytes, want.genstamp)
+        namespace.see_generation_stamp(want.genstamp)
+    if old_count <= len(new) and table.is_under_construction(row) and (completes or old_count < len(new)):
+        namespace.history.convert_block(row, old_count - 1)
+    if len(new) < old_count:
+        if not table.is_under_construction(row) or len(new) != old_count - 1:
+            raise NamespaceError(f"{namespace.tree.path(row)} has {old_count} blocks, the operation {len(new)}")
+        table.truncate_blocks(row, len(new))
+    elif len(new) > old_count:
+        table.extend_blocks(row, [(b.block_id, b.num_bytes, b.genstamp) for b in new[old_count:]])
+        namespace.history.set_last_block_complete(row, complete=completes)
+        for block in new[old_count:]:
+            namespace.see_generation_stamp(block.genstamp)
+
+
+@handles(UpdateBlocksOp)
+def _update_blocks(namespace: Namespace, op: UpdateBlocksOp) -> None:
+    row = namespace.file(op.path)
+    namespace.tree.touch(row)
+    update_blocks(namespace, row, op.blocks)
+
+
+@handles(AddBlockOp)
+def _add_block(namespace: Namespace, op: AddBlockOp) -> None:
+    row = namespace.file(op.path)
+    table = namespace.table
+    namespace.tree.touch(row)
+    if len(op.blocks) not in (1, 2):
+        raise NamespaceError(f"{len(op.blocks)} blocks are given for {op.path}, one or two belong there")
+    *before, added = op.blocks
+    old = table.file_blocks(row)
+    if before:
+        penultimate = before[0]
+        if not old or (old[-1].block_id, old[-1].genstamp) != (penultimate.block_id, penultimate.genstamp):
+            raise NamespaceError(f"last block of {op.path} is not {penultimate.block_id}_{penultimate.genstamp}")
+        namespace.history.set_block(row, len(old) - 1, penultimate.num_bytes, penultimate.genstamp)
+        namespace.history.convert_block(row, len(old) - 1)
+        namespace.see_generation_stamp(penultimate.genstamp)
+    elif old:
+        raise NamespaceError(f"{op.path} has {len(old)} blocks, the operation adds the first one")
+    table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
+    namespace.history.set_last_block_complete(row, complete=False)
+    namespace.see_generation_stamp(added.genstamp)
+
+
+@handles(AllocateBlockIdOp)
+def _allocate_block_id(namespace: Namespace, op: AllocateBlockIdOp) -> None:
+    namespace.allocate_block_id(op.block_id)
+
+
+@handles(SetGenstampV1Op)
+def _set_genstamp_v1(namespace: Namespace, op: SetGenstampV1Op) -> None:
+    namespace.info.genstampV1 = op.genstamp
+
+
+@handles(SetGenstampV2Op)
+def _set_genstamp_v2(namespace: Namespace, op: SetGenstampV2Op) -> None:
+    namespace.set_generation_stamp(op.genstamp)

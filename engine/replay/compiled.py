@@ -1,0 +1,454 @@
+"""Replay of the frequent operations by kernels; what they leave is for the plain functions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.namespace import Namespace
+from engine.namespace.tree import ROOT_ID
+from engine.replay.acls import inherit_default_acl, set_acl
+from engine.replay.kernels import state
+from engine.replay.kernels.frames import BODY, NO_END
+from engine.replay.kernels.lookup import find_rows
+from engine.replay.kernels.run import FIRST_LAYOUT, run
+from engine.replay.registry import errors_of
+from hadoop_common.errors import HdfsError
+from image_format.bytes_table import BytesTable
+from image_format.errors import ImageStorageError, RecordError
+from image_format.index import ImageIndex
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import ACL_DUE, HOLDS
+from image_format.messages import MessageReader
+from image_format.packed import Packed
+from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Growing, Room
+from image_format.string_table import MAX_SERIAL, StringKind
+from journal.attribute_kinds import ACL_ENTRIES
+from journal.binary_codec import decode_op
+from journal.ops import (
+    AddBlockOp,
+    AddOp,
+    AllowSnapshotOp,
+    CloseOp,
+    EditOp,
+    MkdirOp,
+    RemoveXAttrOp,
+    RenameOldOp,
+    RenameOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetReplicationOp,
+    SetXAttrOp,
+    TimesOp,
+)
+from journal.primitives import Reader, encode_cesu8
+from journal.segment import SegmentCursor
+
+__all__ = ["CompiledReplay"]
+
+_ROWS = 1 << 12
+_NAME_BYTES = 1 << 16
+_BLOCKS = 1 << 12
+_STRINGS = 1 << 8
+_CREATED = 1 << 12
+_ACLS = 1 << 12
+_PATHS = 1 << 16
+_NAMED = 1 << 14
+_NAMES = 1 << 6
+_LONGEST_NAME = 0xFFFF
+_OPENED_COLUMNS = 6
+_NO_NAMES = np.zeros(0, np.uint32)
+_NO_ROOM = -1
+_BYTES_A_ROW = 700
+"""Of edits to each inode that they touch, about."""
+_MOST_EXPECTED = 1 << 20
+_KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
+"""Under what kernels know a string of the table."""
+_OF_ONE_INODE = (
+    *(AddBlockOp, CloseOp, SetAclOp, SetXAttrOp, RemoveXAttrOp),
+    *(SetReplicationOp, SetPermissionsOp, SetOwnerOp, TimesOp),
+)
+"""Operations after which each directory is where it was, with the children that it had."""
+_MOVES_NOTHING = (*_OF_ONE_INODE, AddOp, MkdirOp)
+"""The same where there are no snapshots."""
+
+
+class CompiledReplay:
+    """Applies runs of plain operations to one namespace without a Python object for any of them.
+
+    There is one for a namespace (`of`), since rows of directories point into what it keeps.
+
+    Args:
+        namespace: what they are applied to.
+        index: its base image.
+    """
+
+    @classmethod
+    def of(cls, namespace: Namespace) -> CompiledReplay | None:
+        """The one of a namespace; None where its base image is none that kernels can look into."""
+        if namespace.compiled is None and isinstance(namespace.base, ImageIndex):
+            namespace.compiled = cls(namespace, namespace.base)
+        found = namespace.compiled
+        return found if isinstance(found, CompiledReplay) else None
+
+    def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
+        self._namespace = namespace
+        self._index = index
+        self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
+        room = namespace.table.room
+        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
+        self._opened_used = 0
+        self._named_room = Growing(room, np.uint32, _NAMED)
+        self._named: npt.NDArray[np.uint32] = self._named_room.array
+        self._named_used = self._named_wanted = 0
+        self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
+        self._special_ids = _special_ids(index)
+        namespace.tree.mark_special(self._special_ids)
+        self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
+        self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
+        # its entries begin where cache lines do
+        self._paths: npt.NDArray[np.void] = Room().zeros(_PATHS, state.PATH_DTYPE)
+        self._era = self._moved = self._directories = 0
+        # weak, for an array that somebody holds cannot grow where it lies
+        self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
+        self._holders_known = False
+        self._known = BytesTable(room)
+        self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._know_names()
+
+    @property
+    def table_places(self) -> int:
+        """Places in the tables of names, see `kernels.base_children`."""
+        return self._named_used
+
+    def begin(self, cursor: SegmentCursor) -> bool:
+        """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
+        self._forget_paths()
+        # Hash tables that grow step by step are filled anew at each.
+        expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
+        self._namespace.table.row_of.reserve(expected)
+        self._namespace.tree.links.reserve_slots(expected)
+        return cursor.layout_version <= FIRST_LAYOUT and cursor.expected is not None and self._counters_fit()
+
+    def _counters_fit(self) -> bool:
+        namespace, info = self._namespace, self._namespace.info
+        counters = (info.genstampV2, info.lastAllocatedBlockId, info.transactionId, namespace.last_inode_id)
+        return max(counters) <= NO_END
+
+    def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
+        """Apply at most `limit` operations from the cursor on, and move it; returns how many were applied.
+
+        Fewer than `limit` mean that the plain function has to look at the next one.
+
+        Args:
+            checked: position in the segment before which all checksums are known to be right.
+
+        Raises:
+            RecordError: the base image is damaged; the namespace is of no use any more.
+            ImageStorageError: there is no room for a table to grow.
+        """
+        if not self._holders_known:
+            self._mark_holders()
+        applied, status = self._run(cursor, limit, checked)
+        if status == state.DAMAGED:
+            what = "an entry of a directory that is deleted is damaged"
+            raise self._index.place("INODE_DIR").error(RecordError, what, 0)
+        return applied
+
+    def _run(self, cursor: SegmentCursor, limit: int, checked: int) -> tuple[int, int]:
+        """(how many operations were applied, why it stopped)."""
+        buffer = np.frombuffer(cursor.buffer, np.uint8)
+        last_txid = NO_END if cursor.last_txid is None else cursor.last_txid
+        applied, status, grown_at = 0, state.DONE, -1
+        try:
+            while applied < limit:
+                self._enter()
+                self._point()
+                position, count, status = run(
+                    self._state, buffer, cursor.position, limit - applied, cursor.layout_version, last_txid, checked
+                )
+                self._leave()
+                self._give_acls(cursor)
+                applied += count
+                cursor.advance(position, self._namespace.last_txid + 1)
+                self._grow_named()
+                if self._state[state.WANTS_MARKS] and not self._way_marks.size:
+                    self._way_marks = self._namespace.tree.way_marks()
+                elif status != state.AGAIN or position == grown_at:
+                    break
+                else:
+                    grown_at = position
+                    self._grow()
+        finally:
+            # An error that keeps this frame must not keep the segment mapped.
+            del buffer
+        return applied, int(status)
+
+    def _mark_holders(self) -> None:
+        """Mark the snapshottable directories and all above them."""
+        table, tree = self._namespace.table, self._namespace.tree
+        for row in tree.locate(list(self._namespace.snapshots.snapshottable_ids)):
+            at = row
+            while at != NO_ROW:
+                table.marks[at] |= HOLDS
+                at = int(table.parent[at])
+        self._holders_known = True
+
+    def find_rows(self, paths: Sequence[bytes]) -> Iterator[int | None]:
+        """Row that each path leads to, `NO_ROW` where there is nothing, None where only `Tree.find` can tell."""
+        plain = np.array([self._counters_fit() and _is_plain(path) for path in paths], np.bool_)
+        wanted = [path for path, fits in zip(paths, plain, strict=True) if fits]
+        bounds = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
+        buffer = np.frombuffer(b"".join(wanted), np.uint8)
+        found = np.full(len(wanted), state.UNUSUAL, np.int64)
+        self._forget_paths()
+        number, grown_at = 0, -1
+        while number < len(wanted):
+            self._enter()
+            self._point()
+            number = find_rows(self._state, buffer, bounds, number, found)
+            self._leave()
+            self._grow_named()
+            if number == grown_at:
+                # a record larger than what a table grows by
+                number += 1
+            elif number < len(wanted):
+                grown_at = number
+                self._grow()
+        every = np.full(len(paths), state.UNUSUAL, np.int64)
+        every[plain] = found
+        yield from (None if row == state.UNUSUAL else row for row in every.tolist())
+
+    def look_again(self) -> None:
+        """Operations may have been applied without `learn`."""
+        self._holders_known = False
+        self._forget_paths()
+
+    def _forget_paths(self) -> None:
+        """Look all paths up anew: they lie in another buffer now, or something else than a kernel changed them."""
+        self._era += 1
+
+    def learn(self, op: EditOp) -> None:
+        """Remember the names in an operation that was applied plainly, and what it may have moved."""
+        if isinstance(op, AllowSnapshotOp | RenameOp | RenameOldOp):
+            self._holders_known = False
+        history = self._namespace.history
+        directories = history.diffs.directories_changed
+        if not isinstance(op, _OF_ONE_INODE if history.active else _MOVES_NOTHING) or directories != self._directories:
+            self._forget_paths()
+        self._directories = directories
+        if isinstance(op, AddOp | MkdirOp):
+            self._remember(op.permissions.user, op.permissions.group)
+        elif isinstance(op, SetOwnerOp):
+            self._remember(op.username, op.groupname)
+
+    def _know_names(self) -> None:
+        """Let kernels know the names that the image has."""
+        strings = self._namespace.strings
+        serials: dict[tuple[int, bytes], int] = {}
+        for kind, _, text in strings.entries():
+            key = None if kind == StringKind.XATTR else _name_key(text)
+            if key is not None:
+                for group, of in _KINDS:
+                    serial = strings.find(text, of)
+                    if 0 < serial <= MAX_SERIAL:
+                        serials[group, key] = serial
+        self._known.add_all([key for _, key in serials], [group for group, _ in serials])
+        self._values = np.array([*serials.values(), *([0] * (_NAMES - len(serials)))], np.uint64)
+
+    def _remember(self, user: str | None, group: str | None) -> None:
+        """Let kernels know names that the string table has."""
+        for (of, kind), text in zip(_KINDS, (user or "", group or ""), strict=True):
+            key, serial = _name_key(text), self._namespace.strings.find(text, kind)
+            if key is None or not 0 < serial <= MAX_SERIAL or self._known.find(key, of) >= 0:
+                continue
+            number = self._known.add(key, of)
+            if number == self._values.size:
+                self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+            self._values[number] = serial
+
+    # ---- to and fro ----------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        namespace = self._namespace
+        table, tree, rules, info = namespace.table, namespace.tree, namespace.rules, namespace.info
+        self._state[: state.NUMBERS] = (
+            table.count,
+            table.names_used,
+            table.blocks_used,
+            tree.links.count,
+            self._opened_used,
+            table.pool.count,
+            table.pool.used,
+            tree.inode_count,
+            info.transactionId,
+            namespace.last_inode_id,
+            info.lastAllocatedBlockId,
+            info.genstampV2,
+            namespace.hadoop3,
+            rules.min_replication,
+            rules.max_replication,
+            namespace.leases.plain,
+            namespace.leases.changed,
+            False,
+            self._era,
+            0,
+            0,
+            0,
+            not namespace.history.may_be_inconsistent,
+            self._moved,
+            0,
+            self._named_used,
+            self._named_wanted,
+        )
+
+    def _leave(self) -> None:
+        namespace, numbers = self._namespace, self._state.tolist()
+        table, tree, info = namespace.table, namespace.tree, namespace.info
+        table.count = table.row_of.count = numbers[state.ROWS_USED]
+        table.names_used = numbers[state.NAMES_USED]
+        table.blocks_used = numbers[state.BLOCKS_USED]
+        tree.links.count = numbers[state.LINKS_USED]
+        self._opened_used = numbers[state.OPENED_USED]
+        self._named_used = numbers[state.NAMED_USED]
+        self._named_wanted = numbers[state.NAMED_WANTED]
+        table.pool.count = numbers[state.POOL_USED]
+        table.pool.used = numbers[state.POOL_BYTES_USED]
+        tree.inode_count = numbers[state.INODES]
+        # A field that the image does not have is not written with its default.
+        if info.transactionId != numbers[state.LAST_TXID]:
+            info.transactionId = numbers[state.LAST_TXID]
+        namespace.last_inode_id = numbers[state.LAST_INODE_ID]
+        if info.lastAllocatedBlockId != numbers[state.LAST_BLOCK_ID]:
+            info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
+        if info.genstampV2 != numbers[state.GENERATION_STAMP]:
+            info.genstampV2 = numbers[state.GENERATION_STAMP]
+        namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
+        if numbers[state.DIRECTORIES_MOVED] != self._moved:
+            self._moved = numbers[state.DIRECTORIES_MOVED]
+            tree.forget_paths()
+        names = table.names
+        for directory, offset, size in self._created[: numbers[state.CREATED_USED]].tolist():
+            namespace.history.diffs.create(directory, names[offset : offset + size].tobytes())
+
+    def _give_acls(self, cursor: SegmentCursor) -> None:
+        """Give new inodes their ACLs, in the order in which they were made: they inherit from each other.
+
+        Raises:
+            ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
+        """
+        namespace = self._namespace
+        for row, directory, body, place in self._acls[: self._state[state.ACLS_USED]].tolist():
+            namespace.table.marks[row] &= 0xFF ^ ACL_DUE
+            try:
+                inherit_default_acl(namespace, directory, row)
+                if place >= 0:
+                    set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
+            except (HdfsError, ValueError, OverflowError):
+                op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
+                with errors_of(op):
+                    raise
+
+    def _point(self) -> None:
+        """Tell the kernels where the arrays are; they stay there while a kernel runs."""
+        table, links, index, known = self._namespace.table, self._namespace.tree.links, self._index, self._known
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "rows": table.rows,
+            "names": table.names,
+            "blocks": table.blocks,
+            "ids": table.row_of.slots,
+            "links": links.links,
+            "link_slots": links.slots,
+            "opened": self._opened,
+            "named": self._named,
+            "pool": table.pool.items,
+            "pool_slots": table.pool.slots,
+            "pool_arena": table.pool.arena,
+            "known": known.items,
+            "known_slots": known.slots,
+            "known_arena": known.arena,
+            "known_values": self._values,
+            **_columns("base_ids", index.arrays.ids),
+            "base_slots": index.arrays.slots,
+            **_columns("base_offsets", index.arrays.offsets),
+            "inodes": index.inode_buffer,
+            "dropped": self._namespace.tree.dropped,
+            "directory_ids": index.arrays.directory_ids,
+            "directory_offsets": index.arrays.directory_offsets,
+            "directories": index.directory_buffer,
+            "waiting": self._waiting,
+            "special_ids": self._special_ids,
+            "way_marks": self._way_marks,
+            "created": self._created,
+            "acls": self._acls,
+            "paths": self._paths,
+        }
+        for number, array in enumerate(arrays[name] for name in state.ARRAYS):
+            if array is not self._pointed[number]():
+                place = state.NUMBERS + 2 * number
+                self._state[place : place + 2] = array.ctypes.data, array.shape[0]
+                self._pointed[number] = weakref.ref(array)
+
+    def _grow(self) -> None:
+        """Make room for the next operations; tables double where they are full."""
+        table, links = self._namespace.table, self._namespace.tree.links
+        table.reserve_rows(_ROWS)
+        table.reserve_names(_NAME_BYTES)
+        table.reserve_blocks(_BLOCKS)
+        table.pool.reserve(_STRINGS, _NAME_BYTES)
+        links.reserve(_ROWS)
+        if self._opened_used == self._opened.shape[0]:
+            wider = table.room.zeros((2 * self._opened_used, _OPENED_COLUMNS), np.int64)
+            wider[: self._opened_used] = self._opened
+            self._opened = wider
+
+    def _grow_named(self) -> None:
+        """Make room for a table of names that found none."""
+        if self._named_wanted <= 0:
+            return
+        self._named = _NO_NAMES
+        try:
+            self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
+            self._named_wanted = 0
+        except (ImageStorageError, MemoryError):
+            # Names are found without tables as well, so there are no new ones from here on.
+            self._named_wanted = _NO_ROOM
+        finally:
+            self._named = self._named_room.array
+
+
+def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
+    return {f"{name}_{key}": array for key, array in column._asdict().items()}
+
+
+def _is_plain(path: bytes) -> bool:
+    """Whether a path is absolute and has no empty component."""
+    return path[:1] == b"/" and b"//" not in path and path[-1:] != b"/"
+
+
+def _name_key(text: str) -> bytes | None:
+    """A name as operations have it; None where their two encodings do not agree, as beyond the basic plane.
+
+    None, too, for a longer one than `BytesTable` takes.
+    """
+    key = encode_cesu8(text)
+    return key if key == text.encode("utf-8", "replace") and len(key) <= _LONGEST_NAME else None
+
+
+def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
+    """See `kernels.state.special_ids_of`."""
+    found = np.union1d(index.history.owners, index.history.referred)
+    if ROOT_ID in found:
+        start, _ = index.history.diff_span(ROOT_ID)
+        section = index.section("SNAPSHOT_DIFF")
+        entry = MessageReader(section, index.place("SNAPSHOT_DIFF"), start).read(pb.DiffEntry)
+        if not entry.numOfDiff:
+            found = found[found != ROOT_ID]
+    return found

@@ -1,0 +1,182 @@
+"""Creation and writing of files: ADD, CLOSE, APPEND, TRUNCATE, CONCAT_DELETE, REASSIGN_LEASE."""
+
+from __future__ import annotations
+
+from engine.errors import NamespaceError
+from engine.namespace import Namespace
+from engine.namespace.diffs import CURRENT_STATE
+from engine.namespace.erasure_coding import REPLICATION_POLICY_ID
+from engine.replay.acls import inherit_default_acl, set_acl
+from engine.replay.blocks import update_blocks
+from engine.replay.registry import handles
+from engine.replay.structure import delete
+from engine.replay.xattrs import put_xattrs
+from image_format.inode_table import FILE, NO_ROW
+from image_format.kernels.inode import UNDER_CONSTRUCTION
+from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
+
+__all__ = ["checked_policy"]
+
+_STRIPED = 1
+# Storage policy ids have four bits in a file's header.
+_MAX_POLICY = 15
+
+
+def checked_policy(path: str, policy_id: int) -> int:
+    """The storage policy id of a file; raises NamespaceError where it is none."""
+    if not 0 <= policy_id <= _MAX_POLICY:
+        raise NamespaceError(f"{path} cannot have storage policy {policy_id}")
+    return policy_id
+
+
+def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str) -> None:
+    table = namespace.table
+    namespace.tree.touch(row)
+    table.flags[row] |= UNDER_CONSTRUCTION
+    table.client_name[row] = table.intern(client_name)
+    table.client_machine[row] = table.intern(client_machine)
+    namespace.leases.add(row)
+
+
+def _create(namespace: Namespace, op: AddOp) -> int:
+    table, tree = namespace.table, namespace.tree
+    parent, name = tree.find_parent(op.path)
+    row = tree.add(parent, name, op.inode_id, FILE)
+    namespace.use_inode_id(op.inode_id)
+    table.permission[row] = namespace.permission(op.permissions)
+    table.mtime[row] = table.atime[row] = op.mtime
+    table.block_size[row] = op.block_size
+    table.policy[row] = checked_policy(op.path, op.storage_policy_id)
+    if op.erasure_coding_policy_id == REPLICATION_POLICY_ID:
+        table.replication[row] = namespace.rules.clamp_replication(op.replication)
+    else:
+        if not namespace.erasure_coding.knows(op.erasure_coding_policy_id):
+            raise NamespaceError(f"{op.path} has an unknown erasure coding policy {op.erasure_coding_policy_id}")
+        table.ec_policy[row] = op.erasure_coding_policy_id
+        table.block_type[row] = _STRIPED
+    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
+    inherit_default_acl(namespace, parent, row)
+    if op.acl_entries is not None:
+        set_acl(namespace, row, op.acl_entries)
+    if op.xattrs:
+        put_xattrs(namespace, row, op.xattrs)
+    _open_for_write(namespace, row, op.client_name, op.client_machine)
+    return row
+
+
+def _reopen(namespace: Namespace, row: int, client_name: str, client_machine: str, *, new_block: bool) -> None:
+    """Open a closed file to append to it (FSNamesystem.prepareFileForAppend)."""
+    namespace.history.record(row)
+    _open_for_write(namespace, row, client_name, client_machine)
+    blocks = namespace.table.file_blocks(row)
+    namespace.history.set_last_block_complete(row, complete=False)
+    if not new_block and blocks and blocks[-1].num_bytes != namespace.table.block_size[row]:
+        namespace.history.convert_block(row, len(blocks) - 1)
+    elif blocks:
+        namespace.history.set_last_block_complete(row, complete=True)
+
+
+@handles(AddOp)
+def _add(namespace: Namespace, op: AddOp) -> None:
+    table = namespace.table
+    row = namespace.tree.find(op.path)
+    if row != NO_ROW and table.kind[row] != FILE:
+        raise NamespaceError(f"{op.path} is not a file")
+    if row != NO_ROW and op.overwrite:
+        delete(namespace, row, op.mtime)
+        row = NO_ROW
+    if row == NO_ROW:
+        row = _create(namespace, op)
+    elif not table.is_under_construction(row):
+        _reopen(namespace, row, op.client_name, op.client_machine, new_block=False)
+    namespace.tree.touch(row)
+    table.atime[row] = op.atime
+    table.mtime[row] = op.mtime
+    update_blocks(namespace, row, op.blocks)
+
+
+@handles(CloseOp)
+def _close(namespace: Namespace, op: CloseOp) -> None:
+    table = namespace.table
+    row = namespace.file(op.path)
+    if not table.is_under_construction(row):
+        raise NamespaceError(f"{op.path} is not open for write")
+    namespace.tree.touch(row)
+    table.atime[row] = op.atime
+    table.mtime[row] = op.mtime
+    update_blocks(namespace, row, op.blocks, completes=True)
+    table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
+    namespace.leases.remove(row)
+
+
+@handles(AppendOp)
+def _append(namespace: Namespace, op: AppendOp) -> None:
+    row = namespace.file(op.path)
+    if not namespace.table.is_under_construction(row):
+        _reopen(namespace, row, op.client_name, op.client_machine, new_block=op.new_block)
+
+
+@handles(TruncateOp)
+def _truncate(namespace: Namespace, op: TruncateOp) -> None:
+    table = namespace.table
+    row = namespace.file(op.src)
+    namespace.history.record(row, with_blocks=True)
+    kept, size = 0, 0
+    blocks = table.file_blocks(row)
+    while kept < len(blocks) and size < op.new_length:
+        size += blocks[kept].num_bytes
+        kept += 1
+    if size < op.new_length:
+        raise NamespaceError(f"{op.src} has {size} bytes, the operation cuts it at {op.new_length}")
+    table.truncate_blocks(row, kept)
+    table.mtime[row] = op.timestamp
+    if op.truncate_block is None:
+        if size != op.new_length:
+            raise NamespaceError(f"{op.src} cannot be cut at {op.new_length} without a block to recover")
+        return
+    if not kept or size == op.new_length:
+        raise NamespaceError(f"{op.src} ends at a block boundary, the operation recovers a block")
+    _open_for_write(namespace, row, op.client_name, op.client_machine)
+    namespace.see_generation_stamp(op.truncate_block.genstamp)
+    last = blocks[kept - 1]
+    if op.truncate_block.block_id != last.block_id:
+        # Copy on truncate: the new block takes the last one's place at once, else only CLOSE changes it.
+        table.truncate_blocks(row, kept - 1)
+        length = last.num_bytes - (size - op.new_length)
+        table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
+    else:
+        namespace.history.convert_block(row, kept - 1)
+
+
+@handles(ConcatDeleteOp)
+def _concat(namespace: Namespace, op: ConcatDeleteOp) -> None:
+    table, tree, history = namespace.table, namespace.tree, namespace.history
+    target = namespace.file(op.trg)
+    latest = history.latest(target)
+    history.record(target)
+    for path in op.srcs:
+        source = namespace.file(path)
+        table.extend_blocks(target, table.file_blocks(source))
+        directory, name = int(table.parent[source]), table.name(source)
+        if namespace.hadoop3:
+            history.remove_child(directory, name, source, latest)
+        else:
+            # Hadoop 2.7 leaves a created name behind, and cannot load the image that it writes then.
+            history.remove_child(directory, name, source, CURRENT_STATE)
+        history.diffs.remove(source)
+        tree.references.forget(source)
+        namespace.forget(source)
+        tree.drop(source)
+    table.mtime[target] = op.timestamp
+    history.raise_mtime(int(table.parent[target]), op.timestamp, latest)
+
+
+@handles(ReassignLeaseOp)
+def _reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
+    table = namespace.table
+    row = namespace.file(op.path)
+    if not table.is_under_construction(row):
+        raise NamespaceError(f"{op.path} is not open for write")
+    namespace.tree.touch(row)
+    table.client_name[row] = table.intern(op.new_holder)
+    namespace.leases.add(row)

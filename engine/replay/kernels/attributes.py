@@ -1,0 +1,117 @@
+"""SET_REPLICATION, SET_PERMISSIONS, SET_OWNER and TIMES as kernels; `engine.replay.attributes` is the plain twin.
+
+Arguments and results are those of `kernels.files`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.change import GROUP_SHIFT, USER_SHIFT, find_known
+from engine.replay.kernels.files import existing
+from engine.replay.kernels.records import i16, i64, skip_string, u16
+from engine.replay.kernels.state import (
+    ABSENT,
+    DONE,
+    HADOOP3,
+    KNOWN_GROUP,
+    KNOWN_USER,
+    MAX_REPLICATION,
+    MIN_REPLICATION,
+    UNUSUAL,
+    known_values_of,
+    rows_of,
+)
+from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, UNKNOWN_FIELDS
+from image_format.kernels.jit import step
+
+__all__ = ["set_owner", "set_permissions", "set_replication", "times"]
+
+_MODE = np.uint64(0xFFFF)
+_SERIAL = np.uint64(0xFFFFFF)
+
+
+@step
+def _changeable(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`existing`, where absent inodes and such with unknown fields are `UNUSUAL`."""
+    row, following = existing(a, buf, pos, end)
+    if row == ABSENT or (row >= 0 and rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
+        row = np.int64(UNUSUAL)
+    return row, following
+
+
+@step
+def set_replication(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """SET_REPLICATION; a striped file keeps its own."""
+    row, pos = _changeable(a, buf, pos, end)
+    if row < 0:
+        return row
+    entry = rows_of(a)[row]
+    if pos + 2 != end or entry["kind"] != FILE:
+        return UNUSUAL
+    if entry["ec_policy"] < 0:
+        entry["flags"] |= DIRTY
+        entry["replication"] = min(max(i16(buf, pos), a[MIN_REPLICATION]), a[MAX_REPLICATION])
+    return DONE
+
+
+@step
+def set_permissions(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """SET_PERMISSIONS."""
+    row, pos = _changeable(a, buf, pos, end)
+    if row < 0:
+        return row
+    entry = rows_of(a)[row]
+    # What it inherits depends on the mode that it was made with.
+    if pos + 2 != end or entry["marks"] & ACL_DUE:
+        return UNUSUAL
+    entry["flags"] |= DIRTY
+    entry["permission"] = (entry["permission"] & ~_MODE) | np.uint64(u16(buf, pos))
+    return DONE
+
+
+@step
+def set_owner(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """SET_OWNER; an empty user or group leaves it as it is."""
+    row, user = _changeable(a, buf, pos, end)
+    if row < 0:
+        return row
+    group = skip_string(buf, user, end)
+    if group < 0 or skip_string(buf, group, end) != end:
+        return UNUSUAL
+    entry = rows_of(a)[row]
+    permission = entry["permission"]
+    if group > user + 2:
+        known = find_known(a, KNOWN_USER, buf, user + 2, group)
+        if known < 0:
+            return UNUSUAL
+        permission = (permission & ~(_SERIAL << USER_SHIFT)) | known_values_of(a)[known] << USER_SHIFT
+    if end > group + 2:
+        known = find_known(a, KNOWN_GROUP, buf, group + 2, end)
+        if known < 0:
+            return UNUSUAL
+        permission = (permission & ~(_SERIAL << GROUP_SHIFT)) | known_values_of(a)[known] << GROUP_SHIFT
+    if group > user + 2 or end > group + 2:
+        entry["flags"] |= DIRTY
+        entry["permission"] = permission
+    return DONE
+
+
+@step
+def times(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """TIMES; -1, and in Hadoop 3 anything negative, leaves a time as it is."""
+    row, pos = _changeable(a, buf, pos, end)
+    if row < 0:
+        return row
+    if pos + 16 != end:
+        return UNUSUAL
+    mtime, atime = i64(buf, pos), i64(buf, pos + 8)
+    hadoop3 = a[HADOOP3] != 0
+    entry = rows_of(a)[row]
+    if mtime >= 0 or (mtime != -1 and not hadoop3):
+        entry["flags"] |= DIRTY
+        entry["mtime"] = mtime
+    if atime >= 0 or (atime != -1 and not hadoop3):
+        entry["flags"] |= DIRTY
+        entry["atime"] = atime
+    return DONE

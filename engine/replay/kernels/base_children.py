@@ -1,0 +1,298 @@
+"""Children that directories have in the base image: sorted by name as they stand there, or in tables of names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.state import (
+    AGAIN,
+    DONE,
+    NAMED_USED,
+    NAMED_WANTED,
+    OPENED_USED,
+    UNUSUAL,
+    base_ids_bases_of,
+    base_ids_low_of,
+    base_ids_wide_of,
+    base_offsets_bases_of,
+    base_offsets_low_of,
+    base_offsets_wide_of,
+    base_slots_of,
+    directories_of,
+    directory_ids_of,
+    directory_offsets_of,
+    inodes_of,
+    named_of,
+    opened_of,
+    rows_of,
+)
+from image_format.kernels.inode import OPENED, UNKNOWN_FIELDS
+from image_format.kernels.jit import step
+from image_format.kernels.packed import Columns, find_slot, packed_at
+from image_format.kernels.scan import compare_names, find_id, name_span
+from image_format.kernels.tables import hash_bytes, same_bytes
+from image_format.kernels.wire import octet, read_varint, skip_field
+
+__all__ = ["NO_ENTRY", "base_child", "base_offset", "entry_may_change", "open_directory", "slot_of"]
+
+NO_ENTRY = -1
+_ODD_ENTRY = -2
+_UNKNOWN_ENTRY = -3
+
+FIRST, BEHIND, ORDERED, ASKED, TABLE, TABLE_SIZE = range(6)
+"""Columns of `opened_of`."""
+
+_BYTES_A_QUESTION = 32
+"""A directory gets a table of its names when so many bytes of its children, some ten of them, come to a question.
+
+A search among sorted names waits for memory some twenty times, one in a table two or three times.
+"""
+_NO_TABLE = -1
+
+
+@step
+def slot_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Slot of an inode of the base image, negative where it has none of that id."""
+    return find_slot(_base_ids(a), base_slots_of(a), inode_id)
+
+
+@step
+def _base_ids(a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return Columns(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a))
+
+
+@step
+def base_offset(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Where the record in a slot of the base image starts in INODE."""
+    return packed_at(Columns(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a)), slot)
+
+
+@step
+def _children_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(start, end) of the packed children of a DirEntry with nothing else in it; the start of others is negative.
+
+    It is -2 where there is a field that this version does not know, else -1.
+    """
+    length, pos = read_varint(buf, offset, buf.size)
+    if pos < 0 or length < 0 or length > buf.size - pos:
+        return np.int64(-1), np.int64(-1)
+    end = pos + length
+    first = np.int64(0)
+    behind = np.int64(0)
+    odd = False
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            return np.int64(-1), np.int64(-1)
+        stop = skip_field(buf, pos, end, tag & 7)
+        if stop < 0:
+            return np.int64(-1), np.int64(-1)
+        if tag == 18 and behind == 0:
+            _, first = read_varint(buf, pos, end)
+            behind = stop
+        elif tag == 16 or tag == 18 or tag == 24 or tag == 26:
+            odd = True
+        elif tag != 8:
+            return np.int64(-2), np.int64(-2)
+        pos = stop
+    return (np.int64(-1), np.int64(-1)) if odd else (first, behind)
+
+
+@step
+def _name_of(a, inode_id, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
+
+    `behind` is the slot where it most likely is, behind all slots where nobody knows.
+    """
+    ids = _base_ids(a)
+    slot = np.int64(behind)
+    if base_slots_of(a).size or slot >= ids.low.size or packed_at(ids, slot) != inode_id:
+        slot = slot_of(a, inode_id)
+    if slot < 0:
+        return np.int64(0), np.int64(-1), slot
+    start, size = name_span(inodes_of(a), base_offset(a, slot))
+    return np.int64(start), np.int64(size), slot
+
+
+@step
+def _in_order(a, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether children are sorted by name, as they need not be: a NameNode up to 3.2 puts them in order."""
+    buf = directories_of(a)
+    last_start = np.int64(0)
+    last_size = np.int64(-1)
+    slot = np.int64(0)
+    pos = first
+    while pos < behind:
+        inode_id, pos = read_varint(buf, pos, behind)
+        if pos < 0:
+            return False
+        start, size, slot = _name_of(a, inode_id, slot + 1)
+        if size < 0:
+            return False
+        if last_size >= 0 and compare_names(inodes_of(a), last_start, last_size, inodes_of(a), start, size) >= 0:
+            return False
+        last_start = start
+        last_size = size
+    return True
+
+
+@step
+def open_directory(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Find the children that a directory has in the base image, once."""
+    entry = rows_of(a)[row]
+    number = find_id(directory_ids_of(a), entry["id"])
+    if number < 0:
+        entry["entry"] = NO_ENTRY
+        entry["marks"] |= OPENED
+        return
+    first, behind = _children_span(directories_of(a), directory_offsets_of(a)[number])
+    if first < 0:
+        entry["entry"] = _UNKNOWN_ENTRY if first == -2 else _ODD_ENTRY
+        return
+    opened = a[OPENED_USED]
+    opened_of(a)[opened, FIRST] = first
+    opened_of(a)[opened, BEHIND] = behind
+    for column in range(ORDERED, TABLE_SIZE + 1):
+        opened_of(a)[opened, column] = 0
+    a[OPENED_USED] = opened + 1
+    entry["entry"] = opened + 1
+    entry["marks"] |= OPENED
+
+
+@step
+def entry_may_change(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether all that the image says of a directory is known: `DONE`, `UNUSUAL` where it is not, or `AGAIN`."""
+    holder = rows_of(a)[directory]
+    if holder["flags"] & UNKNOWN_FIELDS:
+        return UNUSUAL
+    if holder["slot"] >= 0 and holder["entry"] == 0:
+        if a[OPENED_USED] == opened_of(a).shape[0]:
+            return AGAIN
+        open_directory(a, directory)
+    return DONE if holder["entry"] != _UNKNOWN_ENTRY else UNUSUAL
+
+
+@step
+def _find_child(a, first, behind, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Id of the child called `buf[start:start + size]` among packed, sorted children; 0 where there is none.
+
+    It may be 0 where the children are not sorted, too, or one is not in the image.
+    """
+    packed = directories_of(a)
+    low = first
+    high = behind
+    while low < high:
+        # a number begins behind the last byte of the one before it
+        middle = low + (high - low) // 2
+        while middle > low and packed[middle - 1] >= 0x80:
+            middle -= 1
+        inode_id, following = read_varint(packed, middle, behind)
+        name_start, name_size, _ = _name_of(a, inode_id, np.int64(base_ids_low_of(a).size))
+        if following < 0 or name_size < 0:
+            break
+        order = compare_names(inodes_of(a), name_start, name_size, buf, start, size)
+        if order == 0:
+            return inode_id
+        if order < 0:
+            low = following
+        else:
+            high = middle
+    return np.int64(0)
+
+
+@step
+def _has_table(a, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether a directory has a table of its names, or gets one now; there may be no room for it yet."""
+    about = opened_of(a)[number]
+    if about[TABLE_SIZE] != 0:
+        return about[TABLE_SIZE] > 0
+    about[ASKED] += 1
+    if a[NAMED_WANTED] or about[ASKED] == 1 or about[ASKED] * _BYTES_A_QUESTION < about[BEHIND] - about[FIRST]:
+        return False
+    packed = directories_of(a)
+    children = np.int64(0)
+    for pos in range(about[FIRST], about[BEHIND]):
+        children += octet(packed, pos) < 0x80
+    size = np.int64(4)
+    while size < 2 * children:
+        size *= 2
+    if a[NAMED_USED] + size > named_of(a).size:
+        a[NAMED_WANTED] = size
+        return False
+    about[TABLE] = a[NAMED_USED]
+    about[TABLE_SIZE] = size if _fill_table(a, about[FIRST], about[BEHIND], a[NAMED_USED], size) else _NO_TABLE
+    # what a table was begun with is no free place any more
+    a[NAMED_USED] += size
+    return about[TABLE_SIZE] > 0
+
+
+@step
+def _fill_table(a, first, behind, table, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Put packed children into an empty table; False where one is not in the image."""
+    packed, inodes, named = directories_of(a), inodes_of(a), named_of(a)
+    pos = first
+    while pos < behind:
+        inode_id, pos = read_varint(packed, pos, behind)
+        slot = slot_of(a, inode_id) if pos >= 0 else np.int64(-1)
+        if slot < 0:
+            return False
+        start, length = name_span(inodes, base_offset(a, slot))
+        at = hash_bytes(np.uint64(0), inodes, start, length) & np.uint64(size - 1)
+        while named[np.uint64(table) + at] != 0:
+            at = (at + np.uint64(1)) & np.uint64(size - 1)
+        named[np.uint64(table) + at] = slot + 1
+    return True
+
+
+@step
+def _find_named(a, number, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Id of a child by the table of the names, 0 where there is none."""
+    inodes, named = inodes_of(a), named_of(a)
+    table, mask = np.uint64(opened_of(a)[number, TABLE]), np.uint64(opened_of(a)[number, TABLE_SIZE] - 1)
+    at = hash_bytes(np.uint64(0), buf, start, size) & mask
+    while named[table + at] != 0:
+        slot = np.int64(named[table + at]) - 1
+        name_start, name_size = name_span(inodes, base_offset(a, slot))
+        if name_size == size and same_bytes(inodes, name_start, buf, start, size):
+            return _id_at(a, slot)
+        at = (at + np.uint64(1)) & mask
+    return np.int64(0)
+
+
+@step
+def _id_at(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Id of the inode in a slot."""
+    if not base_slots_of(a).size:
+        return packed_at(_base_ids(a), slot)
+    buf = inodes_of(a)
+    length, pos = read_varint(buf, base_offset(a, slot), buf.size)
+    end = pos + length
+    inode_id = np.int64(0)
+    while 0 <= pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if tag == 16:
+            inode_id, pos = read_varint(buf, pos, end)
+        else:
+            pos = skip_field(buf, pos, end, tag & 7)
+    return inode_id
+
+
+@step
+def base_child(a, directory, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Id of a child in the base image of a directory that is opened, 0 where there is none, or `UNUSUAL`.
+
+    That all children are in order, which takes a look at each of them, counts only where none of the name is found.
+    """
+    holder = rows_of(a)[directory]
+    number = holder["entry"] - 1
+    first, behind = opened_of(a)[number, FIRST], opened_of(a)[number, BEHIND]
+    if _has_table(a, number):
+        inode_id = _find_named(a, number, buf, start, size)
+    else:
+        inode_id = _find_child(a, first, behind, buf, start, size)
+    if inode_id == 0 and opened_of(a)[number, ORDERED] == 0:
+        if not _in_order(a, first, behind):
+            holder["entry"] = _ODD_ENTRY
+            return np.int64(UNUSUAL)
+        opened_of(a)[number, ORDERED] = 1
+    return inode_id

@@ -1,0 +1,291 @@
+"""Changes that several operations share, for kernels; each is checked before anything is written."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.lookup import add_link
+from engine.replay.kernels.records import i32, is_plain_text, skip_string, u16, vlong
+from engine.replay.kernels.state import (
+    ACLS_USED,
+    AGAIN,
+    CREATED_USED,
+    DIRECTORIES_MOVED,
+    DONE,
+    GENERATION_STAMP,
+    HADOOP3,
+    INSIDE,
+    KNOWN_GROUP,
+    KNOWN_USER,
+    LATEST,
+    LEASES_CHANGED,
+    NAMES_USED,
+    UNUSUAL,
+    acls_of,
+    created_of,
+    known_arena_of,
+    known_of,
+    known_slots_of,
+    known_values_of,
+    links_of,
+    names_of,
+    rows_of,
+)
+from image_format.kernels.inode import (
+    ACL_DUE,
+    DIRECTORY,
+    DIRTY,
+    FEATURES,
+    LEASED,
+    NO_ACL,
+    OPENED,
+    UNDER_CONSTRUCTION,
+    UNKNOWN_FIELDS,
+)
+from image_format.kernels.jit import step
+from image_format.kernels.tables import find_link, hash_name
+from image_format.kernels.wire import octet
+
+__all__ = [
+    "GROUP_SHIFT",
+    "USER_SHIFT",
+    "acl_end",
+    "acl_room",
+    "call_end",
+    "close_file",
+    "created_room",
+    "find_known",
+    "keep_name",
+    "lease",
+    "may_hold",
+    "note_acl",
+    "note_created",
+    "open_file",
+    "owner_end",
+    "permission_of",
+    "raise_mtime",
+    "see_stamp",
+    "set_link",
+]
+
+
+GROUP_SHIFT = np.uint64(16)
+USER_SHIFT = np.uint64(40)
+"""Where an image's permission has serials (see `image_format.permission`)."""
+_ACL_NAMED = 1 << 6
+_ACL_DEFAULT = 1 << 5
+_ACL_UNKNOWN = 1 << 7
+_MINIMAL_ACL = 3
+
+
+# ---- fields of operations ------------------------------------------------------------------------------------
+
+
+@step
+def call_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether nothing but an RPC's client id and call id stands between `pos` and `end`."""
+    following = skip_string(buf, pos, end)
+    return following >= 0 and following + 4 == end and (following - pos == 2 or following - pos == 18)
+
+
+@step
+def owner_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Position behind a PermissionStatus, -1 where it is none."""
+    for _ in range(2):
+        size, pos = vlong(buf, pos, end)
+        if pos < 0 or size < 0 or size > end - pos:
+            return np.int64(-1)
+        pos += size
+    return pos + 2 if pos + 2 <= end else np.int64(-1)
+
+
+@step
+def permission_of(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(a PermissionStatus as the image has it, whether both of its names are known); `owner_end` found it whole."""
+    size, pos = vlong(buf, pos, end)
+    user = find_known(a, KNOWN_USER, buf, pos, pos + size)
+    size, pos = vlong(buf, pos + size, end)
+    group = find_known(a, KNOWN_GROUP, buf, pos, pos + size)
+    if user < 0 or group < 0:
+        return np.uint64(0), False
+    values = known_values_of(a)
+    return values[user] << USER_SHIFT | values[group] << GROUP_SHIFT | np.uint64(u16(buf, pos + size)), True
+
+
+@step
+def acl_end(buf, pos, end, default):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Position behind the entries of an ACL, or behind their number where there are none; -1 where it is not whole.
+
+    Args:
+        default: whether there may be default entries.
+    """
+    if pos < 0 or pos + 4 > end:
+        return np.int64(-1)
+    count = i32(buf, pos)
+    pos += 4
+    access = 0
+    for _ in range(count):
+        if pos >= end:
+            return np.int64(-1)
+        bits = octet(buf, pos)
+        pos += 1
+        if bits & _ACL_NAMED:
+            following = skip_string(buf, pos, end)
+            if following < 0 or not is_plain_text(buf, pos + 2, following):
+                return np.int64(-1)
+            pos = following
+        if bits & _ACL_UNKNOWN or (bits & _ACL_DEFAULT and not default):
+            return np.int64(-1)
+        access += bits & _ACL_DEFAULT == 0
+    return np.int64(pos) if count == 0 or access >= _MINIMAL_ACL else np.int64(-1)
+
+
+@step
+def find_known(a, group, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Number of what is known under these bytes, -1 where nothing is."""
+    hashed = hash_name(group, buf, start, end - start)
+    return find_link(known_slots_of(a), known_of(a), known_arena_of(a), hashed, group, buf, start, end - start)
+
+
+# ---- directories ---------------------------------------------------------------------------------------------
+
+
+@step
+def may_hold(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether a row can take a child."""
+    return row["kind"] == DIRECTORY and row["flags"] & UNKNOWN_FIELDS == 0
+
+
+@step
+def raise_mtime(rows, directory, mtime):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A directory's modification time never goes back."""
+    row = rows[directory]
+    if mtime > row["mtime"]:
+        row["flags"] |= DIRTY
+        row["mtime"] = mtime
+
+
+@step
+def keep_name(a, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Append a name to the arena, which has room; returns where it starts."""
+    offset = a[NAMES_USED]
+    for i in range(size):
+        names_of(a)[offset + i] = buf[start + i]
+    a[NAMES_USED] = offset + size
+    return offset
+
+
+@step
+def set_link(a, number, directory, row, offset, size, hashed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Give a name in a directory to `row`, or to nobody (-1).
+
+    Args:
+        number: of the link if there is one, else -1; there is room for one then.
+        offset: of the name in the arena.
+    """
+    holder = rows_of(a)[directory]
+    if number < 0:
+        number = add_link(a, directory, -1, offset, size, hashed)
+        holder["marks"] |= OPENED
+    link = links_of(a)[number]
+    before = np.int64(link["row"])
+    holder["growth"] += np.int32(row >= 0) - np.int32(before >= 0)
+    link["row"] = row
+    link["changed"] = 1
+    if row >= 0:
+        rows_of(a)[row]["parent"] = directory
+    if before >= 0 and rows_of(a)[before]["kind"] == DIRECTORY:
+        a[DIRECTORIES_MOVED] += 1
+        rows_of(a)[before]["moved"] = a[DIRECTORIES_MOVED]
+
+
+@step
+def created_room(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether the directory that was found last can get a child: `DONE`, `UNUSUAL` or `AGAIN`."""
+    if not a[INSIDE]:
+        return DONE
+    if rows_of(a)[directory]["newest"] != a[LATEST]:
+        # It has no diff yet that takes the name.
+        return UNUSUAL
+    return DONE if a[CREATED_USED] < created_of(a).shape[0] else AGAIN
+
+
+@step
+def note_created(a, directory, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A new inode came into the directory that was found last, see `created_room`."""
+    entry = rows_of(a)[row]
+    entry["born"] = -1
+    if a[INSIDE]:
+        entry["born"] = a[LATEST]
+        used = a[CREATED_USED]
+        created_of(a)[used, 0] = directory
+        created_of(a)[used, 1] = entry["name_offset"]
+        created_of(a)[used, 2] = entry["name_length"]
+        a[CREATED_USED] = used + 1
+
+
+@step
+def _has_acl(holder, given):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether a new child of a directory may get an ACL: its own, or one that it inherits."""
+    inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
+    return given or inherits or holder["marks"] & ACL_DUE != 0
+
+
+@step
+def acl_room(a, directory, given):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether a new child of a directory can be noted: `DONE` or `AGAIN`."""
+    if _has_acl(rows_of(a)[directory], given) and a[ACLS_USED] == acls_of(a).shape[0]:
+        return AGAIN
+    return DONE
+
+
+@step
+def note_acl(a, directory, row, body, given, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Python gives a new inode its ACL, see `acl_room`.
+
+    Args:
+        body: where the operation's body stands; pos: where the ACL does, if it is `given`.
+    """
+    if _has_acl(rows_of(a)[directory], given):
+        rows_of(a)[row]["marks"] |= ACL_DUE
+        used = a[ACLS_USED]
+        acls_of(a)[used, 0] = row
+        acls_of(a)[used, 1] = directory
+        acls_of(a)[used, 2] = body
+        acls_of(a)[used, 3] = pos if given else -1
+        a[ACLS_USED] = used + 1
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+@step
+def open_file(a, row, client_name, client_machine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A file is open for write from now on."""
+    entry = rows_of(a)[row]
+    entry["flags"] |= DIRTY | UNDER_CONSTRUCTION
+    entry["client_name"] = client_name
+    entry["client_machine"] = client_machine
+    lease(a, entry)
+
+
+@step
+def lease(a, entry):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    entry["marks"] |= LEASED
+    a[LEASES_CHANGED] = 1
+
+
+@step
+def close_file(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A file loses its lease, if it has one."""
+    entry = rows_of(a)[row]
+    if entry["marks"] & LEASED:
+        entry["marks"] &= 0xFF ^ LEASED
+        a[LEASES_CHANGED] = 1
+
+
+@step
+def see_stamp(a, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A block has this generation stamp: Hadoop 3 moves its counter for that."""
+    if a[HADOOP3] and stamp > a[GENERATION_STAMP]:
+        a[GENERATION_STAMP] = stamp

@@ -1,0 +1,412 @@
+"""ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` is the plain twin.
+
+Each takes the arrays, the segment, and where the operation's body starts and ends. It returns `DONE`, or says that it
+changed nothing: `UNUSUAL`, `AGAIN`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.base_children import entry_may_change
+from engine.replay.kernels.change import (
+    acl_end,
+    acl_room,
+    call_end,
+    close_file,
+    created_room,
+    keep_name,
+    lease,
+    may_hold,
+    note_acl,
+    note_created,
+    open_file,
+    owner_end,
+    permission_of,
+    raise_mtime,
+    see_stamp,
+    set_link,
+)
+from engine.replay.kernels.lookup import child, has_room, is_new_id, last_slash, parent_of
+from engine.replay.kernels.records import i16, i32, i64, path_end, skip_string, vlong
+from engine.replay.kernels.state import (
+    ABSENT,
+    AGAIN,
+    BLOCKS_USED,
+    DONE,
+    INODES,
+    LAST_INODE_ID,
+    LATEST,
+    LEASES_PLAIN,
+    MAX_REPLICATION,
+    MIN_REPLICATION,
+    ROWS_USED,
+    UNUSUAL,
+    blocks_of,
+    ids_of,
+    link_slots_of,
+    links_of,
+    names_of,
+    rows_of,
+)
+from engine.replay.kernels.strings import intern
+from image_format.kernels.inode import (
+    DIRECTORY,
+    DIRTY,
+    DROPPED,
+    FILE,
+    LAST_COMPLETE,
+    UNDER_CONSTRUCTION,
+    UNKNOWN_FIELDS,
+)
+from image_format.kernels.jit import step
+from image_format.kernels.tables import find_link, hash_name, put_number
+
+__all__ = ["add", "add_block", "close", "existing", "new_row", "reassign_lease", "update_blocks"]
+
+_ROOT_ID = 16385
+_MAX_POLICY = 15
+_BLOCK_BYTES = 24
+_SMALLEST_COMPACT_BLOCK = 10
+_ERASURE_CODING = -64  # LayoutVersion.ERASURE_CODING
+
+
+@step
+def existing(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """(row that the path at `pos` leads to, `ABSENT`, `UNUSUAL` or `AGAIN`; position behind the path).
+
+    A path below a directory with snapshots is `UNUSUAL`.
+    """
+    row, following = _anywhere(a, buf, pos, end)
+    if row != AGAIN and a[LATEST]:
+        row = np.int64(UNUSUAL)
+    return row, following
+
+
+@step
+def _anywhere(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`existing`, below directories with snapshots too."""
+    following = path_end(buf, pos, end)
+    if following < 0:
+        return np.int64(UNUSUAL), following
+    start = pos + 2
+    slash = last_slash(buf, start, following)
+    parent = parent_of(a, buf, start, slash)
+    if parent < 0:
+        return parent, following
+    if rows_of(a)[parent]["kind"] != DIRECTORY:
+        return np.int64(ABSENT), following
+    size = following - slash - 1
+    return child(a, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
+
+
+@step
+def _file(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Row of a file whose blocks and lease may change, which no snapshot minds; anything else is `UNUSUAL`."""
+    row, following = _anywhere(a, buf, pos, end)
+    if row == ABSENT:
+        row = np.int64(UNUSUAL)
+    if row >= 0 and (rows_of(a)[row]["kind"] != FILE or rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
+        row = np.int64(UNUSUAL)
+    return row, following
+
+
+@step
+def new_row(a, inode_id, kind, offset, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A row for a new inode with its name at `offset` of the arena; there is room."""
+    n = a
+    number = n[ROWS_USED]
+    n[ROWS_USED] = number + 1
+    n[INODES] += 1
+    row = rows_of(a)[number]
+    row["id"] = inode_id
+    row["parent"] = -1
+    row["slot"] = -1
+    row["name_offset"] = offset
+    row["name_length"] = size
+    row["kind"] = kind
+    row["replication"] = -1
+    row["ec_policy"] = -1
+    row["ns_quota"] = -1
+    row["ds_quota"] = -1
+    row["flags"] = DIRTY
+    put_number(ids_of(a), inode_id, number)
+    return number
+
+
+@step
+def add(a, buf, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """ADD of a file that does not exist, without blocks and extended attributes."""
+    body = pos
+    if pos + 8 > end:
+        return UNUSUAL
+    inode_id = i64(buf, pos)
+    path = pos + 8
+    after_path = path_end(buf, path, end)
+    if after_path < 0 or after_path + 30 > end:
+        return UNUSUAL
+    pos = after_path
+    replication = i16(buf, pos)
+    mtime, atime, block_size = i64(buf, pos + 2), i64(buf, pos + 10), i64(buf, pos + 18)
+    if i32(buf, pos + 26) != 0:
+        return UNUSUAL
+    owner = pos + 30
+    acl = owner_end(buf, owner, end)
+    pos = acl_end(buf, acl, end, False)
+    # no extended attributes
+    if pos < 0 or pos >= end or buf[pos] != 0:
+        return UNUSUAL
+    given = pos > acl + 4
+    permission, known = permission_of(a, buf, owner, acl)
+    client_name = pos + 1
+    client_machine = skip_string(buf, client_name, end)
+    pos = skip_string(buf, client_machine, end)
+    codes = 3 if layout <= _ERASURE_CODING else 2
+    if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
+        return UNUSUAL
+    policy = np.int64(np.int8(buf[pos + 1]))
+    if policy < 0 or policy > _MAX_POLICY or (codes == 3 and buf[pos + 2] != 0):
+        return UNUSUAL
+    slash = last_slash(buf, path + 2, after_path)
+    parent = parent_of(a, buf, path + 2, slash)
+    if parent < 0 or not may_hold(rows_of(a)[parent]):
+        return UNUSUAL if parent != AGAIN else AGAIN
+    size = after_path - slash - 1
+    hashed = hash_name(parent, buf, slash + 1, size)
+    present = child(a, parent, buf, slash + 1, size, hashed)
+    if present == AGAIN or not has_room(a, 1, 1, size, 0):
+        return AGAIN
+    if present != ABSENT or inode_id <= _ROOT_ID or not is_new_id(a, inode_id):
+        return UNUSUAL
+    changeable = entry_may_change(a, parent)
+    if changeable != DONE:
+        return changeable
+    recorded = created_room(a, parent)
+    if recorded == DONE:
+        recorded = acl_room(a, parent, given)
+    if recorded != DONE:
+        return recorded
+    holder = intern(a, buf, client_name)
+    machine = intern(a, buf, client_machine) if holder >= 0 else holder
+    if machine < 0:
+        return machine
+    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
+    offset = keep_name(a, buf, slash + 1, size)
+    row = new_row(a, inode_id, FILE, offset, size)
+    entry = rows_of(a)[row]
+    entry["permission"] = permission
+    entry["mtime"] = mtime
+    entry["atime"] = atime
+    entry["block_size"] = block_size
+    entry["policy"] = policy
+    entry["replication"] = min(max(replication, a[MIN_REPLICATION]), a[MAX_REPLICATION])
+    a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
+    set_link(a, link, parent, row, offset, size, hashed)
+    note_created(a, parent, row)
+    note_acl(a, parent, row, body, given, acl)
+    raise_mtime(rows_of(a), parent, mtime)
+    open_file(a, row, holder, machine)
+    return DONE
+
+
+# ---- blocks --------------------------------------------------------------------------------------------------
+
+
+@step
+def _reserve_blocks(a, row, more):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Make the room of a file's block list larger where need be, at the end of the arena; False where that is full."""
+    entry = rows_of(a)[row]
+    count = np.int64(entry["block_count"])
+    needed = count + more
+    if needed <= entry["block_capacity"]:
+        return True
+    capacity = max(needed, 2 * count)
+    start = a[BLOCKS_USED]
+    if start + capacity > blocks_of(a).size:
+        return False
+    old = entry["blocks_offset"]
+    for i in range(count):
+        blocks_of(a)[start + i] = blocks_of(a)[old + i]
+    entry["blocks_offset"] = start
+    entry["block_capacity"] = capacity
+    a[BLOCKS_USED] = start + capacity
+    return True
+
+
+@step
+def _append_block(a, row, block_id, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    entry = rows_of(a)[row]
+    block = blocks_of(a)[entry["blocks_offset"] + entry["block_count"]]
+    block["id"] = block_id
+    block["num_bytes"] = num_bytes
+    block["genstamp"] = stamp
+    entry["block_count"] += 1
+    see_stamp(a, stamp)
+
+
+@step
+def _compact_block(buf, pos, end, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """(id, bytes, generation stamp, next position) of a compact block behind one with these; -1 where it is cut."""
+    if pos < 0 or pos + 8 > end:
+        return np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
+    more_bytes, following = vlong(buf, pos + 8, end)
+    more_stamp, following = vlong(buf, following, end) if following >= 0 else (np.int64(0), following)
+    return i64(buf, pos), num_bytes + more_bytes, stamp + more_stamp, following
+
+
+@step
+def add_block(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """ADD_BLOCK."""
+    row, pos = _file(a, buf, pos, end)
+    if row < 0:
+        return row
+    count, pos = vlong(buf, pos, end)
+    if pos < 0 or count < 1 or count > 2:
+        return UNUSUAL
+    entry = rows_of(a)[row]
+    first_id, first_bytes, first_stamp, pos = _compact_block(buf, pos, end, 0, 0)
+    block_id, num_bytes, stamp = first_id, first_bytes, first_stamp
+    held = entry["block_count"]
+    last = entry["blocks_offset"] + held - 1
+    if count == 2:
+        block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, first_bytes, first_stamp)
+        if held == 0 or blocks_of(a)[last]["id"] != first_id or blocks_of(a)[last]["genstamp"] != first_stamp:
+            return UNUSUAL
+    elif held != 0:
+        return UNUSUAL
+    if pos < 0 or not call_end(buf, pos, end):
+        return UNUSUAL
+    if not _reserve_blocks(a, row, 1):
+        return AGAIN
+    if count == 2:
+        blocks_of(a)[entry["blocks_offset"] + held - 1]["num_bytes"] = first_bytes
+        see_stamp(a, first_stamp)
+    entry["flags"] |= DIRTY
+    entry["marks"] &= 0xFF ^ LAST_COMPLETE
+    _append_block(a, row, block_id, num_bytes, stamp)
+    return DONE
+
+
+@step
+def _fits(a, entry, index, new_count, block_id, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether block `index` may become what an operation says: only the last of both lists gets another stamp."""
+    held = entry["block_count"]
+    last_of_both = held == new_count and index == held - 1
+    block = blocks_of(a)[entry["blocks_offset"] + index]
+    return block["id"] == block_id and (block["genstamp"] == stamp or last_of_both)
+
+
+@step
+def _set_block(a, entry, index, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    block = blocks_of(a)[entry["blocks_offset"] + index]
+    block["num_bytes"] = num_bytes
+    block["genstamp"] = stamp
+    see_stamp(a, stamp)
+
+
+@step
+def _settle(a, row, complete):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Blocks were added at the end of a list."""
+    if complete:
+        rows_of(a)[row]["marks"] |= LAST_COMPLETE
+    else:
+        rows_of(a)[row]["marks"] &= 0xFF ^ LAST_COMPLETE
+
+
+@step
+def update_blocks(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """UPDATE_BLOCKS, where no block goes."""
+    row, pos = _file(a, buf, pos, end)
+    if row < 0:
+        return row
+    count, pos = vlong(buf, pos, end)
+    entry = rows_of(a)[row]
+    held = np.int64(entry["block_count"])
+    if pos < 0 or count < held or count * _SMALLEST_COMPACT_BLOCK > end - pos:
+        return UNUSUAL
+    start = pos
+    num_bytes = stamp = np.int64(0)
+    for index in range(count):
+        block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, num_bytes, stamp)
+        if pos < 0 or (index < held and not _fits(a, entry, index, count, block_id, stamp)):
+            return UNUSUAL
+    if not call_end(buf, pos, end):
+        return UNUSUAL
+    if not _reserve_blocks(a, row, count - held):
+        return AGAIN
+    entry["flags"] |= DIRTY
+    pos = start
+    num_bytes = stamp = np.int64(0)
+    for index in range(count):
+        block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, num_bytes, stamp)
+        if index < held:
+            _set_block(a, entry, index, num_bytes, stamp)
+        else:
+            _append_block(a, row, block_id, num_bytes, stamp)
+    if count > held:
+        _settle(a, row, False)
+    return DONE
+
+
+@step
+def close(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """CLOSE of an open file, where no block goes."""
+    row, pos = _file(a, buf, pos + 8, end)
+    if row < 0:
+        return row
+    entry = rows_of(a)[row]
+    if entry["flags"] & UNDER_CONSTRUCTION == 0 or (entry["slot"] >= 0 and not a[LEASES_PLAIN]):
+        return UNUSUAL
+    if pos + 30 > end:
+        return UNUSUAL
+    mtime, atime = i64(buf, pos + 2), i64(buf, pos + 10)
+    count = i32(buf, pos + 26)
+    held = np.int64(entry["block_count"])
+    blocks = pos + 30
+    if count < held or count * _BLOCK_BYTES > end - blocks:
+        return UNUSUAL
+    pos = blocks + count * _BLOCK_BYTES
+    if owner_end(buf, pos, end) != end:
+        return UNUSUAL
+    for index in range(held):
+        at = blocks + index * _BLOCK_BYTES
+        if not _fits(a, entry, index, count, i64(buf, at), i64(buf, at + 16)):
+            return UNUSUAL
+    if not _reserve_blocks(a, row, count - held):
+        return AGAIN
+    for index in range(count):
+        at = blocks + index * _BLOCK_BYTES
+        if index < held:
+            _set_block(a, entry, index, i64(buf, at + 8), i64(buf, at + 16))
+        else:
+            _append_block(a, row, i64(buf, at), i64(buf, at + 8), i64(buf, at + 16))
+    if count > held:
+        _settle(a, row, True)
+    entry["atime"] = atime
+    entry["mtime"] = mtime
+    entry["flags"] = (entry["flags"] | DIRTY) & (0xFF ^ UNDER_CONSTRUCTION)
+    close_file(a, row)
+    return DONE
+
+
+@step
+def reassign_lease(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """REASSIGN_LEASE of an open file."""
+    pos = skip_string(buf, pos, end)
+    if pos < 0:
+        return UNUSUAL
+    row, holder = _file(a, buf, pos, end)
+    if row < 0:
+        return row
+    entry = rows_of(a)[row]
+    if skip_string(buf, holder, end) != end or entry["flags"] & (UNDER_CONSTRUCTION | DROPPED) != UNDER_CONSTRUCTION:
+        return UNUSUAL
+    if not a[LEASES_PLAIN]:
+        return UNUSUAL
+    number = intern(a, buf, holder)
+    if number < 0:
+        return number
+    entry["client_name"] = number
+    entry["flags"] |= DIRTY
+    lease(a, entry)
+    return DONE

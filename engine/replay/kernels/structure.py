@@ -1,0 +1,257 @@
+"""MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` is the plain twin.
+
+Arguments and results are those of `kernels.files`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.base_children import entry_may_change
+from engine.replay.kernels.change import (
+    acl_end,
+    acl_room,
+    call_end,
+    created_room,
+    keep_name,
+    may_hold,
+    note_acl,
+    note_created,
+    owner_end,
+    permission_of,
+    raise_mtime,
+    set_link,
+)
+from engine.replay.kernels.files import existing, new_row
+from engine.replay.kernels.lookup import child, has_room, is_ancestor, is_new_id, last_slash, link_of, parent_of
+from engine.replay.kernels.records import i32, i64, path_end
+from engine.replay.kernels.removal import may_remove, remove
+from engine.replay.kernels.state import (
+    ABSENT,
+    AGAIN,
+    DAMAGED,
+    DONE,
+    LAST_INODE_ID,
+    LATEST,
+    LEASES_CHANGED,
+    LEASES_PLAIN,
+    UNUSUAL,
+    link_slots_of,
+    links_of,
+    names_of,
+    rows_of,
+)
+from image_format.kernels.inode import DIRECTORY, DIRTY, HOLDS, UNKNOWN_FIELDS
+from image_format.kernels.jit import step
+from image_format.kernels.tables import find_link, hash_name
+
+__all__ = ["delete", "mkdir", "rename", "rename_old"]
+
+_ROOT_ID = 16385
+_OVERWRITE = 1
+_MOST_OPTIONS = 2
+
+
+@step
+def mkdir(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """MKDIR; what stands there stays."""
+    body = pos
+    if pos + 8 > end:
+        return UNUSUAL
+    inode_id = i64(buf, pos)
+    path = pos + 8
+    after_path = path_end(buf, path, end)
+    if after_path < 0 or after_path + 16 > end:
+        return UNUSUAL
+    mtime = i64(buf, after_path)
+    owner = after_path + 16
+    acl = owner_end(buf, owner, end)
+    pos = acl_end(buf, acl, end, True)
+    # no extended attributes
+    if pos < 0 or pos + 1 != end or buf[pos] != 0:
+        return UNUSUAL
+    given = pos > acl + 4
+    permission, known = permission_of(a, buf, owner, acl)
+    slash = last_slash(buf, path + 2, after_path)
+    parent = parent_of(a, buf, path + 2, slash)
+    if parent == AGAIN:
+        return AGAIN
+    if not known or parent < 0 or not may_hold(rows_of(a)[parent]):
+        return UNUSUAL
+    size = after_path - slash - 1
+    hashed = hash_name(parent, buf, slash + 1, size)
+    present = child(a, parent, buf, slash + 1, size, hashed)
+    if present == AGAIN or not has_room(a, 1, 1, size, 0):
+        return AGAIN
+    if present == UNUSUAL or (present == ABSENT and (inode_id <= _ROOT_ID or not is_new_id(a, inode_id))):
+        return UNUSUAL
+    if present == ABSENT:
+        changeable = entry_may_change(a, parent)
+        if changeable != DONE:
+            return changeable
+        recorded = created_room(a, parent)
+        if recorded == DONE:
+            recorded = acl_room(a, parent, given)
+        if recorded != DONE:
+            return recorded
+    a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
+    if present >= 0:
+        return DONE
+    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
+    offset = keep_name(a, buf, slash + 1, size)
+    row = new_row(a, inode_id, DIRECTORY, offset, size)
+    rows_of(a)[row]["permission"] = permission
+    rows_of(a)[row]["mtime"] = mtime
+    set_link(a, link, parent, row, offset, size, hashed)
+    note_created(a, parent, row)
+    note_acl(a, parent, row, body, given, acl)
+    raise_mtime(rows_of(a), parent, mtime)
+    return DONE
+
+
+@step
+def _unlink(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take an inode out of its directory; the inode itself stays."""
+    set_link(a, link_of(a, row), np.int64(rows_of(a)[row]["parent"]), -1, 0, 0, 0)
+
+
+@step
+def delete(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """DELETE; a path that leads nowhere is none."""
+    row, pos = existing(a, buf, pos, end)
+    if row in (UNUSUAL, AGAIN):
+        return row
+    if pos + 8 > end or not call_end(buf, pos + 8, end):
+        return UNUSUAL
+    if row == ABSENT:
+        return DONE
+    parent = np.int64(rows_of(a)[row]["parent"])
+    changeable = entry_may_change(a, parent)
+    if changeable != DONE:
+        return changeable
+    if not may_remove(a, row) or link_of(a, row) < 0:
+        return UNUSUAL
+    timestamp = i64(buf, pos)
+    _unlink(a, row)
+    raise_mtime(rows_of(a), parent, timestamp)
+    return DONE if remove(a, row) else DAMAGED
+
+
+@step
+def _move(a, row, parent, buf, start, size, timestamp, replaced):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Move an inode to `parent` under the name `buf[start:start + size]`, in place of the row `replaced` if not -1.
+
+    All is checked but what the plain function has to look at.
+    """
+    source = rows_of(a)[row]
+    old_parent = np.int64(source["parent"])
+    if source["flags"] & UNKNOWN_FIELDS or link_of(a, row) < 0:
+        return UNUSUAL
+    changeable = entry_may_change(a, old_parent)
+    if changeable == DONE:
+        changeable = entry_may_change(a, parent)
+    if changeable != DONE:
+        return changeable
+    if not a[LEASES_PLAIN] or source["marks"] & HOLDS:
+        return UNUSUAL
+    if replaced >= 0 and (rows_of(a)[replaced]["kind"] == DIRECTORY or not may_remove(a, replaced)):
+        return UNUSUAL
+    if not has_room(a, 0, 1, size, 0):
+        return AGAIN
+    _unlink(a, row)
+    hashed = hash_name(parent, buf, start, size)
+    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, start, size)
+    if replaced >= 0:
+        set_link(a, link, parent, -1, 0, 0, 0)
+    same = source["name_length"] == size
+    offset = source["name_offset"]
+    for i in range(size if same else 0):
+        if names_of(a)[offset + i] != buf[start + i]:
+            same = False
+            break
+    if not same:
+        offset = keep_name(a, buf, start, size)
+        source["name_offset"] = offset
+        source["name_length"] = size
+        source["flags"] |= DIRTY
+    set_link(a, link, parent, row, offset, size, hashed)
+    raise_mtime(rows_of(a), parent, np.int64(source["mtime"]))
+    raise_mtime(rows_of(a), old_parent, timestamp)
+    raise_mtime(rows_of(a), parent, timestamp)
+    if replaced >= 0:
+        # a file, below which nothing can be damaged
+        remove(a, replaced)
+    # Paths of leased files may differ now.
+    a[LEASES_CHANGED] = 1
+    return DONE
+
+
+@step
+def rename_old(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """RENAME_OLD: one that cannot be done is no error."""
+    row, target = existing(a, buf, pos, end)
+    if row in (UNUSUAL, AGAIN):
+        return row
+    pos = path_end(buf, target, end)
+    if pos < 0 or pos + 8 > end or not call_end(buf, pos + 8, end):
+        return UNUSUAL
+    if row == ABSENT:
+        return DONE
+    timestamp = i64(buf, pos)
+    start, following = target + 2, pos
+    slash = last_slash(buf, start, following)
+    parent = parent_of(a, buf, start, slash)
+    if parent != AGAIN and a[LATEST]:
+        return UNUSUAL
+    if parent == ABSENT or (parent >= 0 and rows_of(a)[parent]["kind"] != DIRECTORY):
+        return DONE
+    if parent < 0:
+        return parent
+    name, size = slash + 1, following - slash - 1
+    found = child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
+    if found in (UNUSUAL, AGAIN):
+        return found
+    if found >= 0 and rows_of(a)[found]["kind"] == DIRECTORY:
+        # It moves into the directory, under the name it has: the plain function does that.
+        return UNUSUAL
+    if found >= 0 or is_ancestor(rows_of(a), row, parent):
+        return DONE
+    return _move(a, row, parent, buf, name, size, timestamp, -1)
+
+
+@step
+def rename(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """RENAME, in place of nothing or of a file."""
+    row, target = existing(a, buf, pos, end)
+    if row < 0:
+        return row if row == AGAIN else UNUSUAL
+    pos = path_end(buf, target, end)
+    if pos < 0 or pos + 12 > end:
+        return UNUSUAL
+    timestamp = i64(buf, pos)
+    options = i32(buf, pos + 8)
+    if options < 0 or options > end - pos - 12 or not call_end(buf, pos + 12 + options, end):
+        return UNUSUAL
+    overwrites = False
+    for i in range(options):
+        option = buf[pos + 12 + i]
+        if option > _MOST_OPTIONS:
+            return UNUSUAL
+        overwrites = overwrites or option == _OVERWRITE
+    slash = last_slash(buf, target + 2, pos)
+    parent = parent_of(a, buf, target + 2, slash)
+    if parent != AGAIN and a[LATEST]:
+        return UNUSUAL
+    if parent < 0 or rows_of(a)[parent]["kind"] != DIRECTORY:
+        return parent if parent == AGAIN else UNUSUAL
+    name, size = slash + 1, pos - slash - 1
+    if is_ancestor(rows_of(a), row, parent):
+        return UNUSUAL
+    found = child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
+    if found == AGAIN:
+        return AGAIN
+    # A file takes the place of a file, and only where the operation says so.
+    replaces = found >= 0
+    if found == UNUSUAL or (replaces and (found == row or not overwrites or rows_of(a)[row]["kind"] == DIRECTORY)):
+        return UNUSUAL
+    return _move(a, row, parent, buf, name, size, timestamp, found if replaces else -1)

@@ -1,0 +1,85 @@
+"""Registry of replay functions by operation class; an operation without one is an error, never a skip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from engine.errors import (
+    InconsistentNamespaceError,
+    NamespaceError,
+    ReplayError,
+    UnsupportedNamespaceError,
+    UnsupportedOperationError,
+)
+from engine.namespace import Namespace
+from journal.ops import EditOp
+
+__all__ = ["apply", "check_end", "errors_of", "handled_operations", "handles"]
+
+Op = TypeVar("Op", bound=EditOp)
+Handler = Callable[[Namespace, Any], None]
+
+_HINT = "Let a NameNode of the cluster's own release make this checkpoint; the old image and all edits are untouched."
+_RECORD_HINT = "Check that image and edits are of one cluster; `hdfs oev` shows the operation."
+
+_HANDLERS: dict[type[EditOp], Handler] = {}
+
+
+def handles(*kinds: type[Op]) -> Callable[[Callable[[Namespace, Op], None]], Callable[[Namespace, Op], None]]:
+    """Register the decorated function for operations of these kinds."""
+
+    def register(handler: Callable[[Namespace, Op], None]) -> Callable[[Namespace, Op], None]:
+        _HANDLERS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+def handled_operations() -> Mapping[type[EditOp], Handler]:
+    return MappingProxyType(_HANDLERS)
+
+
+def apply(namespace: Namespace, op: EditOp) -> None:
+    """Apply one operation and advance the namespace's txid.
+
+    Raises:
+        ReplayError: the operation does not fit the namespace.
+        ImageFormatError: it leads to a record of the image that is damaged.
+        UnsupportedOperationError: no handler, or semantics that are not there yet; names operation and txid.
+    """
+    handler = _HANDLERS.get(type(op))
+    if handler is None:
+        raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
+    with errors_of(op):
+        handler(namespace, op)
+    namespace.last_txid = op.txid
+
+
+@contextmanager
+def errors_of(op: EditOp) -> Iterator[None]:
+    """Errors of the namespace become errors of this operation, as `apply` raises them."""
+    try:
+        yield
+    except (NamespaceError, InconsistentNamespaceError) as error:
+        raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
+    except UnsupportedNamespaceError as error:
+        raise UnsupportedOperationError(op.name, op.txid, error.message, hint=error.hint or _HINT) from error
+    except RecursionError as error:
+        raise UnsupportedOperationError(op.name, op.txid, "the tree is too deep", hint=_HINT) from error
+    except (OverflowError, ValueError) as error:
+        raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
+
+
+def check_end(namespace: Namespace, op: EditOp) -> None:
+    """After the last operation, check what a NameNode trips over when it is done with replay.
+
+    Raises:
+        ReplayError: snapshot diffs do not fit together.
+    """
+    try:
+        namespace.history.check_strays()
+    except InconsistentNamespaceError as error:
+        raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error

@@ -1,0 +1,158 @@
+"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import CheckpointCancelledError
+from engine.namespace import Namespace
+
+# Importing a module of handlers registers them.
+from engine.replay import attributes as _attributes
+from engine.replay import blocks as _blocks
+from engine.replay import files as _files
+from engine.replay import managers as _managers
+from engine.replay import snapshots as _snapshots
+from engine.replay import structure as _structure
+from engine.replay.checks_ahead import checks_ahead
+from engine.replay.registry import apply, check_end
+from journal.errors import TransactionGapError
+from journal.ops import EditOp
+from journal.segment import SegmentCursor
+from journal.segment_file import Transactions
+
+if TYPE_CHECKING:
+    from engine.replay.compiled import CompiledReplay
+
+__all__ = ["PLAIN", "compiled_replay", "replay"]
+
+PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
+
+_HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
+_REPORT_EVERY = 4096
+_KERNEL_RUN = 1 << 16
+_FIRST_RUN = 1 << 10
+"""Operations of the first run in a segment; later ones have up to twice as many, and find more checksums known."""
+
+
+def replay(
+    namespace: Namespace,
+    ops: Iterable[EditOp],
+    *,
+    progress: Callable[[int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    watch: Callable[[EditOp], bool] | None = None,
+) -> int:
+    """Apply `ops`, which follow the namespace's txid without a gap.
+
+    Args:
+        ops: operations, or `Transactions`, whose frequent operations kernels apply.
+        progress: told now and then how many operations were applied in all.
+        cancelled: asked now and then whether to stop.
+        watch: told of each rare operation before it is applied, and of others where no kernel applies them; False
+            ends the replay before it.
+
+    Returns:
+        Number of operations applied.
+
+    Raises:
+        TransactionGapError: an operation has another txid than the next one.
+        NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
+        CheckpointCancelledError: `cancelled` said so.
+    """
+    run = _Run(namespace, progress, cancelled, watch)
+    compiled = compiled_replay(namespace) if isinstance(ops, Transactions) else None
+    if compiled is not None and isinstance(ops, Transactions):
+        run.segments(ops, compiled)
+    else:
+        run.plainly(ops)
+    if run.last is not None:
+        check_end(namespace, run.last)
+    if progress is not None:
+        progress(run.count)
+    return run.count
+
+
+def compiled_replay(namespace: Namespace) -> CompiledReplay | None:
+    """Kernels for a namespace, where it has some; `CHECKPOINTER_PLAIN_REPLAY=1` leaves them out, to compare."""
+    if os.environ.get(PLAIN, "") not in ("", "0"):
+        return None
+    # It loads the compiler, which commands that replay nothing do without.
+    from engine.replay.compiled import CompiledReplay
+
+    return CompiledReplay.of(namespace)
+
+
+class _Run:
+    """One call of `replay`."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        progress: Callable[[int], None] | None,
+        cancelled: Callable[[], bool] | None,
+        watch: Callable[[EditOp], bool] | None,
+    ) -> None:
+        self.count = 0
+        self.last: EditOp | None = None
+        self._namespace = namespace
+        self._progress = progress
+        self._cancelled = cancelled
+        self._watch = watch
+        self._report_at = _REPORT_EVERY
+
+    def plainly(self, ops: Iterable[EditOp]) -> None:
+        """Apply operations one by one."""
+        for op in ops:
+            if not self._apply(op):
+                return
+
+    def segments(self, ops: Transactions, compiled: CompiledReplay) -> None:
+        """Apply whole segments, by kernels as far as they can."""
+        compiled.look_again()
+        for cursor in ops.cursors():
+            if not self._segment(cursor, compiled):
+                return
+
+    def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
+        """Apply a segment; False where `watch` ended it."""
+        fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
+        with checks_ahead(cursor) if fits else nullcontext() as ahead:
+            while True:
+                while fits and cursor.expected == self._namespace.last_txid + 1:
+                    checked = 0 if ahead is None else ahead.known(cursor.position)
+                    applied = compiled.run(cursor, limit, checked)
+                    self._counted(applied)
+                    if applied < limit:
+                        break
+                    limit = min(2 * limit, _KERNEL_RUN)
+                op = next(cursor, None)
+                if op is None:
+                    return True
+                if not self._apply(op):
+                    return False
+                compiled.learn(op)
+
+    def _apply(self, op: EditOp) -> bool:
+        """Apply an operation; False where `watch` is against it."""
+        if op.txid != self._namespace.last_txid + 1:
+            raise TransactionGapError(expected=self._namespace.last_txid + 1, found=op.txid)
+        if self._watch is not None and not self._watch(op):
+            return False
+        apply(self._namespace, op)
+        self.last = op
+        self._counted(1)
+        return True
+
+    def _counted(self, more: int) -> None:
+        self.count += more
+        if self.count < self._report_at:
+            return
+        self._report_at = self.count + _REPORT_EVERY
+        if self._progress is not None:
+            self._progress(self.count)
+        if self._cancelled is not None and self._cancelled():
+            raise CheckpointCancelledError(f"replay stopped at txid {self._namespace.last_txid}")

@@ -1,0 +1,169 @@
+"""Saves an image in all storage directories (FSImage.saveFSImageInAllDirs) so that a kill at any point is safe.
+
+`fsimage.ckpt_TXID` is written, synced and read back; then its digest file gets the final name, and only then the
+image. Until that rename the newest complete image is the old one, whose digest file nobody touched; a digest
+file without an image means nothing to a NameNode.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import CheckpointInProgressError
+from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+from hadoop_common.names import checkpoint_name, image_name
+from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
+from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
+from image_format.output import DigestingFileSet, Md5
+from image_format.reader import ImageFile
+from image_format.writer import Sink
+
+__all__ = ["SaveFailure", "SaveResult", "Sink", "save_image"]
+
+_HINT = "Free space on the disks, or replace what failed, and make the checkpoint again; old images are intact."
+
+_saving: set[Path] = set()
+_saving_guard = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFailure:
+    """A folder that did not get the image, and why."""
+
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class SaveResult:
+    """A saved image: its files, MD5 in hexadecimal, size in bytes, and the folders that failed.
+
+    Attributes:
+        existing: valid images of that txid that were there before and were left alone.
+    """
+
+    txid: int
+    paths: tuple[Path, ...]
+    md5: str
+    size: int
+    failures: tuple[SaveFailure, ...]
+    existing: tuple[Path, ...] = ()
+
+
+def save_image(
+    folders: Sequence[Path],
+    txid: int,
+    write: Callable[[Sink], object],
+    *,
+    rollback: bool = False,
+    md5: Md5 | None = None,
+    confirm: Callable[[], object] | None = None,
+) -> SaveResult:
+    """Write one image into every folder at once and give it its name where it is complete.
+
+    A folder that fails is left out and reported. A folder that already has a valid image of this txid is left
+    alone; if all have one the call is refused.
+
+    Args:
+        folders: `current` folders of storage directories whose locks are held.
+        txid: last transaction in the image.
+        write: writes the whole image to the sink it is given; may raise to give up.
+        rollback: name it `fsimage_rollback_TXID`.
+        md5: see `DigestingFileSet`.
+        confirm: called once the whole image is in the digest, before it gets its name; may raise to give up.
+
+    Raises:
+        StorageError: no folder took the image, or all have it; nothing was written.
+        CheckpointInProgressError: another thread is saving this txid.
+        Exception: whatever `write` or `confirm` raised; nothing of the image is left.
+    """
+    existing = [folder for folder in folders if _has_valid_image(folder / image_name(txid, rollback))]
+    wanted = [folder for folder in folders if folder not in existing]
+    if not wanted:
+        raise StorageError(
+            f"{image_name(txid, rollback)} is already in {', '.join(map(str, folders)) or 'no folder at all'}",
+            hint="There is nothing to save until new transactions come.",
+        )
+    with _reserved([folder / checkpoint_name(txid) for folder in wanted]) as unfinished:
+        try:
+            with DigestingFileSet(unfinished, md5) as files:
+                write(files.write)
+                written = files.close(confirm)
+        except ImageStorageError as error:
+            raise StorageError(error.message, hint=error.hint or _HINT) from error
+        failures = [SaveFailure(each.path.parent, told(each.error)) for each in written.failures]
+        paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
+    if not paths:
+        reasons = "; ".join(map(str, failures))
+        raise StorageError(f"{image_name(txid, rollback)} could not be saved anywhere: {reasons}", hint=_HINT)
+    kept = tuple(folder / image_name(txid, rollback) for folder in existing)
+    return SaveResult(txid, tuple(paths), written.md5.hex(), written.size, tuple(failures), kept)
+
+
+@contextmanager
+def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
+    """Two writers of one unfinished file would ruin it for both."""
+    resolved = {path.absolute() for path in paths}
+    with _saving_guard:
+        if taken := resolved & _saving:
+            raise CheckpointInProgressError(
+                f"{min(taken)} is being written already", hint="Wait until that checkpoint has ended."
+            )
+        _saving.update(resolved)
+    try:
+        yield paths
+    finally:
+        with _saving_guard:
+            _saving.difference_update(resolved)
+
+
+def _has_valid_image(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        return read_md5_file(path) == md5_of_file(path)
+    except (DigestMismatchError, ImageStorageError):
+        return False
+
+
+def _place_all(
+    unfinished: Sequence[Path], txid: int, rollback: bool, md5: bytes, failures: list[SaveFailure]
+) -> Iterator[Path]:
+    """Check and name each file; what fails is removed and added to `failures`."""
+    for path in unfinished:
+        target = path.with_name(image_name(txid, rollback))
+        try:
+            _check(path, txid)
+            fsync_directory(path.parent)
+            write_atomically(md5_path(target), format_md5(md5, target.name))
+            rename_durably(path, target)
+        except (OSError, ImageFormatError, ImageStorageError) as fault:
+            failures.append(SaveFailure(path.parent, _withdraw(path, target, fault)))
+        else:
+            yield target
+
+
+def _check(path: Path, txid: int) -> None:
+    with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
+        if image.txid != txid:
+            raise ImageFormatError(f"the image is of txid {image.txid}, expected {txid}", file=str(path))
+
+
+def _withdraw(path: Path, target: Path, fault: Exception) -> str:
+    """Remove what a failed folder holds of the image; returns the reason of the failure, or of both."""
+    try:
+        path.unlink(missing_ok=True)
+        if not target.exists():
+            md5_path(target).unlink(missing_ok=True)
+    except OSError as second:
+        return f"{told(fault)}; and it could not be cleaned up: {told(second)}"
+    return told(fault)

@@ -1,0 +1,75 @@
+"""What every engine does about an image that it writes: stop when told to, and warn of what is wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from engine.errors import CheckpointCancelledError
+from engine.healing import healed_finding
+from engine.namespace import Namespace
+from engine.observer import Observer
+from image_format.reader import ImageFile
+from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.writer import Sink
+from image_tools.verify.history_repair import repair_history
+
+__all__ = ["cancellable", "image_warnings", "sound"]
+
+T = TypeVar("T")
+
+_PIECE = 8 << 20
+
+
+def cancellable(sink: Sink, watcher: Observer) -> Sink:
+    """A sink that asks the observer between pieces, however large the sections are that are copied whole."""
+
+    def write(data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            if watcher.cancelled():
+                raise CheckpointCancelledError("cancelled while the image was written")
+            sink(view[start : start + _PIECE])
+
+    return write
+
+
+def sound(
+    namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
+) -> T | None:
+    """Write an image; where something was healed, verify it first, and repair what is left.
+
+    Args:
+        write: writes the image.
+        path: stands for the image in errors.
+        spool_dir: where an image that has to be verified lies meanwhile.
+
+    Returns:
+        What `write` gave; None where the image is another one, because something was left.
+
+    Raises:
+        InconsistentHistoryError: something is left that cannot be repaired.
+        ImageStorageError: there is no room.
+    """
+    namespace.settle()
+    if not namespace.heals:
+        return write(sink)
+    with Spool(spool_dir, SPOOL_LIMIT) as spool:
+        given = write(lambda data: spool.write(memoryview(data)))
+        image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
+    with image:
+        for finding in left:
+            namespace.heals.add(healed_finding(finding, "in the new image, before it was saved"))
+        sink(image.file_bytes())
+    return None if left else given
+
+
+def image_warnings(namespace: Namespace) -> Iterator[str]:
+    """What an operator has to know of the image of a namespace."""
+    lost = sorted(namespace.history.diffs.lost)
+    if lost:
+        yield (
+            f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "
+            f"(inode {lost[0]} first); no NameNode loads such an image: see `checkpointer image verify --repair`"
+        )

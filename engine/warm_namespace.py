@@ -1,0 +1,431 @@
+"""A namespace that stays: image index and delta kept between checkpoints, so that only new edits are replayed."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from engine.digest_check import DigestCheck
+from engine.errors import CheckpointCancelledError
+from engine.healing import Healing, healed_finding
+from engine.loaded_image import LoadedImage, load_image
+from engine.merge_result import MergeResult, Timings
+from engine.namespace import Namespace
+from engine.observer import Observer, SilentObserver
+from engine.replay import replay
+from engine.replay_rules import ReplayRules
+from engine.saver import Sink, save_image
+from engine.saving import cancellable, image_warnings, sound
+from engine.stretches import Recorder
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
+from image_format.errors import InconsistentHistoryError
+from image_format.history_check import check_history
+from image_format.index_arrays import IndexArrays
+from image_format.layout import check_supported
+from image_format.memory_limit import MemoryLimit
+from image_format.reader import ImageFile
+from image_format.sub_sections import SubSectionRule
+from image_tools.convert import at_layout
+from image_tools.verify.history_repair import repair_history
+from journal.errors import JournalError, TransactionGapError
+from journal.ops import EditOp
+from journal.segment_file import Transactions
+
+__all__ = ["MergeResult", "WarmNamespace"]
+
+_LOG = logging.getLogger(__name__)
+
+_LARGEST_UPDATE = 1 << 30
+"""Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
+go of, and its image scanned."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An image that is loaded, and all that has to be closed with it."""
+
+    image: ImageFile
+    digest: DigestCheck
+    loaded: LoadedImage
+    resources: ExitStack
+
+
+def _unknown_index() -> None:
+    """The index of an image that only a scan can tell."""
+
+
+class _Source:
+    """Operations from somewhere, and whether it was they that failed: then all before are applied whole."""
+
+    def __init__(self, ops: Iterable[EditOp]) -> None:
+        self._ops = ops
+        self.failed = False
+
+    def __iter__(self) -> Iterator[EditOp]:
+        try:
+            yield from self._ops
+        except Exception:
+            self.failed = True
+            raise
+
+
+def _is_between(source: _Source | Transactions | None, error: BaseException) -> bool:
+    """Whether all operations before an error were applied whole."""
+    if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
+        return True
+    return (isinstance(source, _Source) and source.failed) or isinstance(error, TransactionGapError)
+
+
+class WarmNamespace:
+    """An image, the edits since, and the next image made of both; a context manager that closes.
+
+    Not for use by several threads at once. A fault in the middle of a step leaves nothing usable: `load` again.
+
+    Args:
+        codec: Hadoop's class name for new images, "" for none, None for the base image's.
+        layout_version: of new images, whose rules the replay follows; None for the base image's.
+        allow_unknown_layout: take images newer than every known layout, copying what is not understood.
+        sub_sections: see `write_image`.
+        rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
+        memory: what the large arrays of index and delta may take; None for no limit.
+        recorder: notes the transactions that are applied; None where nobody asks.
+
+    Attributes:
+        codec, sub_sections: as above; may be changed between steps.
+        layout_version: as above; a new one holds from the next `load` on.
+    """
+
+    def __init__(
+        self,
+        *,
+        codec: str | None = None,
+        layout_version: int | None = None,
+        allow_unknown_layout: bool = False,
+        sub_sections: SubSectionRule | None = None,
+        rules: ReplayRules | None = None,
+        memory: MemoryLimit | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.codec = codec
+        self.sub_sections = sub_sections
+        self.layout_version = layout_version
+        self._allow_unknown = allow_unknown_layout
+        self._rules = rules
+        self._memory = memory or MemoryLimit()
+        self._recorder = recorder
+        self._open: _Open | None = None
+        self._base_txid = 0
+        self._load_seconds = self._replay_seconds = 0.0
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(kind, error, trace)
+
+    def close(self) -> None:
+        """Let go of the image and of all that was replayed onto it."""
+        self._release(None, None, None)
+
+    def _release(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is None:
+            return
+        resources, self._open = self._open.resources, None
+        # A wrong digest takes the place of the error that it explains.
+        resources.__exit__(kind, error, trace)
+
+    # ---- what there is -------------------------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """Whether an image is loaded and everything since was applied whole."""
+        return self._open is not None
+
+    @property
+    def base_txid(self) -> int:
+        """Newest transaction of the image that is loaded."""
+        self._opened()
+        return self._base_txid
+
+    @property
+    def last_txid(self) -> int:
+        """Newest transaction that was applied."""
+        return self.namespace.last_txid
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace, to look at."""
+        return self._opened().loaded.namespace
+
+    def _opened(self) -> _Open:
+        if self._open is None:
+            raise ValueError("no image is loaded")
+        return self._open
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def load(self, path: Path, observer: Observer | None = None, *, for_save: bool = False) -> None:
+        """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
+
+        Args:
+            for_save: a save follows soon: only then, together with the new image's digest, is this one's taken where
+                that is quicker.
+
+        Raises:
+            ImageFormatError: it is damaged.
+            ImageStorageError: it cannot be read, or there is no room for its index.
+        """
+        self._load(path, None, observer or SilentObserver(), for_save=for_save)
+
+    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer, *, for_save: bool = False) -> None:
+        self.close()
+        # Namespace and index refer to each other; until they are collected the old mapping stays.
+        gc.collect()
+        watcher.phase("load", None)
+        started = time.monotonic()
+        with ExitStack() as resources:
+            image = resources.enter_context(
+                ImageFile.open(
+                    path,
+                    verify_md5=False,
+                    allow_unknown_layout=self._allow_unknown,
+                    spool_dir=self._memory.folder,
+                )
+            )
+            digest = resources.enter_context(DigestCheck(image))
+            check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
+            loaded = self._load_base(image, arrays, resources)
+            if not (for_save and digest.can_be_paired()):
+                # not before: the scan has work for all cores
+                digest.start()
+            self._open = _Open(image, digest, loaded, resources.pop_all())
+        self._base_txid = loaded.namespace.last_txid
+        self._load_seconds = time.monotonic() - started
+        self._replay_seconds = 0.0
+
+    def _load_base(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+        """Index an image at the layout wanted; where its snapshots lead to what is not there, a healed copy of it."""
+        healing = Healing.HEAL if self._rules is None else self._rules.healing
+        try:
+            loaded = self._load_at_layout(image, arrays, resources)
+            if arrays is None and healing is not Healing.AS_HADOOP:
+                check_history(loaded.index)
+            return loaded
+        except InconsistentHistoryError as error:
+            if healing is not Healing.HEAL:
+                raise
+            _LOG.warning("%s; a copy of it is healed before it is read", error)
+        repaired, changes = repair_history(image, spool_dir=self._memory.folder)
+        loaded = self._load_at_layout(resources.enter_context(repaired), None, resources)
+        for change in changes:
+            loaded.namespace.heals.add(healed_finding(change, "in the old image"))
+        return loaded
+
+    def _load_at_layout(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+        base = resources.enter_context(at_layout(image, self.layout_version, spool_dir=self._memory.folder))
+        kept = arrays if base is image else None
+        room = self._memory.room(taken=0 if kept is None else kept.nbytes)
+        return load_image(base, self._rules, room, kept)
+
+    def apply(
+        self,
+        ops: Iterable[EditOp],
+        *,
+        expected: int | None = None,
+        observer: Observer | None = None,
+        watch: Callable[[EditOp], bool] | None = None,
+        read: Callable[[int], Iterator[EditOp]] | None = None,
+    ) -> int:
+        """Replay `ops`, which follow `last_txid`; returns how many there were.
+
+        A cancellation, and a fault of `ops` themselves, leave what was applied before in place and usable.
+
+        Args:
+            expected: number of transactions, for progress.
+            watch: see `replay`.
+            read: gives operations of the segment that `ops` are of, from a txid on; see `Recorder.resumes`.
+
+        Raises:
+            JournalError, ReplayError, ImageFormatError: see `replay`.
+            CheckpointCancelledError: the observer said so.
+        """
+        watcher = observer or SilentObserver()
+        if self._recorder is not None and read is not None:
+            self._recorder.resumes(read)
+        source = self._noted(ops)
+        started = time.monotonic()
+        watcher.phase("replay", expected)
+        with self._step(source) as opened:
+            try:
+                return replay(
+                    opened.loaded.namespace,
+                    source,
+                    progress=watcher.advance,
+                    cancelled=watcher.cancelled,
+                    watch=watch,
+                )
+            finally:
+                self._replay_seconds += time.monotonic() - started
+                if self._recorder is not None:
+                    self._recorder.reached(opened.loaded.namespace.last_txid)
+
+    def _noted(self, ops: Iterable[EditOp]) -> _Source | Transactions:
+        recorder = self._recorder
+        if isinstance(ops, Transactions):
+            return ops if recorder is None else ops.observed(recorder.opened)
+        return _Source(ops if recorder is None else recorder.noting(ops))
+
+    def save(
+        self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
+    ) -> MergeResult:
+        """Save the namespace as it is in every folder (`save_image`); the new image becomes the base.
+
+        Where the new image cannot be opened again nothing is usable, but the save counts.
+
+        Args:
+            rollback: name it `fsimage_rollback_TXID`.
+            rebase: False where nothing comes after it.
+
+        Raises:
+            DigestMismatchError: the base image is not what its digest file says; nothing of the new one is left.
+            StorageError: no directory took the image.
+            CheckpointCancelledError: the observer said so; nothing is left behind.
+        """
+        # In a method of its own, so that nothing here keeps the old mapping.
+        result, update = self._save(folders, rollback, observer or SilentObserver())
+        if rebase:
+            arrays = self._updated(update)
+            # it knows the old index
+            del update
+            self._rebase(result.saved.paths[0], arrays)
+        return result
+
+    def measure(self, observer: Observer | None = None) -> int:
+        """Make the image that `save` would write and give its size in bytes; no file is written.
+
+        Raises:
+            DigestMismatchError: the base image is not what its digest file says.
+            CheckpointCancelledError: the observer said so.
+        """
+        watcher, size = observer or SilentObserver(), 0
+
+        def count(data: bytes | bytearray | memoryview) -> None:
+            nonlocal size
+            size += len(data)
+
+        with self._step() as opened:
+            watcher.phase("measure", opened.image.size)
+            namespace = opened.loaded.namespace
+            spool = self._memory.folder
+            sound(namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool)
+            opened.digest.confirm()
+        return size
+
+    def _write(self, opened: _Open, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
+        """See `LoadedImage.write`."""
+        return opened.loaded.write(
+            cancellable(sink, watcher),
+            codec=opened.image.codec if self.codec is None else self.codec,
+            sub_sections=self.sub_sections,
+            progress=watcher.advance,
+        )
+
+    def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
+        """The index of the image that was saved; None where there is to be no second index in memory."""
+        most = _LARGEST_UPDATE if self._memory.size is None else min(_LARGEST_UPDATE, self._memory.size // 4)
+        if self._opened().loaded.index.arrays.nbytes > most:
+            return None
+        try:
+            return update()
+        except MemoryError:
+            # the image has its name; its index is made by a scan
+            return None
+
+    def hand_over(self) -> LoadedImage:
+        """Give away what is loaded, for the caller to go on with and to close its image; nothing is loaded after.
+
+        Raises:
+            DigestMismatchError: the image is not what its digest file says.
+            ValueError: it was converted for this; nothing is loaded.
+        """
+        opened = self._opened()
+        with self._step():
+            opened.digest.confirm()
+        if opened.loaded.image is not opened.image:
+            raise ValueError("an image in another layout is not given away")
+        self._open = None
+        opened.resources.pop_all()
+        return opened.loaded
+
+    def _save(
+        self, folders: Sequence[Path], rollback: bool, watcher: Observer
+    ) -> tuple[MergeResult, Callable[[], IndexArrays | None]]:
+        started = time.monotonic()
+        with self._step() as opened:
+            watcher.phase("save", opened.image.size)
+            namespace = opened.loaded.namespace
+            updates: list[Callable[[], IndexArrays | None]] = []
+
+            def write_image(sink: Sink) -> Callable[[], IndexArrays | None]:
+                return self._write(opened, sink, watcher)
+
+            def write(sink: Sink) -> None:
+                update = sound(namespace, write_image, sink, folders[0], spool_dir=self._memory.folder)
+                updates.append(update or _unknown_index)
+
+            saved = save_image(
+                folders,
+                namespace.last_txid,
+                write,
+                rollback=rollback,
+                md5=opened.digest.paired(),
+                confirm=opened.digest.confirm,
+            )
+            watcher.saved()
+        result = MergeResult(
+            base_txid=self._base_txid,
+            txid=namespace.last_txid,
+            transactions=namespace.last_txid - self._base_txid,
+            inodes=namespace.tree.inode_count,
+            saved=saved,
+            layout_version=namespace.base.layout_version,
+            warnings=tuple(image_warnings(namespace)),
+            healed=tuple(namespace.heals),
+            timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
+            rollback=rollback,
+        )
+        return result, updates[-1]
+
+    def _rebase(self, path: Path, arrays: IndexArrays | None) -> None:
+        try:
+            self._load(path, arrays, SilentObserver())
+        except (HdfsError, OSError, MemoryError) as error:
+            _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, told(error))
+
+    @contextmanager
+    def _step(self, source: _Source | Transactions | None = None) -> Iterator[_Open]:
+        """A fault in the middle of a step leaves a namespace that may be half changed: it is let go of."""
+        opened = self._opened()
+        try:
+            yield opened
+        except CheckpointCancelledError:
+            raise
+        except BaseException as error:
+            if not _is_between(source, error):
+                self._release(*sys.exc_info())
+            raise

@@ -1,0 +1,181 @@
+"""Compiles the kernels by small merges, so that no checkpoint has to wait for it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.replay.kernels.frames import NO_END, check_frames
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.names import image_name, segment_name
+from image_format.codecs import codec_class_name
+from image_format.md5_file import format_md5, md5_of_file, md5_path
+from image_format.permission import pack_permission
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from image_format.sub_sections import SubSectionRule
+from image_format.varint import encode_delimited
+from image_format.writer import ImageWriter
+from image_tools.verify.checker import verify_image
+from journal import ops
+from journal.binary_codec import encode_op
+from journal.ops import PermissionStatus
+from journal.segment import HEADER_SIZE, encode_header
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
+
+__all__ = ["warm_up"]
+
+_LAYOUT = -63
+_NEW_LAYOUT = -66
+_ROOT_ID = 16385
+_FIRST = 2
+_MORE = 1 << 14
+_TXID_DIGITS = 19
+
+
+def warm_up() -> float:
+    """Compile what a checkpoint needs, or load it where that was done before; returns the seconds it took.
+
+    Raises:
+        HdfsError: a merge failed, as none should.
+        OSError: there is no room for temporary files.
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
+        folder = Path(name)
+        image = folder / image_name(_FIRST - 1)
+        image.write_bytes(_image())
+        md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+        # Each merge finds what those before it left: snapshots, sections in memory, another layout, sub-sections.
+        for step in _steps():
+            image = _merge(folder, image, step)
+            # as an image is in which something was healed
+            verify_image(image)
+        # The thread that does this is for longer segments.
+        segment = list_segments(folder)[0]
+        data = np.frombuffer(segment.path.read_bytes(), np.uint8)
+        check_frames(data, HEADER_SIZE, data.size, NO_END)
+    return time.monotonic() - started
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Edits in the layout of the image before, and how the next image is written; None as that is."""
+
+    edits: list[ops.EditOp]
+    layout: int = _LAYOUT
+    codec: str | None = None
+    new_layout: int | None = None
+    sub_sections: SubSectionRule | None = None
+
+
+def _merge(folder: Path, image: Path, step: _Step) -> Path:
+    first = int(image.name[-_TXID_DIGITS:]) + 1
+    edits = [ops.StartLogSegmentOp(), *step.edits, ops.EndLogSegmentOp()]
+    for txid, op in enumerate(edits, first):
+        op.txid = txid
+    last = first + len(edits) - 1
+    segment = EditLogSegment(first, last, folder / segment_name(first, last))
+    segment.path.write_bytes(encode_header(step.layout) + b"".join(encode_op(op, step.layout) for op in edits))
+    with WarmNamespace(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections) as namespace:
+        namespace.load(image, for_save=True)
+        # tables that grow
+        namespace.namespace.tree.links.reserve_slots(_MORE)
+        namespace.namespace.table.row_of.reserve(_MORE)
+        # who deleted what, which is looked for below renamed directories
+        namespace.namespace.tree.base.history.deleters(np.array([_ROOT_ID]))
+        namespace.apply(read_transactions([segment], first))
+        return namespace.save([folder]).saved.paths[0]
+
+
+def _image() -> bytes:
+    """A root with a directory, and a file and an open one in it."""
+    strings = StringTable.empty(0)
+    owner = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
+    inodes = [
+        pb.INode(type=pb.INode.DIRECTORY, id=_ROOT_ID + number, name=name) for number, name in enumerate((b"", b"d"))
+    ]
+    for inode in inodes:
+        inode.directory.permission = pack_permission(*owner, 0o755)
+    file = pb.INode(type=pb.INode.FILE, id=_ROOT_ID + 2, name=b"f")
+    file.file.permission = pack_permission(*owner, 0o644)
+    file.file.blocks.add(blockId=1, genStamp=1001, numBytes=1)
+    opened = pb.INode(type=pb.INode.FILE, id=_ROOT_ID + 3, name=b"g")
+    opened.file.permission = file.file.permission
+    opened.file.fileUC.clientName = opened.file.fileUC.clientMachine = "c"
+    children = [[_ROOT_ID + 1], [file.id, opened.id]]
+    sections = {
+        "NS_INFO": encode_delimited(pb.NameSystemSection(genstampV2=1001, transactionId=_FIRST - 1)),
+        "INODE": b"".join(
+            map(encode_delimited, [pb.INodeSection(lastInodeId=opened.id, numInodes=4), *inodes, file, opened])
+        ),
+        "INODE_DIR": b"".join(
+            encode_delimited(pb.DirEntry(parent=_ROOT_ID + number, children=found))
+            for number, found in enumerate(children)
+        ),
+        "FILES_UNDERCONSTRUCTION": encode_delimited(pb.FileUnderConstructionEntry(inodeId=opened.id, fullPath="/d/g")),
+        "SNAPSHOT": encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0)),
+        "SNAPSHOT_DIFF": b"",
+        "INODE_REFERENCE": b"",
+        "SECRET_MANAGER": encode_delimited(pb.SecretManagerSection()),
+        "CACHE_MANAGER": encode_delimited(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)),
+        "STRING_TABLE": strings.encode(),
+    }
+    out = bytearray()
+    writer = ImageWriter(out.extend, _LAYOUT)
+    for name, data in sections.items():
+        writer.copy_section(name, data)
+    writer.finish()
+    return bytes(out)
+
+
+def _steps() -> list[_Step]:
+    # for the plain functions, as nobody knows the owner
+    new = PermissionStatus("new", "new", 0o755)
+
+    def mkdir(path: str, number: int) -> ops.EditOp:
+        return ops.MkdirOp(path=path, inode_id=_ROOT_ID + number, timestamp=1, permissions=new)
+
+    def snapshot(name: str) -> ops.EditOp:
+        return ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name=name)
+
+    def delete_snapshot(name: str) -> ops.EditOp:
+        return ops.DeleteSnapshotOp(snapshot_root="/d", snapshot_name=name)
+
+    def touch(path: str) -> ops.EditOp:
+        return ops.TimesOp(path=path, mtime=1, atime=1)
+
+    def delete(path: str) -> ops.EditOp:
+        return ops.DeleteOp(path=path, timestamp=2)
+
+    def rename(source: str, target: str) -> ops.EditOp:
+        return ops.RenameOp(src=source, dst=target, timestamp=2)
+
+    snapshots: list[ops.EditOp] = [
+        ops.AllowSnapshotOp(snapshot_root="/d"),
+        snapshot("s0"),
+        touch("/d/f"),
+        delete("/d/e"),
+        rename("/d/f", "/f"),
+        mkdir("/d/k", 5),
+        snapshot("s1"),
+    ]
+    return [
+        _Step([touch("/d/f"), mkdir("/d/e", 4)]),
+        _Step(snapshots),
+        _Step(
+            [touch("/f"), mkdir("/d/k/l", 6), snapshot("s2"), delete("/d/k"), delete_snapshot("s1")],
+            codec=codec_class_name("default"),
+        ),
+        _Step(
+            [touch("/f"), rename("/f", "/d/f"), snapshot("s3"), delete_snapshot("s0"), delete_snapshot("s2")],
+            codec="",
+            new_layout=_NEW_LAYOUT,
+            sub_sections=SubSectionRule(2, 0),
+        ),
+        _Step([delete_snapshot("s3"), ops.DisallowSnapshotOp(snapshot_root="/d"), delete("/d")], layout=_NEW_LAYOUT),
+    ]

@@ -1,8 +1,0 @@
-"""Conversion of an fsimage to another layout version or compression codec, record by record as a stream."""
-
-from __future__ import annotations
-
-from image_format.convert.image import ConversionPlan, convert_image, plan_conversion
-from image_format.convert.spooled import at_layout, convert_to_spool
-
-__all__ = ["ConversionPlan", "at_layout", "convert_image", "convert_to_spool", "plan_conversion"]

@@ -1,0 +1,1 @@
+"""What only looks at images, or rewrites one by itself: verify, compare, dump, convert."""

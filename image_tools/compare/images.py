@@ -1,0 +1,70 @@
+"""The comparison of two images by meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from image_format.reader import ImageFile
+from image_tools.compare.difference import Difference, Kind, Topic
+from image_tools.compare.inodes import compare_inodes, compare_stray_entries
+from image_tools.compare.managers import compare_counters, compare_managers
+from image_tools.compare.side import Side
+from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
+
+__all__ = ["ImageComparison"]
+
+
+class ImageComparison:
+    """What differs between two images. The order of records, the numbers of strings and references, compression,
+    unknown sections, unknown fields outside of NS_INFO and diff lists without a diff do not count.
+
+    A field that an image lacks has its default, so images of different layouts can be compared; that their layout
+    versions differ is a difference.
+
+    Args:
+        a, b: opened images; they must stay open.
+
+    Raises:
+        RecordError: an image is damaged.
+    """
+
+    def __init__(self, a: ImageFile, b: ImageFile) -> None:
+        self._a, self._b = Side(a), Side(b)
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """Inodes of the two images."""
+        return self._a.tree.ids.size, self._b.tree.ids.size
+
+    def differences(self, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
+        """All differences; `named` fills in the paths.
+
+        Args:
+            progress: told how many inodes that both have were compared.
+
+        Raises:
+            RecordError: a record is damaged.
+        """
+        a, b = self._a, self._b
+        yield from compare_counters(a, b)
+        yield from compare_inodes(a, b, progress)
+        yield from compare_stray_entries(a, b)
+        yield from compare_references(a, b)
+        yield from compare_snapshots(a, b)
+        yield from compare_snapshot_diffs(a, b)
+        yield from compare_managers(a, b)
+
+    def named(self, difference: Difference) -> Difference:
+        """The difference with `subject` set to the path of its inode, and both paths of a renamed one."""
+        inode_id = difference.inode_id
+        if inode_id is None:
+            return difference
+        old, new = self._a.path(inode_id), self._b.path(inode_id)
+        nowhere = f"id {inode_id}"
+        if difference.topic is Topic.INODE and difference.kind is Kind.RENAMED:
+            return dataclasses.replace(difference, subject=new or nowhere, old=old or nowhere, new=new or nowhere)
+        path = (old or new) if difference.kind is Kind.REMOVED else (new or old)
+        if difference.topic is Topic.SNAPSHOT:
+            return dataclasses.replace(difference, detail=path or nowhere)
+        return dataclasses.replace(difference, subject=path or nowhere)

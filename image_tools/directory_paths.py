@@ -1,0 +1,116 @@
+"""The current tree as arrays: the directory that each inode is in, and the path of each directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import RecordError
+from image_format.index_arrays import IndexArrays
+from image_format.inode_columns import read_inode_columns
+from image_format.inode_scan import inode_section
+from image_format.kernels.directory_tree import directory_lengths, fill_directory_paths, place_children
+from image_format.kernels.scan import find_id
+from image_format.reader import ImageFile
+from image_tools.dump.records import ImageRecords
+from image_tools.dump.tree import ROOT_ID
+
+__all__ = ["DirectoryChain", "chain_directories", "place_inodes", "write_paths"]
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.signedinteger]
+
+_CHILDREN, _REFERENCES = 2, 3
+_INT32_MAX = (1 << 31) - 1
+
+
+def place_inodes(image: ImageFile, arrays: IndexArrays) -> Rows:
+    """By slot: row in `arrays.directory_ids` of the directory that an inode is in now, -1 for none.
+
+    The root is in none. A reference wins over a plain child, and of two entries the later one; children without a
+    record are passed over.
+
+    Raises:
+        RecordError: INODE_DIR or INODE_REFERENCE is damaged.
+    """
+    small = arrays.directory_ids.size <= _INT32_MAX
+    parents: Rows = np.full(arrays.offsets.size, -1, np.int32 if small else np.int64)
+    section = image.section("INODE_DIR")
+    if section is None:
+        return parents
+    referred = np.fromiter((each.referredId for each in ImageRecords(image).references()), np.int64)
+    rows = np.argsort(arrays.directory_offsets, kind="stable")
+    offsets = arrays.directory_offsets[rows]
+    for field in (_CHILDREN, _REFERENCES):
+        damaged, number = place_children(section, rows, offsets, field, arrays.ids, arrays.slots, referred, parents)
+        if damaged >= 0:
+            what = f"damaged entry of directory {arrays.directory_ids[rows[damaged]]}"
+            if number >= 0:
+                what = f"INODE_REFERENCE has no record {number}"
+            raise image.place("INODE_DIR").error(RecordError, what, int(offsets[damaged]))
+    root = arrays.slot(ROOT_ID)
+    if root >= 0:
+        parents[root] = -1
+    return parents
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChain:
+    """How the directories with an entry hang together, a row each as in `IndexArrays.directory_ids`.
+
+    Attributes:
+        parents: row of the directory that each is in, -1 for none.
+        root: row of the root, -1 where it has no children.
+        in_tree: whether the root leads to it.
+        bounds: where the path of each starts when they are laid one after another, one more; no slash at the end.
+        order: the rows, each behind the directory it is in.
+        name_starts, name_sizes: where the local names lie in INODE.
+    """
+
+    parents: Ids
+    root: int
+    in_tree: npt.NDArray[np.bool_]
+    bounds: Ids
+    order: Ids
+    name_starts: Ids
+    name_sizes: Ids
+
+
+def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows) -> DirectoryChain:
+    """Find the length of every directory's path.
+
+    Args:
+        parents: what `place_inodes` returned.
+
+    Raises:
+        RecordError: directories contain each other, or the record of one is damaged.
+    """
+    slots = arrays.slots_of(arrays.directory_ids)
+    columns = read_inode_columns(inode_section(image), arrays.offsets.at(slots), image.place("INODE"))
+    above = parents[slots].astype(np.int64)
+    root = int(find_id(arrays.directory_ids, ROOT_ID))
+    lengths, order = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)
+    cyclic = int(directory_lengths(above, columns.name_size, root, lengths, order))
+    if cyclic >= 0:
+        what = f"directory {arrays.directory_ids[cyclic]} contains itself"
+        raise image.place("INODE_DIR").error(RecordError, what, 0)
+    bounds = np.zeros(slots.size + 1, np.int64)
+    np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
+    return DirectoryChain(above, root, lengths >= 0, bounds, order, columns.name_start, columns.name_size)
+
+
+def write_paths(image: ImageFile, chain: DirectoryChain, paths: Bytes) -> None:
+    """Fill `paths`, which has room for `chain.bounds[-1]` bytes, with the directories' paths."""
+    fill_directory_paths(
+        inode_section(image),
+        chain.parents,
+        chain.name_starts,
+        chain.name_sizes,
+        chain.root,
+        chain.order,
+        chain.bounds,
+        paths,
+    )

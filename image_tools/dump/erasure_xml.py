@@ -1,0 +1,70 @@
+"""ERASURE_CODING in the XML of Hadoop 3.x; the built-in policies are completed from their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import signed32
+from image_tools.dump.xml_text import number, text
+
+__all__ = ["erasure_coding_section"]
+
+_CELL_SIZE = 1024 * 1024
+
+
+class _BuiltIn(NamedTuple):
+    """A policy of SystemErasureCodingPolicies, of which an image holds only id and state."""
+
+    name: str
+    codec: str
+    data_units: int
+    parity_units: int
+
+
+_BUILT_IN = {
+    1: _BuiltIn("RS-6-3-1024k", "rs", 6, 3),
+    2: _BuiltIn("RS-3-2-1024k", "rs", 3, 2),
+    3: _BuiltIn("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3),
+    4: _BuiltIn("XOR-2-1-1024k", "xor", 2, 1),
+    5: _BuiltIn("RS-10-4-1024k", "rs", 10, 4),
+}
+
+
+def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
+    """The section, nothing where it has no policy."""
+    if not section.policies:
+        return
+    yield "<ErasureCodingSection>\n"
+    for policy in section.policies:
+        yield _policy(_completed(policy))
+    yield "</ErasureCodingSection>\n\n"
+
+
+def _completed(policy: pb.ErasureCodingPolicyProto) -> pb.ErasureCodingPolicyProto:
+    known = _BUILT_IN.get(policy.id)
+    if known is None:
+        return policy
+    whole = pb.ErasureCodingPolicyProto(id=policy.id, state=policy.state, name=known.name, cellSize=_CELL_SIZE)
+    whole.schema.codecName = known.codec
+    whole.schema.dataUnits, whole.schema.parityUnits = known.data_units, known.parity_units
+    return whole
+
+
+def _policy(policy: pb.ErasureCodingPolicyProto) -> str:
+    schema = policy.schema
+    state = pb.ErasureCodingPolicyState.Name(policy.state)
+    options = ""
+    if schema.options:
+        options = f"<extraOptions>\n{''.join(map(_option, schema.options))}</extraOptions>\n"
+    return (
+        f"<erasureCodingPolicy>\n{number('policyId', signed32(policy.id))}{text('policyName', policy.name)}"
+        f"{number('cellSize', signed32(policy.cellSize))}{text('policyState', state)}<ecSchema>\n"
+        f"{text('codecName', schema.codecName)}{number('dataUnits', signed32(schema.dataUnits))}"
+        f"{number('parityUnits', signed32(schema.parityUnits))}{options}</ecSchema>\n</erasureCodingPolicy>\n\n"
+    )
+
+
+def _option(option: pb.ECSchemaOptionEntryProto) -> str:
+    return f"<option>\n{text('key', option.key)}{text('value', option.value)}</option>\n"

@@ -1,0 +1,168 @@
+"""Where each inode of an image is: arrays of ids, record offsets and parents, and paths made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import RecordError
+from image_format.inode_scan import scan_inode_section, scanners
+from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.room import Room
+from image_format.varint import parse_message, read_record
+from image_tools.dump.records import ImageRecords
+
+__all__ = ["ROOT_ID", "ImageTree"]
+
+ROOT_ID = 16385
+_CACHED_PATHS = 1 << 16
+_Bytes = npt.NDArray[np.uint8]
+_Ids = npt.NDArray[np.int64]
+
+
+class ImageTree:
+    """The current tree of an image in 24 bytes an inode; references are followed, snapshots are not.
+
+    An inode that only snapshots hold has no parent here, or one that is not below the root.
+
+    Attributes:
+        ids: of all inodes, ascending.
+        offsets: of each inode's delimited record in the INODE section, as `ids`.
+        parents: inode id of the directory each is in, 0 where it is in none, as `ids`.
+        strays: rows of (directory, child) for entries whose child has no record or is in another directory too.
+
+    Raises:
+        RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged, or two records have one id.
+    """
+
+    def __init__(self, records: ImageRecords) -> None:
+        self._image = records.image
+        self._inodes = _section(records.image, "INODE")
+        self._paths: dict[int, bytes | None] = {ROOT_ID: b""}
+        self.ids, self.offsets = self._scan_inodes()
+        references = np.fromiter((r.referredId for r in records.references()), np.int64)
+        directories, children = self._entries(references)
+        self.parents, self.strays = self._place(directories, children)
+
+    def position(self, inode_id: int) -> int:
+        """Where an inode stands in the arrays, -1 for none of that id."""
+        return int(find_id(self.ids, inode_id))
+
+    def inode(self, position: int) -> pb.INode:
+        """The decoded record of the inode at a position of the arrays.
+
+        Raises:
+            RecordError: the record is damaged.
+        """
+        place = self._image.place("INODE")
+        return parse_message(pb.INode, read_record(self._inodes.data, int(self.offsets[position]), place), place)
+
+    def record_bounds(self) -> tuple[_Ids, _Ids]:
+        """Offsets in `inode_buffer` where each record starts and ends, as `ids`."""
+        order = np.argsort(self.offsets, kind="stable")
+        ends = np.empty_like(self.offsets)
+        ends[order] = np.append(self.offsets[order[1:]], self._inodes.size)
+        return self.offsets, ends
+
+    @property
+    def inode_buffer(self) -> _Bytes:
+        """The INODE section."""
+        return self._inodes
+
+    def path(self, inode_id: int) -> bytes | None:
+        """Path in the current tree, such as `/a/b`; None for an inode that is not in it.
+
+        Raises:
+            RecordError: directories contain each other.
+        """
+        if inode_id == ROOT_ID:
+            return b"/"
+        position = self.position(inode_id)
+        if position < 0:
+            return None
+        directory = self.directory_path(int(self.parents[position]))
+        return None if directory is None else directory + b"/" + self.inode(position).name
+
+    def directory_path(self, directory_id: int) -> bytes | None:
+        """`path` of a directory without the slash at its end, so b"" for the root; 0 is in no tree."""
+        waiting: dict[int, bytes] = {}
+        current = directory_id
+        while current not in self._paths:
+            position = self.position(current) if current else -1
+            if position < 0:
+                self._remember(current, None)
+                break
+            if current in waiting:
+                text = f"directory {directory_id} contains itself"
+                raise self._image.place("INODE_DIR").error(RecordError, text, 0)
+            waiting[current] = self.inode(position).name
+            current = int(self.parents[position])
+        path = self._paths[current]
+        for inode_id, name in reversed(waiting.items()):
+            path = None if path is None else path + b"/" + name
+            self._remember(inode_id, path)
+        return path
+
+    def _remember(self, directory_id: int, path: bytes | None) -> None:
+        if len(self._paths) >= _CACHED_PATHS:
+            self._paths = {ROOT_ID: b""}
+        self._paths[directory_id] = path
+
+    def _scan_inodes(self) -> tuple[_Ids, _Ids]:
+        with scanners() as executor:
+            records = scan_inode_section(self._image, executor, Room())
+        ids, offsets = records.ids.all(), records.offsets.all()
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        if twice := ordered[1:][np.diff(ordered) == 0].tolist():
+            raise self._image.place("INODE").error(RecordError, f"inode {twice[0]} has two records", 0)
+        return ordered, offsets[order]
+
+    def _entries(self, references: _Ids) -> tuple[_Ids, _Ids]:
+        """(directory, child) of every entry of INODE_DIR, referenced children by the inode they refer to."""
+        buffer, place = _section(self._image, "INODE_DIR"), self._image.place("INODE_DIR")
+        parents, offsets = self._scan_directories(buffer)
+        counts = np.empty((parents.size, 2), np.int64)
+        for i, offset in enumerate(offsets.tolist()):
+            counts[i] = count_children(buffer, offset)
+        bounds = np.zeros((parents.size + 1, 2), np.int64)
+        np.cumsum(np.maximum(counts, 0), axis=0, out=bounds[1:])
+        children, indexes = (np.empty(total, np.int64) for total in bounds[-1])
+        for i, offset in enumerate(offsets.tolist()):
+            (plain, reference), (plain_end, reference_end) = bounds[i], bounds[i + 1]
+            part = children[plain:plain_end], indexes[reference:reference_end]
+            if counts[i, 0] < 0 or collect_children(buffer, offset, *part)[1]:
+                raise place.error(RecordError, f"damaged entry of directory {parents[i]}", offset)
+        outside = (indexes < 0) | (indexes >= references.size)
+        if outside.any():
+            text = f"INODE_REFERENCE has no record {indexes[outside][0]}"
+            raise place.error(RecordError, text, 0)
+        directories = np.concatenate([np.repeat(parents, counts[:, 0]), np.repeat(parents, counts[:, 1])])
+        return directories, np.concatenate([children, references[indexes]])
+
+    def _scan_directories(self, buffer: _Bytes) -> tuple[_Ids, _Ids]:
+        ids, offsets = np.empty(1024, np.int64), np.empty(1024, np.int64)
+        count = pos = 0
+        while True:
+            count, _, pos, damaged = scan_directories(buffer, pos, ids, offsets, count)
+            if damaged:
+                raise self._image.place("INODE_DIR").error(RecordError, "damaged directory entry", pos)
+            if pos == buffer.size:
+                return ids[:count].copy(), offsets[:count].copy()
+            ids, offsets = (np.concatenate([array, np.empty_like(array)]) for array in (ids, offsets))
+
+    def _place(self, directories: _Ids, children: _Ids) -> tuple[_Ids, _Ids]:
+        positions = find_ids(self.ids, children)
+        parents = np.zeros(self.ids.size, np.int64)
+        known = positions >= 0
+        parents[positions[known]] = directories[known]
+        stray = ~known
+        stray[known] = parents[positions[known]] != directories[known]
+        return parents, np.unique(np.column_stack([directories[stray], children[stray]]), axis=0)
+
+
+def _section(image: ImageFile, name: str) -> _Bytes:
+    section = image.section(name)
+    return np.zeros(0, np.uint8) if section is None else section

@@ -1,0 +1,27 @@
+"""Elements of Hadoop's XML dumps: which characters are escaped, and how (XMLUtils.mangleXmlString)."""
+
+from __future__ import annotations
+
+import re
+
+from image_tools.dump.values import java_text
+
+__all__ = ["number", "text"]
+
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\\\\&\"'<>\ud800-\udfff\ufffe\uffff]")
+_ENTITIES = {"&": "&amp;", '"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;"}
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    return _ENTITIES.get(character) or f"\\{ord(character):04x};"
+
+
+def text(tag: str, value: str | bytes) -> str:
+    """An element with text: what XML cannot hold, and the backslash, becomes `\\hhhh;`."""
+    return f"<{tag}>{_ODD.sub(_escape, java_text(value))}</{tag}>"
+
+
+def number(tag: str, value: int) -> str:
+    """An element with a number."""
+    return f"<{tag}>{value}</{tag}>"

@@ -1,0 +1,191 @@
+"""Runs every check over one image and gathers what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.diff_lists import DiffLists
+from image_tools.verify.diffs import Diffs
+from image_tools.verify.directories import Directories
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Bytes, Frame, check_digest, map_image, read_frame
+from image_tools.verify.inodes import InodeArrays
+from image_tools.verify.leases import LeaseCheck
+from image_tools.verify.managers import Policies, check_caches, check_secrets
+from image_tools.verify.maxima import Maxima
+from image_tools.verify.namesystem import NamesystemCheck
+from image_tools.verify.reach import Reach
+from image_tools.verify.references import References
+from image_tools.verify.snapshots import Snapshots
+from image_tools.verify.strings import Strings
+from image_tools.verify.view import SectionView
+
+__all__ = ["Audit", "Progress", "Tree", "Verification", "audit_image", "verify_image"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The namespace as the checks left it."""
+
+    inodes: InodeArrays
+    references: References
+    directories: Directories
+    lists: DiffLists
+    reach: Reach
+
+
+@dataclass(slots=True)
+class Audit:
+    """One run of all checks; parts that the damage leaves no way to read are None."""
+
+    findings: Findings
+    md5: bytes | None = None
+    frame: Frame | None = None
+    txid: int = 0
+    strings: Strings | None = None
+    inodes: InodeArrays | None = None
+    tree: Tree | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification says.
+
+    Attributes:
+        valid: no finding is an error.
+        txid, inodes, directories: transaction id, records of INODE and of INODE_DIR, as far as they can be read.
+        findings: the findings themselves, each code up to the limit.
+    """
+
+    path: Path
+    valid: bool
+    txid: int
+    inodes: int
+    directories: int
+    findings: Findings
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = self.findings
+        return {
+            "file": str(self.path),
+            "valid": self.valid,
+            "txid": self.txid,
+            "inodes": self.inodes,
+            "directoriesWithChildren": self.directories,
+            "errors": found.severities[Severity.ERROR],
+            "warnings": found.severities[Severity.WARNING],
+            "infos": found.severities[Severity.INFO],
+            "counts": dict(sorted((code, count) for code, count in found.counts.items() if count)),
+            "findings": [finding.as_dict() for finding in found.listed],
+        }
+
+
+def verify_image(
+    path: Path,
+    *,
+    limit: int | None = None,
+    spool_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Check everything that can be checked about an image; damage becomes findings, never an exception.
+
+    Args:
+        path: of the image.
+        limit: findings listed a code, None for all; all are counted.
+        spool_dir: where large compressed sections are unpacked.
+        progress: told the name of each step before it begins.
+
+    Raises:
+        ImageStorageError: the file cannot be read, or there is no room to unpack it.
+    """
+    audit = audit_image(path, Findings(limit), None, spool_dir=spool_dir, progress=progress)
+    inodes = 0 if audit.inodes is None else audit.inodes.count
+    directories = 0 if audit.tree is None else int(audit.tree.directories.offsets.size)
+    return Verification(path, audit.findings.valid, audit.txid, inodes, directories, audit.findings)
+
+
+def audit_image(
+    path: Path,
+    findings: Findings,
+    fixes: Fixes | None,
+    *,
+    outer: bool = True,
+    data: Bytes | None = None,
+    spool_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Run the checks; with `fixes`, note how each section but INODE and STRING_TABLE would be right.
+
+    Args:
+        outer: check the digest file and the file's name, too.
+        data: the bytes of the image, where the file at `path` does not hold them.
+
+    Raises:
+        ImageStorageError: as `verify_image`.
+    """
+    step = progress or (lambda _: None)
+    audit = Audit(findings)
+    if outer:
+        step("digest")
+        audit.md5 = check_digest(path, findings)
+    step("frame")
+    audit.frame = read_frame(path, map_image(path) if data is None else data, findings, spool_dir)
+    if audit.frame is not None:
+        _audit_sections(audit, audit.frame, findings, fixes, step, outer=outer)
+    return audit
+
+
+def _audit_sections(
+    audit: Audit, frame: Frame, findings: Findings, fixes: Fixes | None, step: Progress, *, outer: bool
+) -> None:
+    step("tables")
+    namesystem = NamesystemCheck(frame, findings, check_name=outer)
+    audit.txid = int(namesystem.info.transactionId)
+    check_secrets(frame, findings, fixes)
+    check_caches(frame, findings, fixes)
+    policies = Policies(frame, findings, fixes)
+    audit.strings = strings = Strings(SectionView(frame, "STRING_TABLE", findings))
+    step("inodes")
+    maxima = Maxima(int(namesystem.info.genstampV1Limit))
+    audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
+    inodes.check(findings)
+    # Where inodes are lost, everything that names them would be a finding of its own.
+    if inodes.view.present and not inodes.view.damaged:
+        _audit_tree(audit, frame, findings, fixes, step, maxima)
+    namesystem.check_counters(maxima, fixes)
+
+
+def _audit_tree(
+    audit: Audit, frame: Frame, findings: Findings, fixes: Fixes | None, step: Progress, maxima: Maxima
+) -> None:
+    inodes, strings = audit.inodes, audit.strings
+    assert inodes is not None
+    assert strings is not None
+    step("directories")
+    references = References(frame, findings, inodes)
+    directories = Directories(frame, findings, inodes, references)
+    diffs = Diffs(frame, findings, inodes, references)
+    snapshots = Snapshots(frame, findings, inodes, strings)
+    broken = (references.view, directories.view, diffs.view, snapshots.view)
+    if any(view.damaged for view in broken) or not directories.view.present:
+        return
+    references.check(directories.owner)
+    if fixes is not None:
+        references.fix(fixes)
+    directories.check(fixes)
+    step("snapshots")
+    snapshots.check(fixes)
+    lists = diffs.check(directories, snapshots, strings, maxima, fixes)
+    step("reachability")
+    reach = Reach(inodes, lists)
+    inodes.report(findings, "inode-unreachable", reach.unreachable(), lambda _: "nothing leads to it from the root")
+    LeaseCheck(frame, findings, inodes, directories, references).check(fixes)
+    audit.tree = Tree(inodes, references, directories, lists, reach)

@@ -1,0 +1,128 @@
+"""SNAPSHOT_DIFF: every inode's list of diffs, decoded one at a time, and the lists as they should be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import RecordError
+from image_format.proto import fsimage_pb2 as pb
+from image_tools.verify.diff_lists import DiffLists, ListCheck
+from image_tools.verify.diff_records import DiffBlock, encode_block, read_block
+from image_tools.verify.directories import Directories
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Frame
+from image_tools.verify.inodes import DIRECTORY, FILE, InodeArrays
+from image_tools.verify.kernels.diff_audit import audit_diffs
+from image_tools.verify.maxima import Maxima
+from image_tools.verify.references import References
+from image_tools.verify.snapshots import Snapshots
+from image_tools.verify.strings import Strings
+from image_tools.verify.view import SectionView
+
+__all__ = ["Diffs"]
+
+Ids = npt.NDArray[np.int64]
+
+
+class Diffs:
+    """The diffs of an image.
+
+    Making one finds where the lists are and which references they use; `check` decodes them.
+    """
+
+    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, references: References) -> None:
+        self.view = SectionView(frame, "SNAPSHOT_DIFF", findings)
+        self._inodes, self._references = inodes, references
+        buffer = np.frombuffer(self.view.data, np.uint8)
+        ids, offsets = np.empty(1024, np.int64), np.empty(1024, np.int64)
+        uses = np.zeros(references.count, np.int64)
+        count = position = 0
+        while True:
+            count, position, cut = audit_diffs(buffer, position, ids, offsets, count, uses)
+            if cut or position >= buffer.size:
+                break
+            ids, offsets = (np.concatenate([part, np.empty_like(part)]) for part in (ids, offsets))
+        if cut:
+            self.view.damaged = True
+            self.view.add("record-damaged", "the DiffEntry or a diff behind it is damaged", position)
+        self._ids, self._offsets, self._end = ids[:count].copy(), offsets[:count].copy(), position
+        references.listed[uses > 0] = 0
+
+    def check(
+        self,
+        directories: Directories,
+        snapshots: Snapshots,
+        strings: Strings,
+        maxima: Maxima,
+        fixes: Fixes | None,
+    ) -> DiffLists:
+        """Decode every list and report what is wrong; with `fixes`, put the lists right."""
+        lists = DiffLists(self._inodes, directories, self._references)
+        checker = ListCheck(self.view, lists, snapshots, strings, maxima, repair=fixes is not None)
+        twins = self._twins()
+        waiting: dict[int, list[DiffBlock]] = {}
+        for block in self._blocks():
+            inode_id = int(block.header.inodeId)
+            if not self._fits(block):
+                self._replace(fixes, block, b"")
+            elif inode_id not in twins:
+                if checker.check(block):
+                    self._replace(fixes, block, encode_block(block))
+            else:
+                waiting.setdefault(inode_id, []).append(block)
+        for blocks in waiting.values():
+            self._join(blocks)
+            checker.check(blocks[0])
+            self._replace(fixes, blocks[0], encode_block(blocks[0]))
+            for block in blocks[1:]:
+                self._replace(fixes, block, b"")
+        lists.finish()
+        return lists
+
+    def _twins(self) -> set[int]:
+        ordered = np.sort(self._ids)
+        return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+
+    def _blocks(self) -> Iterator[DiffBlock]:
+        bounds = [*self._offsets.tolist(), self._end]
+        for start, end in itertools.pairwise(bounds):
+            try:
+                yield read_block(self.view.data, start, end, self.view.place)
+            except RecordError as error:
+                self.view.report_damage(error)
+
+    def _fits(self, block: DiffBlock) -> bool:
+        """Whether the inode is there and of the kind that has such diffs."""
+        inode_id = int(block.header.inodeId)
+        slot = self._inodes.slot(inode_id)
+        if slot < 0:
+            text = f"{len(block.diffs)} diffs of inode {inode_id}, which is not in the image"
+            self.view.add("diff-inode", text, block.start, inode=inode_id)
+            return False
+        wanted = DIRECTORY if block.header.type == pb.DiffEntry.DIRECTORYDIFF else FILE
+        if self._inodes.kinds[slot] != wanted:
+            text = "file diffs of what is no file" if wanted == FILE else "directory diffs of what is no directory"
+            self.view.add("diff-kind", text, block.start, inode=inode_id)
+            return False
+        return True
+
+    def _join(self, blocks: list[DiffBlock]) -> None:
+        """Put all diffs of one inode into its first block."""
+        if len(blocks) < 2:
+            return
+        inode_id = int(blocks[0].header.inodeId)
+        text = f"inode {inode_id} has {len(blocks)} lists of diffs"
+        self.view.add("diff-twice", text, blocks[1].start, inode=inode_id)
+        joined = [item for block in blocks for item in zip(block.diffs, block.created, strict=True)]
+        joined.sort(key=lambda item: -item[0].snapshotId)
+        blocks[0].diffs = [diff for diff, _ in joined]
+        blocks[0].created = [created for _, created in joined]
+
+    def _replace(self, fixes: Fixes | None, block: DiffBlock, data: bytes) -> None:
+        if fixes is not None:
+            fixes.replace(self.view.name, block.start, block.end, data)

@@ -1,0 +1,289 @@
+"""INODE_DIR: who lists whom, and the entries as they should be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.errors import RecordError
+from image_format.kernels.scan import collect_children, count_children, locate_names
+from image_format.name_order import name_key
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited, parse_message, read_record
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Frame
+from image_tools.verify.inodes import ROOT, InodeArrays
+from image_tools.verify.kernels import tree_audit as bits
+from image_tools.verify.kernels.tree_audit import audit_directories
+from image_tools.verify.references import References
+from image_tools.verify.view import SectionView
+
+__all__ = ["Contents", "Directories"]
+
+Ids = npt.NDArray[np.int64]
+_FAULTS = ~bits.HAS_REFERENCES & 0xFFFF
+
+
+class Contents(NamedTuple):
+    """A directory's children (inode ids, in name order) and references (numbers)."""
+
+    children: list[int]
+    references: list[int]
+
+
+class Directories:
+    """The entries of INODE_DIR.
+
+    Attributes:
+        parents, offsets, following, flags: by entry; see `audit_directories`.
+        owner: by slot, the slot of the directory that lists the inode as a plain child first, -1 for none.
+        entry_of: by slot, the directory's first entry, -1 for none.
+    """
+
+    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, references: References) -> None:
+        self.view = SectionView(frame, "INODE_DIR", findings)
+        self.buffer = np.frombuffer(self.view.data, np.uint8)
+        self._inodes, self._references = inodes, references
+        # four bytes an inode for all images but those of more than two thousand million inodes
+        small = np.int32 if inodes.count < 1 << 31 else np.int64
+        self.owner: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
+        self.entry_of: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
+        self._referenced: set[int] = set()
+        root = inodes.slot(ROOT)
+        if root >= 0:
+            self.owner[root] = root
+        self._scan()
+
+    def _scan(self) -> None:
+        kinds = (np.int64, np.int64, np.int64, np.uint16)
+        arrays: list[npt.NDArray[Any]] = [np.empty(1024, kind) for kind in kinds]
+        count = position = 0
+        inodes = self._inodes
+        while True:
+            count, position, cut = audit_directories(
+                self.buffer,
+                position,
+                *arrays,
+                count,
+                inodes.buffer,
+                inodes.ids,
+                inodes.slots,
+                inodes.offsets,
+                inodes.kinds,
+                self.owner,
+                self.entry_of,
+                self._references.owner,
+            )
+            if cut or position >= self.buffer.size:
+                break
+            arrays = [np.concatenate([array, np.empty_like(array)]) for array in arrays]
+        self.parents, self.offsets, self.following, self.flags = (array[:count].copy() for array in arrays)
+        self.end = position
+        if cut:
+            self.view.damaged = True
+            self.view.add("record-damaged", "the record is cut", position)
+
+    # ---- look-ups ------------------------------------------------------------------------------------------
+
+    def entries(self, slot: int) -> list[int]:
+        """Entries of a directory in file order; more than one is a fault."""
+        found = []
+        entry = int(self.entry_of[slot])
+        while entry >= 0:
+            found.append(entry)
+            entry = int(self.following[entry])
+        return sorted(found)
+
+    def message(self, entry: int) -> pb.DirEntry:
+        """An entry decoded.
+
+        Raises:
+            RecordError: it is no DirEntry.
+        """
+        record = read_record(self.view.data, int(self.offsets[entry]), self.view.place)
+        return parse_message(pb.DirEntry, record, self.view.place)
+
+    def arrays(self, entry: int) -> tuple[Ids, Ids]:
+        """Children and references of an entry, as they are; none where it is damaged."""
+        offset = self.offsets[entry]
+        plain, numbers = count_children(self.buffer, offset)
+        children, references = np.empty(max(plain, 0), np.int64), np.empty(max(numbers, 0), np.int64)
+        if plain >= 0:
+            collect_children(self.buffer, offset, children, references)
+        return children, references
+
+    def size(self, slot: int) -> int:
+        """Children and references of a directory."""
+        return sum(part.size for entry in self.entries(slot) for part in self.arrays(entry))
+
+    def present(self, slot: int, names: list[bytes]) -> set[bytes]:
+        """Those of `names` that the directory has now, references included."""
+        found: set[bytes] = set()
+        for entry in self.entries(slot):
+            children, numbers = self.arrays(entry)
+            found |= {self._references.name(n) for n in numbers.tolist() if 0 <= n < self._references.count}
+            if self.flags[entry] & (bits.UNSORTED | bits.CHILD_MISSING):
+                found |= {self._inodes.name(s) for c in children.tolist() if (s := self._inodes.slot(c)) >= 0}
+            elif children.size:
+                found |= self._located(children, sorted(set(names), key=name_key))
+        return found.intersection(names)
+
+    def _located(self, children: Ids, names: list[bytes]) -> set[bytes]:
+        """Binary search among sorted children."""
+        sizes = np.fromiter(map(len, names), np.int64, len(names))
+        starts = np.cumsum(sizes) - sizes
+        positions, found = np.empty(len(names), np.int64), np.zeros(len(names), np.bool_)
+        inodes = self._inodes
+        locate_names(
+            children,
+            *inodes.columns,
+            inodes.buffer,
+            np.frombuffer(b"".join(names), np.uint8),
+            starts,
+            sizes,
+            positions,
+            found,
+        )
+        return {name for name, hit in zip(names, found.tolist(), strict=True) if hit}
+
+    # ---- findings ------------------------------------------------------------------------------------------
+
+    def check(self, fixes: Fixes | None) -> None:
+        """Report what is wrong; with `fixes`, put the entries right."""
+        for entry in np.flatnonzero(self.flags & bits.ENTRY_DAMAGED != 0).tolist():
+            self.view.add("record-damaged", "the record is no DirEntry", int(self.offsets[entry]))
+        for entry in np.flatnonzero(self.flags & bits.PARENT).tolist():
+            offset = int(self.offsets[entry])
+            try:
+                parent = self.message(entry).parent
+            except RecordError as error:
+                self.view.report_damage(error)
+                continue
+            self.view.add("dir-parent", f"parent {parent} is no directory of the image", offset, inode=parent)
+            if fixes is not None:
+                fixes.replace(self.view.name, *self.span(entry), b"")
+        self._referenced = set(self._references.in_tree(self.owner))
+        renumbered = self._references.renumbered
+        for slot in self._suspects():
+            contents, faulty = self._inspect(slot)
+            if fixes is not None and (faulty or (renumbered and contents.references)):
+                self._fix(slot, contents, fixes)
+        # their place in the tree is the reference's
+        self.owner[list(self._referenced)] = -1
+
+    def _suspects(self) -> Iterator[int]:
+        """Directories with a flag, by slot: those with references too, for the kernel knows no names of these."""
+        wanted = (self.flags & (bits.ENTRY_DAMAGED | bits.PARENT) == 0) & (self.flags != 0)
+        listing = {int(self.owner[slot]) for slot in self._referenced}
+        yield from sorted(listing.union(np.unique(self.parents[wanted]).tolist()))
+
+    def _inspect(self, slot: int) -> tuple[Contents, bool]:
+        """A directory as it should be, and whether it is not so."""
+        entries = self.entries(slot)
+        listing = {int(self.owner[child]) for child in self._referenced}
+        plain = slot not in listing and all(not self.flags[entry] & _FAULTS for entry in entries)
+        if plain and not self._name_clash(entries[0]):
+            children, numbers = self.arrays(entries[0])
+            return Contents(children.tolist(), numbers.tolist()), False
+        parent = self._inodes.inode_id(slot)
+        if len(entries) > 1:
+            offset = int(self.offsets[entries[1]])
+            self.view.add("dir-parent-twice", f"directory {parent} has {len(entries)} entries", offset, inode=parent)
+        named: list[tuple[bytes, int, bool]] = []
+        seen: set[int] = set()
+        for entry in entries:
+            if not self.flags[entry] & bits.ENTRY_DAMAGED:
+                self._inspect_children(slot, entry, seen, named)
+                self._inspect_references(slot, entry, named)
+        return self._in_order(parent, int(self.offsets[entries[0]]), named, joined=len(entries) > 1), True
+
+    def _name_clash(self, entry: int) -> bool:
+        """Whether a reference has the name of a plain child or of another reference; the children are sorted."""
+        children, numbers = self.arrays(entry)
+        names = [self._references.name(number) for number in numbers.tolist()]
+        return len(set(names)) < len(names) or bool(
+            children.size and names and self._located(children, sorted(names, key=name_key))
+        )
+
+    def _inspect_children(self, slot: int, entry: int, seen: set[int], named: list[tuple[bytes, int, bool]]) -> None:
+        offset, parent = int(self.offsets[entry]), self._inodes.inode_id(slot)
+        for child in self.arrays(entry)[0].tolist():
+            at = self._inodes.slot(child)
+            if at < 0:
+                self.view.add(
+                    "dir-child-missing", f"child {child} of directory {parent} is no inode", offset, inode=child
+                )
+            elif at in self._referenced:
+                text = f"directory {parent} lists inode {child}, which is referenced from a directory"
+                self.view.add("dir-child-referenced", text, offset, inode=child)
+            elif self.owner[at] != slot or at in seen or at == slot:
+                text = f"directory {parent} lists inode {child}, which is listed already"
+                self.view.add("dir-child-twice", text, offset, inode=child)
+            else:
+                seen.add(at)
+                named.append((self._inodes.name(at), child, False))
+
+    def _inspect_references(self, slot: int, entry: int, named: list[tuple[bytes, int, bool]]) -> None:
+        offset, parent = int(self.offsets[entry]), self._inodes.inode_id(slot)
+        used = {number for _, number, reference in named if reference}
+        for number in self.arrays(entry)[1].tolist():
+            if not 0 <= number < self._references.count:
+                text = f"directory {parent} uses reference {number} of {self._references.count}"
+                self.view.add("dir-reference-range", text, offset, inode=parent)
+            elif self._references.owner[number] != slot or number in used:
+                text = f"directory {parent} uses reference {number}, which is used already"
+                self.view.add("dir-reference-twice", text, offset, inode=parent)
+            else:
+                used.add(number)
+                named.append((self._references.name(number), number, True))
+
+    def _in_order(self, parent: int, offset: int, named: list[tuple[bytes, int, bool]], *, joined: bool) -> Contents:
+        """Children by name, each name once: a reference gives way to nobody, a later child to an earlier one."""
+        plain = [name_key(name) for name, _, reference in named if not reference]
+        if not joined and any(a > b for a, b in itertools.pairwise(plain)):
+            text = f"the children of directory {parent} are not in name order"
+            self.view.add("dir-child-order", text, offset, inode=parent)
+        contents = Contents([], [])
+        taken: set[bytes] = set()
+        for name, number, reference in sorted(named, key=lambda item: (name_key(item[0]), not item[2])):
+            # a reference to a lost inode has no name; it is dropped for that
+            lost = reference and self._references.referred[number] < 0
+            if name in taken and not lost:
+                shown = name.decode("utf-8", "backslashreplace")
+                what = f"reference {number}" if reference else f"inode {number}"
+                text = f"{what} has the name {shown!r}, as another child of directory {parent}"
+                self.view.add("dir-child-name", text, offset, inode=None if reference else number)
+                continue
+            taken.add(name)
+            (contents.references if reference else contents.children).append(number)
+        return contents
+
+    # ---- repair --------------------------------------------------------------------------------------------
+
+    def span(self, entry: int) -> tuple[int, int]:
+        """Offsets of an entry's first byte and behind its last one."""
+        end = int(self.offsets[entry + 1]) if entry + 1 < self.offsets.size else self.end
+        return int(self.offsets[entry]), end
+
+    def _fix(self, slot: int, contents: Contents, fixes: Fixes) -> None:
+        first, *others = self.entries(slot)
+        fixes.replace(self.view.name, *self.span(first), self._encoded(first, contents))
+        for entry in others:
+            fixes.replace(self.view.name, *self.span(entry), b"")
+
+    def _encoded(self, entry: int, contents: Contents) -> bytes:
+        """An entry with other contents, its unknown fields kept; nothing for an empty directory."""
+        numbers = self._references.numbers()
+        references = [int(numbers[old]) for old in contents.references if numbers[old] >= 0]
+        if not contents.children and not references:
+            return b""
+        message = self.message(entry)
+        del message.children[:], message.refChildren[:]
+        message.children.extend(contents.children)
+        message.refChildren.extend(references)
+        return encode_delimited(message)

@@ -1,0 +1,278 @@
+"""The frame of an image that may be damaged: digest, summary, and the sections that can still be read."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hadoop_common.file_faults import told
+from image_format.codecs import find_codec
+from image_format.errors import (
+    BadMagicError,
+    CodecError,
+    DigestMismatchError,
+    ImageFormatError,
+    ImageStorageError,
+    MissingDigestError,
+    Place,
+    RecordError,
+    TruncatedImageError,
+    UnsupportedCodecError,
+    UnsupportedLayoutError,
+)
+from image_format.layout import LayoutVersion, check_readable, supports
+from image_format.md5_file import md5_of_file, read_md5_file
+from image_format.proto.fsimage_pb2 import FileSummary
+from image_format.reader import REQUIRED_SECTIONS
+from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.sub_sections import compressed_streams
+from image_format.summary import (
+    MAGIC,
+    TRAILER_LENGTH,
+    Section,
+    check_magic,
+    is_sub_section,
+    summary_length,
+)
+from image_format.varint import parse_message, read_record
+from image_tools.verify.findings import Findings
+
+__all__ = ["Bytes", "Frame", "check_digest", "map_image", "read_frame"]
+
+Bytes = npt.NDArray[np.uint8]
+
+_ALWAYS_WRITTEN = (
+    "FILES_UNDERCONSTRUCTION",
+    "SNAPSHOT",
+    "INODE_REFERENCE",
+    "SECRET_MANAGER",
+    "CACHE_MANAGER",
+)
+_KNOWN = {*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN, "SNAPSHOT_DIFF", "ERASURE_CODING"}
+
+
+@dataclass
+class Frame:
+    """What a damaged file still shows.
+
+    Attributes:
+        data: the whole file.
+        summary: the FileSummary; `layout_version` and `codec` are read from it.
+        sections: every entry that lies inside the file, sub-sections included, in the summary's order.
+    """
+
+    path: Path
+    data: Bytes
+    summary: FileSummary
+    layout_version: int
+    codec: str
+    sections: list[Section]
+    spool_dir: Path | None = None
+    _decompressed: dict[str, Bytes] = field(default_factory=dict)
+
+    @property
+    def erasure_coding(self) -> bool:
+        """Whether the layout has striped files, and a loader that does not read the list of open files."""
+        return supports(LayoutVersion.ERASURE_CODING, self.layout_version)
+
+    def entry(self, name: str) -> Section | None:
+        return next((entry for entry in self.sections if entry.name == name), None)
+
+    def place(self, name: str) -> Place:
+        entry = self.entry(name)
+        return Place(str(self.path), name, None if self.codec or entry is None else entry.offset)
+
+    def stored(self, entry: Section) -> memoryview:
+        """A section's bytes as they lie in the file."""
+        return self.data[entry.offset : entry.end].data
+
+    def section(self, name: str) -> Bytes | None:
+        """Decompressed bytes; None where the section is absent.
+
+        Raises:
+            CodecError: the compressed bytes are damaged; its offset counts from the section's start.
+        """
+        entry = self.entry(name)
+        if entry is None:
+            return None
+        if not self.codec:
+            return self.data[entry.offset : entry.end]
+        if name not in self._decompressed:
+            self._decompressed[name] = self._decompress(entry)
+        return self._decompressed[name]
+
+    def _decompress(self, entry: Section) -> Bytes:
+        with Spool(self.spool_dir, SPOOL_LIMIT) as spool:
+            for stream in compressed_streams(self.sections, entry):
+                try:
+                    for chunk in find_codec(self.codec).decompressor().decompress_iter(self.stored(stream)):
+                        spool.write(chunk)
+                except CodecError as error:
+                    start = stream.offset - entry.offset
+                    raise CodecError(error.detail, offset=start + (error.offset or 0)) from error
+            return spool.finish()
+
+    def readable(self, name: str, findings: Findings) -> Bytes | None:
+        """As `section`; damaged compressed bytes become a finding, and None."""
+        try:
+            return self.section(name)
+        except CodecError as error:
+            entry = self.entry(name)
+            place = Place(str(self.path), name, 0 if entry is None else entry.offset)
+            findings.add("section-compressed", error.detail, place, error.offset or 0)
+            return None
+
+
+def map_image(path: Path) -> Bytes:
+    """The whole file as a read-only array over its mapping; an empty file has no mapping.
+
+    Raises:
+        ImageStorageError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            if path.stat().st_size == 0:
+                return np.zeros(0, np.uint8)
+            return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        hint = "Check that the path is right, the disk works and the file is readable."
+        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
+
+
+def check_digest(path: Path, findings: Findings) -> bytes:
+    """Compare the file's MD5, which is returned, with its side file.
+
+    Raises:
+        ImageStorageError: a file cannot be read.
+    """
+    actual = md5_of_file(path)
+    place = Place(str(path))
+    try:
+        expected = read_md5_file(path)
+    except MissingDigestError as error:
+        findings.add("digest-missing", error.detail, place)
+        return actual
+    except DigestMismatchError as error:
+        findings.add("digest-mismatch", error.detail, place)
+        return actual
+    if actual != expected:
+        text = f"the MD5 is {actual.hex()}, the .md5 file says {expected.hex()}"
+        findings.add("digest-mismatch", text, place)
+    return actual
+
+
+def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | None = None) -> Frame | None:
+    """Read summary and list of sections; None where nothing more can be said about the file."""
+    place = Place(str(path))
+    try:
+        message, base = _read_summary(data.data)
+    except BadMagicError as error:
+        findings.add("frame-magic", error.detail, place, 0)
+    except TruncatedImageError as error:
+        findings.add("frame-cut", error.detail, place, error.offset)
+    except ImageFormatError as error:
+        findings.add("frame-summary", error.detail, place, error.offset)
+    else:
+        frame = _frame(path, data, message, base, findings)
+        if frame is not None:
+            frame.spool_dir = spool_dir
+            _check_names(frame, findings)
+            _check_sub_sections(frame, findings)
+        return frame
+    return None
+
+
+def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
+    """The FileSummary and its offset, which ends the section area."""
+    check_magic(bytes(data[: len(MAGIC)]))
+    size = len(data)
+    length = summary_length(bytes(data[-TRAILER_LENGTH:]), size)
+    base = size - TRAILER_LENGTH - length
+    place = Place(base=base)
+    record = read_record(data[base : size - TRAILER_LENGTH], 0, place)
+    if record.end != length:
+        raise place.error(RecordError, f"{length - record.end} bytes follow the FileSummary", record.end)
+    message = parse_message(FileSummary, record, place)
+    if message.ondiskVersion != 1:
+        raise place.error(RecordError, f"on-disk version {message.ondiskVersion} is not 1", 0)
+    return message, base
+
+
+def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: Findings) -> Frame | None:
+    place = Place(str(path), base=base)
+    layout = message.layoutVersion - (1 << 32) if message.layoutVersion >> 31 else message.layoutVersion
+    try:
+        find_codec(str(message.codec))
+        check_readable(layout)
+    except UnsupportedCodecError as error:
+        findings.add("frame-codec", error.detail, place, 0)
+        return None
+    except UnsupportedLayoutError as error:
+        if layout > LayoutVersion.PROTOBUF_FORMAT:
+            findings.add("frame-layout-old", error.detail, place, 0)
+            return None
+        findings.add("frame-layout-unknown", error.detail, place, 0)
+    sections = _sections(path, message, base, findings)
+    return Frame(path, data, message, layout, str(message.codec), sections)
+
+
+def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) -> list[Section]:
+    """The entries inside the section area, each name once unless it is a sub-section's."""
+    usable: list[Section] = []
+    seen: set[str] = set()
+    for entry in message.sections:
+        section = Section(str(entry.name), entry.offset, entry.length)
+        place = Place(str(path), section.name)
+        if section.offset < len(MAGIC) or section.end > limit:
+            text = f"its {section.length} bytes at {section.offset} reach outside {len(MAGIC)}..{limit}"
+            findings.add("section-outside", text, place, section.offset)
+            continue
+        if section.name in seen and not is_sub_section(section.name):
+            findings.add("section-twice", "the section is listed twice", place, section.offset)
+            continue
+        seen.add(section.name)
+        usable.append(section)
+    whole = [section for section in usable if section.length and not is_sub_section(section.name)]
+    whole.sort(key=lambda section: (section.offset, section.length))
+    end, previous = len(MAGIC), ""
+    for section in whole:
+        if section.offset < end:
+            place = Place(str(path), section.name)
+            findings.add("section-overlap", f"the section overlaps {previous}", place, section.offset)
+        if section.end > end:
+            end, previous = section.end, section.name
+    return usable
+
+
+def _check_names(frame: Frame, findings: Findings) -> None:
+    for name in (*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN):
+        if frame.entry(name) is None:
+            code = "section-missing" if name in REQUIRED_SECTIONS else "section-absent"
+            findings.add(code, "the FileSummary does not list the section", frame.place(name))
+    for section in frame.sections:
+        if section.name not in _KNOWN and not is_sub_section(section.name):
+            text = f"unknown section of {section.length} bytes; a NameNode may refuse the image"
+            findings.add("section-unknown", text, Place(str(frame.path), section.name), section.offset)
+
+
+def _check_sub_sections(frame: Frame, findings: Findings) -> None:
+    names = dict.fromkeys(section.name for section in frame.sections if is_sub_section(section.name))
+    for name in names:
+        parts = sorted((s for s in frame.sections if s.name == name), key=lambda s: (s.offset, s.length))
+        parent = frame.entry(name.removesuffix("_SUB"))
+        place = Place(str(frame.path), name)
+        if parent is None:
+            findings.add("sub-section", "there is no section that it is a part of", place, parts[0].offset)
+            continue
+        end = parent.offset
+        for part in parts:
+            if part.offset != end:
+                break
+            end = part.end
+        if end != parent.end:
+            text = f"{len(parts)} parts do not cover {parent.name} ({parent.length} bytes) exactly"
+            findings.add("sub-section", text, place, parts[0].offset)

@@ -1,0 +1,58 @@
+"""Repairs what snapshots keep in an image that is sound otherwise, into a copy that has no file of its own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from image_format.errors import InconsistentHistoryError
+from image_format.reader import ImageFile
+from image_format.spool import SPOOL_LIMIT, Spool
+from image_tools.verify.checker import audit_image
+from image_tools.verify.findings import Finding, Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.rewrite import write_fixed
+
+__all__ = ["repair_history"]
+
+_SECTIONS = ("INODE_DIR", "INODE_REFERENCE", "SNAPSHOT", "SNAPSHOT_DIFF")
+_MAX_PASSES = 12
+_HINT = "`checkpointer image verify` lists all that is wrong; use another copy of the image, or an older one."
+
+
+def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
+    """`image` with its lists of children, references and snapshots repaired, and what was changed for that.
+
+    As `repair_image`, but nothing else is touched: no inode comes, goes or gets another name. Whoever calls closes
+    the result; errors name the original's path.
+
+    Raises:
+        InconsistentHistoryError: there is damage of another kind in these sections.
+        ImageStorageError: there is no room for it.
+    """
+    changes: list[Finding] = []
+    with ExitStack() as resources:
+        source = image
+        for _ in range(_MAX_PASSES):
+            findings, fixes = Findings(), Fixes()
+            data = np.frombuffer(source.file_bytes(), np.uint8)
+            audit = audit_image(image.path, findings, fixes, outer=False, data=data, spool_dir=spool_dir)
+            found = [each for each in findings.listed if each.section in _SECTIONS]
+            blocking = next((each for each in found if each.blocks_repair), None)
+            if audit.frame is None or audit.tree is None or blocking is not None:
+                text = f"the snapshots cannot be healed: {blocking or 'its records are damaged'}"
+                raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
+            wanted = [each for each in found if each.wants_repair]
+            if not wanted:
+                resources.pop_all()
+                return source, changes
+            changes += wanted
+            kept = Fixes({name: cuts for name, cuts in fixes.cuts.items() if name in _SECTIONS})
+            with Spool(spool_dir, SPOOL_LIMIT) as spool:
+                write_fixed(audit.frame, kept, lambda data: spool.write(memoryview(data)))
+                resources.close()
+                source = resources.enter_context(ImageFile(image.path, spool.finish(), spool_dir))
+        text = f"after {_MAX_PASSES} passes there is still {changes[-1]}"
+        raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)

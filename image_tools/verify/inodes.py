@@ -1,0 +1,203 @@
+"""INODE: every record's place, kind and faults in arrays, and the findings made from them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.packed import Packed
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import parse_message, read_record
+from image_tools.verify.findings import Findings
+from image_tools.verify.frame import Frame
+from image_tools.verify.kernels import attribute_audit as bits
+from image_tools.verify.kernels.inode_audit import audit_inodes
+from image_tools.verify.kernels.tags import record_name
+from image_tools.verify.kernels.tree_audit import find_slot
+from image_tools.verify.maxima import Maxima
+from image_tools.verify.strings import Strings
+from image_tools.verify.view import SectionView
+
+__all__ = ["DIRECTORY", "FILE", "ROOT", "InodeArrays"]
+
+Ids = npt.NDArray[np.int64]
+
+ROOT = 16385
+FILE = 1
+DIRECTORY = 2
+SYMLINK = 3
+_SMALLEST_RECORD = 5
+# HeaderFormat: twelve bits of replication in Hadoop 2, eleven from 3 on
+_REPLICATIONS = (4095, 2047)
+
+_MESSAGES = {
+    bits.KIND: ("inode-kind", "its type and the message in it differ"),
+    bits.RESERVED_ID: ("inode-id", "ids below 16385 are reserved"),
+    bits.USER: ("inode-user", "the string table does not have its owner's serial"),
+    bits.GROUP: ("inode-group", "the string table does not have its group's serial"),
+    bits.ACL_NAME: ("inode-acl", "the string table does not have a serial of its ACL"),
+    bits.XATTR_NAME: ("inode-xattr", "the string table does not have the serial of an xattr's name"),
+    bits.REPLICATION: ("inode-replication", "no loader takes its replication"),
+    bits.BOTH_REDUNDANCIES: ("inode-redundancy", "it has a replication and an erasure coding policy"),
+    bits.POLICY: ("inode-policy", "it is striped by a policy that the image does not have"),
+    bits.LAYOUT: ("inode-block-type", "it has an erasure coding policy, but its block type is not STRIPED"),
+    bits.IMPOSSIBLE: ("inode-value", "a size, length, quota or storage policy is outside its range"),
+    bits.NAME: ("inode-name", "its name is empty or holds a slash, or it is a root with a name"),
+}
+
+
+class InodeArrays:
+    """The INODE section, a few bytes an inode.
+
+    Attributes:
+        header: INodeSection; `records_start` is the offset behind it.
+        record_ids, offsets, kinds, flags: by slot, in file order; kind 0 where the record says none.
+        ids, slots: increasing ids, and the slot of each where that is not their order.
+        shadowed: slots whose id a later record has, too.
+        maxima: highest numbers of blocks.
+    """
+
+    def __init__(
+        self, frame: Frame, findings: Findings, strings: Strings, policies: npt.NDArray[np.uint8], maxima: Maxima
+    ) -> None:
+        self.view = SectionView(frame, "INODE", findings)
+        self.buffer = np.frombuffer(self.view.data, np.uint8)
+        self.header, self.records_start = self.view.header(pb.INodeSection)
+        self.maxima = maxima
+        rules = (maxima.legacy_limit, _REPLICATIONS[frame.erasure_coding], int(frame.erasure_coding))
+        self._scan(strings, policies, np.array(rules, np.int64))
+        self._sort()
+
+    def _scan(self, strings: Strings, policies: npt.NDArray[np.uint8], rules: Ids) -> None:
+        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
+        capacity = min(self.header.numInodes, self.buffer.size // _SMALLEST_RECORD) + 16
+        arrays = (
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.uint8),
+            np.empty(capacity, np.uint16),
+        )
+        count, position = 0, self.records_start
+        while True:
+            count, position, cut = audit_inodes(
+                self.buffer,
+                position,
+                *arrays,
+                count,
+                strings.users,
+                strings.groups,
+                strings.xattrs,
+                policies,
+                rules,
+                self.maxima.values,
+            )
+            if cut or position >= self.buffer.size:
+                break
+            arrays = tuple(np.concatenate([array, np.empty_like(array)]) for array in arrays)  # type: ignore[assignment]
+        self.record_ids, self.offsets, self.kinds, self.flags = (array[:count] for array in arrays)
+        self.end = position
+        if cut:
+            self.view.damaged = True
+            self.view.add("record-damaged", "the record is cut", position)
+
+    def _sort(self) -> None:
+        ids = self.record_ids
+        if ids.size == 0 or (ids[0] > 0 and bool((ids[1:] > ids[:-1]).all())):
+            self.ids, self.slots = ids, np.zeros(0, np.int64)
+            self.shadowed: Ids = np.zeros(0, np.int64)
+            return
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        last = np.append(ordered[1:] != ordered[:-1], True)
+        whole = ordered > 0
+        self.shadowed = np.sort(order[whole & ~last])
+        chosen = whole & last
+        self.ids, self.slots = ordered[chosen], order[chosen]
+
+    # ---- look-ups ------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def columns(self) -> tuple[Packed, npt.NDArray[np.uint32], Packed]:
+        """`ids`, `slots` and `offsets` as in `IndexArrays`."""
+        return (
+            Packed.of(np.asarray(self.ids, np.int64)),
+            self.slots.astype(np.uint32),
+            Packed.of(np.asarray(self.offsets, np.int64)),
+        )
+
+    @property
+    def count(self) -> int:
+        return int(self.record_ids.size)
+
+    def slot(self, inode_id: int) -> int:
+        """-1 where no record has that id."""
+        return int(find_slot(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
+
+    def inode_id(self, slot: int) -> int:
+        return int(self.record_ids[slot])
+
+    def name(self, slot: int) -> bytes:
+        start, size = record_name(self.buffer, self.offsets[slot])
+        return bytes(self.view.data[start : start + size])
+
+    def is_directory(self, inode_id: int) -> bool:
+        slot = self.slot(inode_id)
+        return slot >= 0 and self.kinds[slot] == DIRECTORY
+
+    def span(self, slot: int) -> tuple[int, int]:
+        """Offsets of a record's first byte and behind its last one."""
+        return int(self.offsets[slot]), int(self.offsets[slot + 1]) if slot + 1 < self.count else self.end
+
+    def message(self, slot: int) -> pb.INode:
+        """The record decoded.
+
+        Raises:
+            RecordError: it is no INode.
+        """
+        record = read_record(self.view.data, int(self.offsets[slot]), self.view.place)
+        return parse_message(pb.INode, record, self.view.place)
+
+    # ---- findings ------------------------------------------------------------------------------------------
+
+    def check(self, findings: Findings) -> None:
+        """Report what the arrays say."""
+        if not self.view.present:
+            return
+        for slot in np.flatnonzero(self.flags & bits.DAMAGED).tolist():
+            self.view.damaged = True
+            self.view.add("record-damaged", "the record is no INode", int(self.offsets[slot]))
+        present = int(np.bitwise_or.reduce(self.flags, initial=0))
+        for bit, (code, text) in _MESSAGES.items():
+            if not present & bit:
+                continue
+            found = np.flatnonzero((self.flags & bit != 0) & (self.flags & bits.DAMAGED == 0))
+            self.report(findings, code, found, lambda _, text=text: text)  # type: ignore[misc]
+        self.report(findings, "inode-twice", self.shadowed, lambda _: "a later record has the same id")
+        if not self.view.damaged:
+            self._check_root()
+            self._check_header()
+
+    def report(self, findings: Findings, code: str, slots: Sequence[int] | Ids, text: Callable[[int], str]) -> None:
+        """One finding a slot; beyond the limit they are only counted."""
+        room = findings.room(code)
+        listed = slots if room is None else slots[:room]
+        for slot in listed:
+            self.view.add(code, text(int(slot)), int(self.offsets[slot]), inode=self.inode_id(int(slot)))
+        findings.add_unlisted(code, len(slots) - len(listed))
+
+    def _check_root(self) -> None:
+        root = self.slot(ROOT)
+        if root < 0:
+            self.view.add("inode-root", "no record has the root's id", None, inode=ROOT)
+        elif self.kinds[root] != DIRECTORY:
+            self.view.add("inode-root", "the root is no directory", int(self.offsets[root]), inode=ROOT)
+
+    def _check_header(self) -> None:
+        if self.header.numInodes != self.count:
+            self.view.add("inode-count", f"the header says {self.header.numInodes} inodes, found {self.count}", 0)
+        if self.ids.size and self.header.lastInodeId < self.ids[-1]:
+            text = f"lastInodeId is {self.header.lastInodeId}, the largest id {int(self.ids[-1])}"
+            self.view.add("inode-last-id", text, 0)

@@ -1,0 +1,183 @@
+"""SECRET_MANAGER, CACHE_MANAGER and ERASURE_CODING: counts, doubles and what refers to nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import DecodeError, Message
+
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import Record, encode_delimited
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Frame
+from image_tools.verify.view import SectionView
+
+__all__ = ["Policies", "check_caches", "check_secrets"]
+
+_SYSTEM_POLICIES = range(1, 6)
+
+
+def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+    """Check SECRET_MANAGER; a record with a number in field 2 is a key, another one a token."""
+    view = SectionView(frame, "SECRET_MANAGER", findings)
+    if not view.present:
+        return
+    header, start = view.header(pb.SecretManagerSection)
+    if view.damaged:
+        return
+    keys: dict[int, bytes] = {}
+    tokens: dict[int, bytes] = {}
+    masters: dict[int, tuple[int, Record]] = {}
+    key_count = token_count = 0
+    for record in view.records(start):
+        if not _is_key(record):
+            token = view.parse(pb.PersistToken, record)
+            if token is None:
+                continue
+            token_count += 1
+            number = token.sequenceNumber
+            if number in tokens:
+                view.add("secret-token-twice", f"two tokens have the sequence number {number}", record.offset)
+                continue
+            tokens[number] = _stored(view, record)
+            masters[number] = (token.masterKeyId, record)
+        elif (key := view.parse(pb.DelegationKey, record)) is not None:
+            key_count += 1
+            if key.id in keys:
+                view.add("secret-key-twice", f"two master keys have the id {key.id}", record.offset)
+                del keys[key.id]
+            keys[key.id] = _stored(view, record)
+    for number, (master, record) in masters.items():
+        if master not in keys:
+            text = f"token {number} needs master key {master}, which is not there"
+            view.add("secret-token-key", text, record.offset)
+            del tokens[number]
+    if (header.numKeys, header.numTokens) != (key_count, token_count):
+        text = f"the header says {header.numKeys} keys and {header.numTokens} tokens"
+        view.add("secret-count", f"{text}, found {key_count} and {token_count}", 0)
+    mended = pb.SecretManagerSection()
+    mended.CopyFrom(header)
+    _set_count(mended, "numKeys", len(keys))
+    _set_count(mended, "numTokens", len(tokens))
+    for field, used in (("currentId", max(keys, default=0)), ("tokenSequenceNumber", max(tokens, default=0))):
+        if getattr(header, field) < used:
+            view.add("secret-counter", f"{field} is {getattr(header, field)}, in use is {used}", 0)
+            setattr(mended, field, used)
+    _rewrite(view, fixes, header, mended, [*keys.values(), *tokens.values()], key_count + token_count)
+
+
+def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+    """Check CACHE_MANAGER; a record with a number in field 1 is a directive, another one a pool."""
+    view = SectionView(frame, "CACHE_MANAGER", findings)
+    if not view.present:
+        return
+    header, start = view.header(pb.CacheManagerSection)
+    if view.damaged:
+        return
+    pools: dict[str, bytes] = {}
+    directives: dict[int, bytes] = {}
+    wanted: dict[int, tuple[str, Record]] = {}
+    pool_count = directive_count = 0
+    for record in view.records(start):
+        if not _is_directive(record):
+            pool = view.parse(pb.CachePoolInfoProto, record)
+            if pool is None:
+                continue
+            pool_count += 1
+            if pool.poolName in pools:
+                view.add("cache-pool-twice", f"two pools have the name {pool.poolName}", record.offset)
+                continue
+            pools[pool.poolName] = _stored(view, record)
+        elif (directive := view.parse(pb.CacheDirectiveInfoProto, record)) is not None:
+            directive_count += 1
+            if directive.id in directives:
+                view.add("cache-directive-twice", f"two directives have the id {directive.id}", record.offset)
+                continue
+            directives[directive.id] = _stored(view, record)
+            wanted[directive.id] = (directive.pool, record)
+    for number, (name, record) in wanted.items():
+        if name not in pools:
+            view.add(
+                "cache-directive-pool", f"directive {number} is of pool {name!r}, which is not there", record.offset
+            )
+            del directives[number]
+    if (header.numPools, header.numDirectives) != (pool_count, directive_count):
+        text = f"the header says {header.numPools} pools and {header.numDirectives} directives"
+        view.add("cache-count", f"{text}, found {pool_count} and {directive_count}", 0)
+    mended = pb.CacheManagerSection()
+    mended.CopyFrom(header)
+    _set_count(mended, "numPools", len(pools))
+    _set_count(mended, "numDirectives", len(directives))
+    highest = max(wanted, default=0)
+    if header.nextDirectiveId <= highest:
+        view.add("cache-next-id", f"nextDirectiveId is {header.nextDirectiveId}, a directive has {highest}", 0)
+        mended.nextDirectiveId = highest + 1
+    _rewrite(view, fixes, header, mended, [*pools.values(), *directives.values()], pool_count + directive_count)
+
+
+class Policies:
+    """ERASURE_CODING.
+
+    Attributes:
+        known: by id, 1 where the policy is a system one or in the image.
+    """
+
+    def __init__(self, frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+        self.known: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
+        self.known[list(_SYSTEM_POLICIES)] = 1
+        view = SectionView(frame, "ERASURE_CODING", findings)
+        if not view.present:
+            return
+        section, _ = view.header(pb.ErasureCodingSection)
+        kept = []
+        names: set[str] = set()
+        numbers: set[int] = set()
+        for policy in section.policies:
+            if policy.id in numbers or (policy.name and policy.name in names):
+                view.add("ec-twice", f"two policies have the id {policy.id} or the name {policy.name!r}", 0)
+                continue
+            numbers.add(policy.id)
+            names.add(policy.name)
+            kept.append(policy)
+            if policy.id < self.known.size:
+                self.known[policy.id] = 1
+        if fixes is not None and len(kept) < len(section.policies):
+            mended = pb.ErasureCodingSection(policies=kept)
+            fixes.replace(view.name, 0, len(view.data), encode_delimited(mended))
+
+
+def _is_key(record: Record) -> bool:
+    key = pb.DelegationKey()
+    try:
+        key.ParseFromString(bytes(record.body))
+    except DecodeError:
+        return False
+    return key.HasField("expiryDate")
+
+
+def _is_directive(record: Record) -> bool:
+    directive = pb.CacheDirectiveInfoProto()
+    try:
+        directive.ParseFromString(bytes(record.body))
+    except DecodeError:
+        return False
+    return directive.HasField("id")
+
+
+def _stored(view: SectionView, record: Record) -> bytes:
+    return bytes(view.data[record.offset : record.end])
+
+
+def _set_count(header: Message, field: str, count: int) -> None:
+    """Set a count; one that is right stays as it is stored."""
+    if getattr(header, field) != count:
+        setattr(header, field, count)
+
+
+def _rewrite(
+    view: SectionView, fixes: Fixes | None, old: Message, new: Message, records: list[bytes], count: int
+) -> None:
+    """Put a corrected header and the records that stay in the place of the section, if either differs."""
+    if fixes is not None and (old != new or len(records) != count):
+        fixes.replace(view.name, 0, len(view.data), encode_delimited(new) + b"".join(records))

@@ -1,0 +1,57 @@
+"""NS_INFO: txid and the counters of blocks and generation stamps."""
+
+from __future__ import annotations
+
+from hadoop_common.names import parse_image
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_delimited
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Frame
+from image_tools.verify.maxima import Maxima
+from image_tools.verify.view import SectionView
+
+__all__ = ["NamesystemCheck"]
+
+
+class NamesystemCheck:
+    """NS_INFO, checked at once for its txid and at last for its counters.
+
+    Attributes:
+        info: the message, empty where it cannot be read.
+    """
+
+    def __init__(self, frame: Frame, findings: Findings, *, check_name: bool) -> None:
+        self._view = SectionView(frame, "NS_INFO", findings)
+        self.info, end = self._view.header(pb.NameSystemSection)
+        if not self._view.damaged and end != len(self._view.data):
+            self._view.add("record-damaged", "bytes follow the NameSystemSection", end)
+        named = parse_image(frame.path.name)
+        self._usable = self._view.present and not self._view.damaged
+        if check_name and named is not None and self._usable and named.txid != self.info.transactionId:
+            text = f"the file's name says transaction {named.txid}, NS_INFO says {self.info.transactionId}"
+            self._view.add("txid-name", text, 0)
+
+    def check_counters(self, maxima: Maxima, fixes: Fixes | None) -> None:
+        """Compare the counters with the highest block ids and generation stamps in use."""
+        if not self._usable:
+            return
+        info = pb.NameSystemSection()
+        info.CopyFrom(self.info)
+        for code, name, used in (
+            ("ns-block-id", "lastAllocatedBlockId", maxima.block_id),
+            ("ns-block-id", "lastAllocatedStripedBlockId", maxima.striped_block_id),
+            ("ns-genstamp", "genstampV2", maxima.genstamp),
+            ("ns-genstamp", "genstampV1", maxima.legacy_genstamp),
+        ):
+            present = info.HasField(name) or name != "lastAllocatedStripedBlockId"
+            counter = _signed(getattr(info, name)) if present else -(1 << 63)
+            if used > counter:
+                self._view.add(code, f"{name} is {counter}, a block has {used}", 0)
+                setattr(info, name, used & (1 << 64) - 1)
+        if fixes is not None and info != self.info:
+            fixes.replace("NS_INFO", 0, len(self._view.data), encode_delimited(info))
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

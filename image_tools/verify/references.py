@@ -1,0 +1,123 @@
+"""INODE_REFERENCE: each record's inode and kind in arrays, and how often it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import parse_message, read_record
+from image_tools.verify.findings import Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.frame import Frame
+from image_tools.verify.inodes import InodeArrays
+from image_tools.verify.kernels.tree_audit import DST, WITH_NAME, audit_references
+from image_tools.verify.view import SectionView
+
+__all__ = ["References"]
+
+Ids = npt.NDArray[np.int64]
+_DROPPED = -1
+
+
+class References:
+    """The references by their number.
+
+    Attributes:
+        offsets, referred, kinds, snapshots: offset, slot of the inode (-1), `DST` or `WITH_NAME`, and the
+            snapshot id that it carries.
+        owner: slot of the directory whose entry uses it, -1 for none.
+        listed: slot of the directory whose deleted list uses it, -1 for none.
+        kept: False where a repair drops it.
+    """
+
+    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays) -> None:
+        self.view = SectionView(frame, "INODE_REFERENCE", findings)
+        self._inodes = inodes
+        buffer = np.frombuffer(self.view.data, np.uint8)
+        kinds = (np.int64, np.int64, np.int8, np.int64)
+        arrays: list[npt.NDArray[Any]] = [np.empty(max(16, buffer.size // 16), kind) for kind in kinds]
+        count = position = 0
+        while True:
+            count, position, cut = audit_references(buffer, position, *arrays, count, inodes.ids, inodes.slots)
+            if cut or position >= buffer.size:
+                break
+            arrays = [np.concatenate([array, np.empty_like(array)]) for array in arrays]
+        self.offsets, self.referred, self.kinds, self.snapshots = (array[:count] for array in arrays)
+        self._end = position
+        if cut:
+            self.view.damaged = True
+            self.view.add("record-damaged", "the record is cut", position)
+        self.owner: Ids = np.full(count, -1, np.int64)
+        self.listed: Ids = np.full(count, -1, np.int64)
+        self.kept = np.ones(count, np.bool_)
+
+    @property
+    def count(self) -> int:
+        return int(self.offsets.size)
+
+    def name(self, number: int) -> bytes:
+        """The name under which it stands in a directory or a deleted list."""
+        if self.kinds[number] == WITH_NAME:
+            record = read_record(self.view.data, int(self.offsets[number]), self.view.place)
+            return bytes(parse_message(pb.INodeReference, record, self.view.place).name)
+        slot = int(self.referred[number])
+        return b"" if slot < 0 else self._inodes.name(slot)
+
+    def check(self, owner: npt.NDArray[np.signedinteger[Any]]) -> None:
+        """Report what is wrong, once directories and diffs have been read; sets `kept`.
+
+        Args:
+            owner: by slot, the directory that lists an inode as a plain child, -1 for none.
+        """
+        in_tree = set(self.in_tree(owner))
+        seen: set[tuple[int, int]] = set()
+        for number in self._in_order_of_use():
+            slot, kind = int(self.referred[number]), int(self.kinds[number])
+            code, text = "", ""
+            if kind < 0:
+                code, text = "record-damaged", "the record is no INodeReference"
+            elif slot < 0:
+                code, text = "reference-inode", f"reference {number} is to no inode"
+            elif self.owner[number] < 0 and self.listed[number] < 0:
+                code, text = "reference-unused", f"nothing uses reference {number}"
+            elif owner[slot] >= 0 and slot not in in_tree:
+                code, text = "dir-child-referenced", f"reference {number} is to a plain child of a directory"
+            else:
+                key = (slot, -1 if kind == DST else int(self.snapshots[number]))
+                if key in seen:
+                    code = "reference-dst-twice" if kind == DST else "reference-name-twice"
+                    text = f"an earlier reference is of the same inode and kind as reference {number}"
+                seen.add(key)
+            if code:
+                self.kept[number] = False
+                inode = self._inodes.inode_id(slot) if slot >= 0 else None
+                self.view.add(code, text, int(self.offsets[number]), inode=inode)
+
+    def in_tree(self, owner: npt.NDArray[np.signedinteger[Any]]) -> list[int]:
+        """Slots of the inodes that a directory both lists as a plain child and refers to; the latter holds."""
+        dst = (self.kinds == DST) & (self.owner >= 0) & (self.referred >= 0)
+        slots = np.unique(self.referred[dst])
+        return [int(slot) for slot in slots[owner[slots] >= 0]]
+
+    def _in_order_of_use(self) -> list[int]:
+        """Those that a directory entry uses first, so that they are the ones that are kept."""
+        return [*np.flatnonzero(self.owner >= 0).tolist(), *np.flatnonzero(self.owner < 0).tolist()]
+
+    # ---- repair --------------------------------------------------------------------------------------------
+
+    @property
+    def renumbered(self) -> bool:
+        return not bool(self.kept.all())
+
+    def numbers(self) -> Ids:
+        """New number by old number, -1 for a reference that goes."""
+        return np.where(self.kept, np.cumsum(self.kept) - 1, _DROPPED)
+
+    def fix(self, fixes: Fixes) -> None:
+        """Cut the records that go."""
+        ends = np.append(self.offsets[1:], self._end)
+        for number in np.flatnonzero(~self.kept).tolist():
+            fixes.replace(self.view.name, int(self.offsets[number]), int(ends[number]), b"")

@@ -1,0 +1,231 @@
+"""Repairs an image into a new file: pass after pass, until verification finds nothing more to change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
+from hadoop_common.file_faults import told
+from hadoop_common.names import image_name, parse_image
+from image_format.errors import ImageStorageError, RecordError, TransactionIdError
+from image_format.md5_file import format_md5, md5_path
+from image_format.output import DigestingFileSet, Written
+from image_tools.verify.catalogue import CODES
+from image_tools.verify.checker import Audit, Progress, audit_image
+from image_tools.verify.errors import UnrepairableError
+from image_tools.verify.findings import Finding, Findings
+from image_tools.verify.fixes import Fixes
+from image_tools.verify.inode_fixes import fix_inodes
+from image_tools.verify.lost_found import attach_unreachable, drop_unreachable
+from image_tools.verify.rewrite import write_fixed
+
+__all__ = ["Repair", "repair_image"]
+
+_MAX_PASSES = 12
+_UNREACHABLE = "inode-unreachable"
+# these are about the file around the image, whose bytes are right
+_OUTER = {"digest-missing", "digest-mismatch", "txid-name"}
+_HINT = "Use an intact copy of the image, or an older one with its edits."
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair did.
+
+    Attributes:
+        output: the new image, None where there was nothing to repair and nothing was written.
+        passes: how often the image was written, the intermediate ones included.
+        changes: every finding that was repaired; `change` says how where its code does not.
+        left: findings that stay.
+        md5: of the new image, in hexadecimal; size: its bytes.
+    """
+
+    source: Path
+    output: Path | None
+    txid: int
+    passes: int
+    changes: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+    md5: str = ""
+    size: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "source": str(self.source),
+            "output": None if self.output is None else str(self.output),
+            "txid": self.txid,
+            "passes": self.passes,
+            "md5": self.md5,
+            "size": self.size,
+            "changes": [_change(finding) for finding in self.changes],
+            "left": [finding.as_dict() for finding in self.left],
+        }
+
+
+def _change(finding: Finding) -> dict[str, Any]:
+    return {**finding.as_dict(), "change": finding.change or CODES[finding.code].repair}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One look at an image, and what was written because of it."""
+
+    audit: Audit
+    changes: list[Finding]
+    left: list[Finding]
+    written: Written | None
+
+
+def repair_image(
+    path: Path,
+    output: Path,
+    report: Path,
+    *,
+    drop: bool = False,
+    spool_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Repair:
+    """Write a repaired copy of an image, its digest file and a report; existing ones are replaced.
+
+    Every pass is verified by the next one, and only an image in which that finds nothing more to repair gets its
+    name. Where the first pass finds nothing, nothing is written.
+
+    Args:
+        path: the image, which is only read.
+        output: the new image; a name such as fsimage_TXID must say the image's txid.
+        report: JSON, one entry a change.
+        drop: drop unreachable inodes instead of attaching them to /lost+found.
+
+    Raises:
+        UnrepairableError: there is damage that no repair takes away; nothing was written.
+        TransactionIdError: the output's name says another txid.
+        ImageStorageError: a file cannot be read or written.
+    """
+    changes: list[Finding] = []
+    with _scratch(output) as scratch:
+        source, written = path, None
+        for number in range(_MAX_PASSES):
+            target = scratch[number % 2]
+            step = _run_pass(source, target, first=number == 0, drop=drop, spool_dir=spool_dir, progress=progress)
+            if number == 0:
+                _check_name(output, step.audit.txid)
+            changes += step.changes
+            if step.written is None:
+                if written is None:
+                    return Repair(path, None, step.audit.txid, 0, (), tuple(step.left))
+                done = Repair(
+                    path,
+                    output,
+                    step.audit.txid,
+                    number,
+                    tuple(changes),
+                    tuple(step.left),
+                    written.md5.hex(),
+                    written.size,
+                )
+                _publish(source, done, report)
+                return done
+            source, written = target, step.written
+    text = f"after {_MAX_PASSES} passes there is still {step.changes[0]}"
+    raise UnrepairableError(text, file=str(path), hint=_HINT)
+
+
+def _run_pass(
+    source: Path, target: Path, *, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
+) -> _Pass:
+    """Check `source`; where something can be repaired, write it to `target`.
+
+    Raises:
+        UnrepairableError: something cannot be.
+    """
+    try:
+        return _look_and_write(source, target, first, drop, spool_dir, progress)
+    except RecordError as error:
+        raise UnrepairableError(f"cannot be repaired: {error.message}", file=str(source), hint=_HINT) from error
+
+
+def _look_and_write(
+    source: Path, target: Path, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
+) -> _Pass:
+    findings, fixes = Findings(), Fixes()
+    audit = audit_image(source, findings, fixes, outer=first, spool_dir=spool_dir, progress=progress)
+    obstacle = findings.unrepairable
+    if findings.counts["frame-layout-unknown"]:
+        text = "the layout version is newer than every known one, so what is right in it is not known"
+        raise UnrepairableError(text, file=str(source), hint=_HINT)
+    if obstacle is not None:
+        raise UnrepairableError(f"cannot be repaired: {obstacle}", file=str(source), hint=_HINT)
+    changes = [finding for finding in findings.listed if finding.wants_repair]
+    left = [finding for finding in findings.listed if not finding.wants_repair]
+    if not changes:
+        return _Pass(audit, changes, left, None)
+    codes = {finding.code for finding in changes} - _OUTER
+    if codes == {_UNREACHABLE}:
+        happened = _settle(audit, fixes, drop=drop)
+        changes = [dataclasses.replace(f, change=happened.get(f.inode or 0, f.change)) for f in changes]
+    else:
+        # other repairs may make inodes reachable, or unreachable, so these come last
+        changes = [finding for finding in changes if finding.code != _UNREACHABLE]
+        assert audit.inodes is not None
+        assert audit.strings is not None
+        fix_inodes(audit.inodes, audit.strings, fixes)
+    if progress is not None:
+        progress("write")
+    return _Pass(audit, changes, left, _write(audit, fixes, target))
+
+
+def _settle(audit: Audit, fixes: Fixes, *, drop: bool) -> dict[int, str]:
+    assert audit.tree is not None
+    if drop:
+        return drop_unreachable(audit.tree, fixes)
+    return attach_unreachable(audit.tree, audit.txid, fixes)
+
+
+def _write(audit: Audit, fixes: Fixes, target: Path) -> Written:
+    frame, strings = audit.frame, audit.strings
+    assert frame is not None
+    assert strings is not None
+    table = strings.encode()
+    if table is not None:
+        fixes.replace("STRING_TABLE", 0, strings.size, table)
+    with DigestingFileSet([target]) as files:
+        write_fixed(frame, fixes, files.write)
+        return files.close()
+
+
+def _check_name(output: Path, txid: int) -> None:
+    named = parse_image(output.name)
+    if named is not None and named.txid != txid:
+        text = f"its name says transaction {named.txid}, NS_INFO says {txid}"
+        hint = f"Name it {image_name(txid, named.rollback)}."
+        raise TransactionIdError(text, file=str(output), hint=hint)
+
+
+@contextmanager
+def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
+    """Two unfinished files beside the output; what is left of them at the end is removed."""
+    first, second = (output.with_name(f"{output.name}.{number}{TEMPORARY_SUFFIX}") for number in (1, 2))
+    try:
+        yield first, second
+    finally:
+        first.unlink(missing_ok=True)
+        second.unlink(missing_ok=True)
+
+
+def _publish(unfinished: Path, done: Repair, report: Path) -> None:
+    """Report, digest file, image: the image comes last, so that it never stands without the others."""
+    assert done.output is not None
+    try:
+        write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())
+        write_atomically(md5_path(done.output), format_md5(bytes.fromhex(done.md5), done.output.name))
+        rename_durably(unfinished, done.output)
+    except OSError as error:
+        hint = "Free space there, or choose another directory, and repair again."
+        raise ImageStorageError(f"cannot write {done.output}: {told(error, done.output)}", hint=hint) from error
