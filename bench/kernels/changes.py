@@ -54,7 +54,7 @@ _NO_RANK = -1
 
 
 @kernel
-def _is_alive(tree, state, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _is_alive(tree, state, directory):
     while directory:
         if state.dead[directory]:
             return False
@@ -63,7 +63,7 @@ def _is_alive(tree, state, directory):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @kernel
-def _directory_of(tree, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _directory_of(tree, rank):
     """The directory that a place belongs to."""
     low, high = 0, tree.parents.size
     while high - low > 1:
@@ -76,7 +76,7 @@ def _directory_of(tree, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @kernel
-def _old_file(tree, state, first, last):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _old_file(tree, state, first, last):
     """(place of a file between two places that is still where it was, or _NO_RANK; its directory)."""
     for _ in range(_TRIES):
         if last <= first:
@@ -90,26 +90,26 @@ def _old_file(tree, state, first, last):  # type: ignore[no-untyped-def]  # noqa
 
 
 @kernel
-def _take(state, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _take(state, rank):
     """From now on that file is not where it was."""
     state.gone[rank >> 3] |= np.uint8(1 << (rank & 7))
 
 
 @kernel
-def _file_path(path, tree, rank, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _file_path(path, tree, rank, directory):
     size = put_path(path, 0, tree, directory)
     path[size] = _SLASH
     return put_file_name(path, size + 1, tree, directory, rank - tree.ranks[directory] - 1)
 
 
 @kernel
-def _path_below(path, tree, directory, text, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _path_below(path, tree, directory, text, number):
     """A new name, of a text and a number, in a directory."""
     return put_decimal(path, put_text(path, put_path(path, 0, tree, directory), tree, text), number, 9)
 
 
 @kernel
-def _put_delete(out, pos, state, path, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_delete(out, pos, state, path, size):
     start = pos
     pos = begin(out, pos, state, 2)
     pos = text_end(out, pos, put_bytes(out, pos + 2, path, size))
@@ -117,7 +117,7 @@ def _put_delete(out, pos, state, path, size):  # type: ignore[no-untyped-def]  #
 
 
 @kernel
-def _make_partition(out, pos, tree, state, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _make_partition(out, pos, tree, state, path):
     """OP_MKDIR of a partition that is remembered, in place of an older one where there are too many."""
     directory = 1 + chance(state, state.levels[4] - 1)
     state.numbers[NAMES] += 1
@@ -132,7 +132,7 @@ def _make_partition(out, pos, tree, state, path):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _old_directory(tree, state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _old_directory(tree, state):
     """A directory that may be deleted with all below, 0 for none."""
     first, count = state.levels[4], tree.parents.size - state.levels[4]
     for _ in range(_TRIES if count > 0 else 0):
@@ -144,7 +144,7 @@ def _old_directory(tree, state):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @kernel
-def _delete_step(out, pos, tree, state, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _delete_step(out, pos, tree, state, path):
     """A new partition, or the end of a new one, of an old one with all below, or of a file."""
     choice = chance(state, 100)
     if choice < 20 and state.numbers[MADE]:
@@ -167,7 +167,7 @@ def _delete_step(out, pos, tree, state, path):  # type: ignore[no-untyped-def]  
 
 
 @kernel
-def _put_attribute(out, pos, tree, state, path, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_attribute(out, pos, tree, state, path, size):
     """OP_SET_PERMISSIONS, OP_SET_OWNER, OP_TIMES or OP_SET_REPLICATION of a file."""
     choice = chance(state, 4)
     opcode = 7 if choice == 0 else 8 if choice == 1 else 13 if choice == 2 else 4
@@ -194,7 +194,7 @@ def _put_attribute(out, pos, tree, state, path, size):  # type: ignore[no-untype
 
 
 @kernel
-def _attribute_step(out, pos, tree, state, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _attribute_step(out, pos, tree, state, path):
     """Something of an old file, often of the directory of the one before; a new partition where no file is found."""
     numbers, home = state.numbers, state.outputs[SLOTS]
     rank, directory = np.int64(_NO_RANK), numbers[RUN]
@@ -215,7 +215,7 @@ def _attribute_step(out, pos, tree, state, path):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):
     """OP_CREATE_SNAPSHOT, OP_DELETE_SNAPSHOT or OP_RENAME_SNAPSHOT (to the number `fresh`)."""
     start = pos
     size = put_path(path, 0, tree, root)
@@ -228,7 +228,7 @@ def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):  # 
 
 
 @kernel
-def _change_snapshots(out, pos, tree, state, fields, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _change_snapshots(out, pos, tree, state, fields, path):
     """A new snapshot, or one that is renamed or deleted."""
     count = fields[SNAPSHOTS]
     choice = chance(state, 4)
@@ -249,7 +249,7 @@ def _change_snapshots(out, pos, tree, state, fields, path):  # type: ignore[no-u
 
 
 @kernel
-def _change_below(out, pos, tree, state, fields, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _change_below(out, pos, tree, state, fields, path, other):
     """A change of what a snapshottable directory holds: files made, changed, renamed or deleted, directories made."""
     root = fields[ROOT]
     owner = np.int64(tree.owners[root])
@@ -280,7 +280,7 @@ def _change_below(out, pos, tree, state, fields, path, other):  # type: ignore[n
 
 
 @kernel
-def _snapshot_step(out, pos, tree, state, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _snapshot_step(out, pos, tree, state, path, other):
     """Something in one of the snapshottable directories, which it becomes first."""
     fields = state.roots[chance(state, state.roots.shape[0])]
     if not fields[ALLOWED]:
@@ -295,7 +295,7 @@ def _snapshot_step(out, pos, tree, state, path, other):  # type: ignore[no-untyp
 
 
 @kernel
-def fill(tree, state, shares, last, path, other, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def fill(tree, state, shares, last, path, other, out):
     """Write transactions until `last` is written or no room is left for another; returns the bytes written.
 
     Args:

@@ -10,7 +10,7 @@ __all__ = ["below", "mixed", "share"]
 
 
 @lean_kernel
-def mixed(seed, number, purpose):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mixed(seed, number, purpose):
     """64 bits of SplitMix64 for `number`; each purpose has numbers of its own."""
     value = np.uint64(seed) + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
     value += np.uint64(purpose) * np.uint64(0xD1B54A32D192ED03)
@@ -20,12 +20,12 @@ def mixed(seed, number, purpose):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @lean_kernel
-def below(bits, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def below(bits, limit):
     """The hash `bits` as a number from 0 to `limit` - 1."""
     return np.int64((bits >> np.uint64(1)) % np.uint64(limit))
 
 
 @lean_kernel
-def share(bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def share(bits):
     """The hash `bits` as a number from 0 to below 1."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)

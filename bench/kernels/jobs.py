@@ -73,7 +73,7 @@ _FEW_TASKS, _MANY_TASKS = 12, 150
 
 
 @kernel
-def put_mkdir(out, pos, tree, state, owner, path, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_mkdir(out, pos, tree, state, owner, path, size):
     """OP_MKDIR of the path in the first `size` bytes of `path`."""
     state.numbers[INODE] += 1
     now = tick(state)
@@ -86,7 +86,7 @@ def put_mkdir(out, pos, tree, state, owner, path, size):  # type: ignore[no-unty
 
 
 @kernel
-def put_add(out, pos, tree, state, owner, path, size, job, task):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_add(out, pos, tree, state, owner, path, size, job, task):
     """OP_ADD of a new file, of the client of a task."""
     state.numbers[INODE] += 1
     now = tick(state)
@@ -103,7 +103,7 @@ def put_add(out, pos, tree, state, owner, path, size, job, task):  # type: ignor
 
 
 @kernel
-def put_close(out, pos, tree, state, owner, path, size, atime, blocks, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_close(out, pos, tree, state, owner, path, size, atime, blocks, count):
     """OP_CLOSE with `count` blocks, three numbers each in `blocks`."""
     now = tick(state)
     start = pos
@@ -120,7 +120,7 @@ def put_close(out, pos, tree, state, owner, path, size, atime, blocks, count):  
 
 
 @kernel
-def put_rename(out, pos, state, source, source_size, target, target_size, client):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_rename(out, pos, state, source, source_size, target, target_size, client):
     """OP_RENAME_OLD."""
     start = pos
     pos = begin(out, pos, state, 1)
@@ -130,7 +130,7 @@ def put_rename(out, pos, state, source, source_size, target, target_size, client
 
 
 @kernel
-def _begin_job(tree, state, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _begin_job(tree, state, slot):
     """Give a slot its next job: where it writes, and how many tasks it has."""
     fields, path = state.slots[slot], state.outputs[slot]
     # not below a directory that may be deleted
@@ -147,7 +147,7 @@ def _begin_job(tree, state, slot):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @kernel
-def _attempts(path, tree, slot_path, size, depth):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _attempts(path, tree, slot_path, size, depth):
     """The first `depth` parts of OUTPUT/_temporary/0/_temporary; returns its length."""
     size = put_bytes(path, 0, slot_path, size)
     if depth > 0:
@@ -160,7 +160,7 @@ def _attempts(path, tree, slot_path, size, depth):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _task_path(path, tree, slot_path, fields, task, attempt, with_file):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _task_path(path, tree, slot_path, fields, task, attempt, with_file):
     """The directory of a task, or of its attempt, or the file in it; returns its length."""
     size = _attempts(path, tree, slot_path, fields[SIZE], 3 if attempt else 2)
     size = put_text(path, size, tree, ATTEMPT if attempt else TASK)
@@ -174,7 +174,7 @@ def _task_path(path, tree, slot_path, fields, task, attempt, with_file):  # type
 
 
 @kernel
-def _put_block(out, pos, state, writer, path, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_block(out, pos, state, writer, path, size):
     """OP_ADD_BLOCK: the block before in its full length, and a new one without bytes."""
     blocks = writer[FIRST_BLOCK:]
     last = writer[BLOCKS] - 1
@@ -193,7 +193,7 @@ def _put_block(out, pos, state, writer, path, size):  # type: ignore[no-untyped-
 
 
 @kernel
-def _allocate(out, pos, state, writer, step):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _allocate(out, pos, state, writer, step):
     """OP_ALLOCATE_BLOCK_ID, and later OP_SET_GENSTAMP_V2, for the writer's next block."""
     blocks = writer[FIRST_BLOCK:]
     start = pos
@@ -211,7 +211,7 @@ def _allocate(out, pos, state, writer, step):  # type: ignore[no-untyped-def]  #
 
 
 @kernel
-def _writer_step(out, pos, tree, state, slot, number, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _writer_step(out, pos, tree, state, slot, number, path, other):
     """The next transaction of a running task."""
     fields, writer, output = state.slots[slot], state.writers[slot, number], state.outputs[slot]
     task, step = writer[TASK_OF_WRITER], writer[STEP]
@@ -243,7 +243,7 @@ def _writer_step(out, pos, tree, state, slot, number, path, other):  # type: ign
 
 
 @kernel
-def _task_step(out, pos, tree, state, slot, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _task_step(out, pos, tree, state, slot, path, other):
     """The next transaction of one of a job's tasks, which may be a new one."""
     fields = state.slots[slot]
     number = chance(state, WRITERS)
@@ -263,7 +263,7 @@ def _task_step(out, pos, tree, state, slot, path, other):  # type: ignore[no-unt
 
 
 @kernel
-def _end_step(out, pos, tree, state, slot, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _end_step(out, pos, tree, state, slot, path, other):
     """The next transaction of a job whose tasks are done."""
     fields, output = state.slots[slot], state.outputs[slot]
     client = fields[JOB] * 1000 + 999
@@ -295,7 +295,7 @@ def _end_step(out, pos, tree, state, slot, path, other):  # type: ignore[no-unty
 
 
 @kernel
-def job_step(out, pos, tree, state, path, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def job_step(out, pos, tree, state, path, other):
     """The next transaction of one of the jobs; `path` and `other` have room for a path each."""
     if state.numbers[STICKY] >= 0:
         slot, number = divmod(state.numbers[STICKY], WRITERS)

@@ -61,7 +61,7 @@ class TreeArrays(NamedTuple):
 
 
 @kernel
-def put_pool(out, pos, tree, text):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_pool(out, pos, tree, text):
     """Append a text of the pool."""
     start = np.uint64(tree.bounds[text])
     size = np.uint64(tree.bounds[text + 1]) - start
@@ -72,7 +72,7 @@ def put_pool(out, pos, tree, text):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @lean_kernel
-def _digits(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _digits(number):
     digits = 1
     limit = np.int64(10)
     while limit <= number:
@@ -82,7 +82,7 @@ def _digits(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @kernel
-def put_decimal(out, pos, number, width):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_decimal(out, pos, number, width):
     """Append a decimal number with at least `width` digits."""
     size = max(width, _digits(number))
     rest = np.uint64(number)
@@ -93,7 +93,7 @@ def put_decimal(out, pos, number, width):  # type: ignore[no-untyped-def]  # noq
 
 
 @kernel
-def put_hex(out, pos, bits, width):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_hex(out, pos, bits, width):
     """Append the lowest `width` hexadecimal digits of `bits`."""
     for k in range(width):
         digit = np.int64(bits & np.uint64(15))
@@ -103,7 +103,7 @@ def put_hex(out, pos, bits, width):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def _put_date(out, pos, day):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_date(out, pos, day):
     """Append the date that is `day` days after 1970-01-01 (the calendar in days from 0000-03-01)."""
     day += 719468
     era = day // 146097
@@ -119,7 +119,7 @@ def _put_date(out, pos, day):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @kernel
-def _put_uuid(out, pos, first, second):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_uuid(out, pos, first, second):
     out[pos] = _DASH
     pos = put_hex(out, pos + 1, first, 8)
     out[pos] = _DASH
@@ -133,7 +133,7 @@ def _put_uuid(out, pos, first, second):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @kernel
-def _put_name(out, pos, tree, style, key, number, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_name(out, pos, tree, style, key, number, count):
     """Name `number` of `count` in the directory `key`; the names of one directory increase with their numbers."""
     styles = tree.styles
     seed = tree.counts[0]
@@ -160,7 +160,7 @@ def _put_name(out, pos, tree, style, key, number, count):  # type: ignore[no-unt
 
 
 @kernel
-def _pick(bits, first, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _pick(bits, first, count):
     """One of `count` styles, the last one seldom."""
     if below(bits >> np.uint64(32), _SELDOM) == 0:
         return first + count - 1
@@ -168,7 +168,7 @@ def _pick(bits, first, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @kernel
-def put_directory_name(out, pos, tree, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_directory_name(out, pos, tree, directory):
     """Append the local name of a directory, nothing for the root."""
     if directory == 0:
         return pos
@@ -182,7 +182,7 @@ def put_directory_name(out, pos, tree, directory):  # type: ignore[no-untyped-de
 
 
 @kernel
-def put_file_name(out, pos, tree, directory, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_file_name(out, pos, tree, directory, number):
     """Append the local name of file `number` of a directory."""
     count = tree.ranks[directory + 1] - tree.ranks[directory] - 1
     style = _pick(mixed(tree.counts[0], directory, _FILE_STYLE), tree.counts[1], tree.counts[2])
@@ -190,7 +190,7 @@ def put_file_name(out, pos, tree, directory, number):  # type: ignore[no-untyped
 
 
 @kernel
-def put_path(out, pos, tree, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_path(out, pos, tree, directory):
     """Append the path of a directory, nothing for the root."""
     way = np.empty(MOST_DEPTH + 1, np.int64)
     steps = 0

@@ -84,43 +84,43 @@ class EditState(NamedTuple):
 
 
 @kernel
-def chance(state, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def chance(state, limit):
     """The next random number below `limit`."""
     state.numbers[DRAWS] += 1
     return below(mixed(state.numbers[SEED], state.numbers[DRAWS], _DRAW), limit)
 
 
 @lean_kernel
-def tick(state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def tick(state):
     """The time of the next transaction: some have the same."""
     state.numbers[NOW] += state.numbers[TXID] & 1
     return state.numbers[NOW]
 
 
 @kernel
-def _big(out, pos, value, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _big(out, pos, value, size):
     for i in range(size):
         out[pos + i] = value >> (8 * (size - 1 - i)) & 0xFF
     return pos + size
 
 
 @kernel
-def put_long(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_long(out, pos, value):
     return _big(out, pos, np.int64(value), 8)
 
 
 @kernel
-def put_short(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_short(out, pos, value):
     return _big(out, pos, np.int64(value), 2)
 
 
 @kernel
-def put_int(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_int(out, pos, value):
     return _big(out, pos, np.int64(value), 4)
 
 
 @kernel
-def put_vlong(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_vlong(out, pos, value):
     """VLONG of WritableUtils."""
     if -112 <= value <= 127:
         out[pos] = value & 0xFF
@@ -139,7 +139,7 @@ def put_vlong(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @kernel
-def begin(out, pos, state, opcode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def begin(out, pos, state, opcode):
     """Opcode, room for the length, txid; returns where the body starts."""
     state.numbers[TXID] += 1
     out[pos] = opcode
@@ -147,7 +147,7 @@ def begin(out, pos, state, opcode):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def _crc32(out, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _crc32(out, start, stop):
     crc = np.uint32(0xFFFFFFFF)
     k, stop = np.uint64(start), np.uint64(stop)
     eight, one = np.uint64(8), np.uint64(1)
@@ -166,20 +166,20 @@ def _crc32(out, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @kernel
-def end(out, start, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def end(out, start, pos):
     """Fill in the length of the transaction at `start` and append its CRC-32."""
     _big(out, start + 1, np.int64(pos - start - 1), 4)
     return _big(out, pos, np.int64(_crc32(out, start, pos)), 4)
 
 
 @kernel
-def put_text(out, pos, tree, text):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_text(out, pos, tree, text):
     """Append one of EDIT_TEXTS."""
     return put_pool(out, pos, tree, tree.counts[7] + text)
 
 
 @kernel
-def put_bytes(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_bytes(out, pos, source, size):
     """Append the first `size` bytes of `source`."""
     for k in range(np.uint64(size)):
         out[np.uint64(pos) + k] = source[k]
@@ -187,14 +187,14 @@ def put_bytes(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @lean_kernel
-def text_end(out, start, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def text_end(out, start, pos):
     """Fill in the length of the STR whose room for it is at `start`; returns `pos`."""
     _big(out, start, np.int64(pos - start - 2), 2)
     return pos
 
 
 @kernel
-def put_permission(out, pos, tree, owner, mode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_permission(out, pos, tree, owner, mode):
     """A PermissionStatus: user and group as TEXT, mode."""
     user = tree.counts[5] + owner
     group = tree.counts[6] + owner % tree.counts[4]
@@ -206,7 +206,7 @@ def put_permission(out, pos, tree, owner, mode):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_no_features(out, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_no_features(out, pos):
     """No ACL entries and no xattrs."""
     pos = put_int(out, pos, 0)
     out[pos] = 0
@@ -214,7 +214,7 @@ def put_no_features(out, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @kernel
-def put_rpc(out, pos, state, client):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_rpc(out, pos, state, client):
     """The client's id of 16 bytes and the number of its call."""
     state.numbers[CALLS] += 1
     pos = put_short(out, pos, 16)
@@ -224,12 +224,12 @@ def put_rpc(out, pos, state, client):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @kernel
-def put_no_rpc(out, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_no_rpc(out, pos):
     return put_int(out, put_short(out, pos, 0), -2)
 
 
 @kernel
-def put_client(out, pos, tree, job, task):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_client(out, pos, tree, job, task):
     """Name and machine of the client that a task has, each as STR."""
     start = pos
     pos = put_text(out, pos + 2, tree, CLIENT)

@@ -28,43 +28,43 @@ _CLIENTS = 400
 
 
 @lean_kernel
-def _inode_id(rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _inode_id(rank):
     return _ROOT_ID + rank + rank // _GAP
 
 
 @lean_kernel
-def is_open(seed, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def is_open(seed, rank):
     """Whether the file at that place is being written."""
     return below(mixed(seed, rank, _OPEN), _OPEN_EVERY) == 0
 
 
 @lean_kernel
-def _fixed(out, pos, value, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fixed(out, pos, value, size):
     for i in range(size):
         out[pos + i] = value >> (8 * i) & 0xFF
     return pos + size
 
 
 @lean_kernel
-def _varint_field(out, pos, tag, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _varint_field(out, pos, tag, value):
     out[pos] = tag
     return put_varint(out, pos + 1, value)
 
 
 @kernel
-def _permission(tree, directory, mode):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _permission(tree, directory, mode):
     owner = np.int64(tree.owners[directory])
     users, groups = tree.counts[3], tree.counts[4]
     return (owner + 1) << 40 | (users + 1 + owner % groups) << 16 | mode
 
 
 @lean_kernel
-def _entry(out, pos, scope, kind, name, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _entry(out, pos, scope, kind, name, bits):
     return _fixed(out, pos, name << 6 | scope << 5 | kind << 3 | bits, 4)
 
 
 @kernel
-def _put_acl(out, pos, tree, tag, bits, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_acl(out, pos, tree, tag, bits, directory):
     """An AclFeatureProto: a user and a group, and on directories default entries; the mask is in the mode."""
     user = 1 + below(bits, tree.counts[3])
     out[pos] = tag
@@ -84,7 +84,7 @@ def _put_acl(out, pos, tree, tag, bits, directory):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _put_xattr(out, pos, tree, tag, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_xattr(out, pos, tree, tag, bits):
     """An XAttrFeatureProto with one xattr: user.origin or trusted.checksum."""
     space = below(bits, 2)
     serial = tree.counts[3] + tree.counts[4] + 1 + space
@@ -103,7 +103,7 @@ def _put_xattr(out, pos, tree, tag, bits):  # type: ignore[no-untyped-def]  # no
 
 
 @kernel
-def _put_directory(out, pos, tree, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_directory(out, pos, tree, directory):
     """An INodeDirectory."""
     bits = mixed(tree.counts[0], directory, _DIRECTORY)
     age = np.int64(_YEARS * share(mixed(tree.counts[0], directory, _TIMES)) ** 2)
@@ -134,7 +134,7 @@ def _put_directory(out, pos, tree, directory):  # type: ignore[no-untyped-def]  
 
 
 @kernel
-def _put_blocks(out, pos, tree, rank, block_size, opened):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_blocks(out, pos, tree, rank, block_size, opened):
     """One to three BlockProtos, few files have none; the last one of an open file has no bytes yet."""
     bits = mixed(tree.counts[0], rank, _SIZE)
     kind = below(bits, 20)
@@ -159,7 +159,7 @@ def _put_blocks(out, pos, tree, rank, block_size, opened):  # type: ignore[no-un
 
 
 @kernel
-def _put_client(out, pos, tree, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_client(out, pos, tree, rank):
     """A FileUnderConstructionFeature."""
     client = below(mixed(tree.counts[0], rank, _OPEN_CLIENT), _CLIENTS)
     out[pos] = 58
@@ -183,7 +183,7 @@ def _put_client(out, pos, tree, rank):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @kernel
-def _put_file(out, pos, tree, directory, rank):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_file(out, pos, tree, directory, rank):
     """An INodeFile."""
     seed = tree.counts[0]
     bits = mixed(seed, rank, _FILE)
@@ -224,7 +224,7 @@ def _put_file(out, pos, tree, directory, rank):  # type: ignore[no-untyped-def] 
 
 
 @lean_kernel
-def _copy(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _copy(out, pos, source, size):
     # unsigned indices, so that no index is looked at for its sign
     for i in range(np.uint64(size)):
         out[np.uint64(pos) + i] = source[i]
@@ -232,7 +232,7 @@ def _copy(out, pos, source, size):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @kernel
-def inode_records(tree, first, end, directory, out, opened):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def inode_records(tree, first, end, directory, out, opened):
     """Write the INode records of the places `first` to `end` - 1.
 
     Args:
@@ -271,7 +271,7 @@ def inode_records(tree, first, end, directory, out, opened):  # type: ignore[no-
 
 
 @kernel
-def _is_before(a, a_size, b, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _is_before(a, a_size, b, b_size):
     """Hadoop's name order: bytes compared with their sign."""
     for i in range(min(a_size, b_size)):
         if a[i] != b[i]:
@@ -280,7 +280,7 @@ def _is_before(a, a_size, b, b_size):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @kernel
-def _merged_children(tree, directory, children):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _merged_children(tree, directory, children):
     """Fill `children` with the ids of a directory's children, by name; returns how many there are."""
     child, last_child = np.int64(tree.first_child[directory]), np.int64(tree.first_child[directory + 1])
     rank, last_rank = tree.ranks[directory] + 1, tree.ranks[directory + 1]
@@ -303,7 +303,7 @@ def _merged_children(tree, directory, children):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def directory_entries(tree, first, end, children, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def directory_entries(tree, first, end, children, out):
     """Write the DirEntry records of the directories `first` to `end` - 1; empty ones have none.
 
     Args:

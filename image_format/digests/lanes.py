@@ -84,16 +84,16 @@ def _rounds(builder: ir.IRBuilder, rotate: Any, words: Sequence[Any], state: Seq
 
 
 @intrinsic
-def _steps(typing_context, states, left, right, blocks):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _steps(typing_context, states, left, right, blocks):
+    def codegen(context, builder, signature, arguments):
         state, *sources = (
             context.make_array(kind)(context, builder, value).data
             for kind, value in zip(signature.args[:3], arguments[:3], strict=True)
         )
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        rotate = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fshl.v{_LANES}i32")  # type: ignore[no-untyped-call]
+        rotate = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fshl.v{_LANES}i32")
         index = context.get_constant
-        held = [cgutils.alloca_once(builder, _VECTOR) for _ in START]  # type: ignore[no-untyped-call]
+        held = [cgutils.alloca_once(builder, _VECTOR) for _ in START]
         places = [[builder.gep(state, [index(types.intp, 4 * lane + k)]) for lane in range(2)] for k in range(4)]
         for slot, pair in zip(held, places, strict=True):
             vector = ir.Constant(_VECTOR, [0] * _LANES)
@@ -117,7 +117,7 @@ def _steps(typing_context, states, left, right, blocks):  # type: ignore[no-unty
 
 
 @lean_kernel
-def md5_lanes(states, left, right, blocks):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def md5_lanes(states, left, right, blocks):
     """Take so many blocks of both streams.
 
     Args:

@@ -55,14 +55,14 @@ _NO_BODY = -1
 
 
 @lean_kernel
-def note(found, row, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def note(found, row, inode_id):
     if found[row, 0] == 0:
         found[row, 1] = inode_id
     found[row, 0] += 1
 
 
 @lean_kernel
-def _renumber_bytes(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _renumber_bytes(buf, pos, serials):
     """Renumber the three-byte serial at `pos`; an empty map leaves it."""
     serial = np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16
     result = OK
@@ -77,7 +77,7 @@ def _renumber_bytes(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @lean_kernel
-def _renumber_bits(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _renumber_bits(buf, pos, serials):
     """Renumber the serial in bits 6-29 of the fixed32 at `pos`; an empty map leaves it."""
     packed = (
         np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16 | np.int64(buf[pos + 3]) << 24
@@ -95,7 +95,7 @@ def _renumber_bits(buf, pos, serials):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @lean_kernel
-def length_delimited(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def length_delimited(buf, pos, end):
     """(start, end) of the length-delimited value at `pos`, both negative where it does not fit."""
     length, start = read_varint(buf, pos, end)
     stop = start + length
@@ -106,7 +106,7 @@ def length_delimited(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @kernel
-def _permission(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _permission(buf, pos, end, users, groups):
     """The fixed64 permission at `pos`: group in bytes 2-4, user in bytes 5-7."""
     if end - pos < 8:
         return DAMAGED
@@ -114,7 +114,7 @@ def _permission(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  
 
 
 @kernel
-def _acl_entry(buf, pos, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _acl_entry(buf, pos, users, groups):
     kind = buf[pos] >> 3 & 3
     if kind == 0:
         return _renumber_bits(buf, pos, users)
@@ -124,7 +124,7 @@ def _acl_entry(buf, pos, users, groups):  # type: ignore[no-untyped-def]  # noqa
 
 
 @kernel
-def _acl(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _acl(buf, pos, end, users, groups):
     """An AclFeatureProto: fixed32 entries, packed or not."""
     result = OK
     while pos < end:
@@ -151,7 +151,7 @@ def _acl(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @lean_kernel
-def _note_policy(policy, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _note_policy(policy, inode_id, found):
     if policy == _PROVIDED_POLICY:
         note(found, PROVIDED_POLICIES, inode_id)
     if policy == _NVDIMM_POLICY:
@@ -159,7 +159,7 @@ def _note_policy(policy, inode_id, found):  # type: ignore[no-untyped-def]  # no
 
 
 @kernel
-def _xattr(buf, pos, end, xattrs, special, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _xattr(buf, pos, end, xattrs, special, inode_id, found):
     """An XAttrCompactProto; `special` has the packed names that mean something, see `convert_inodes`."""
     result = OK
     packed = np.int64(-1)
@@ -190,7 +190,7 @@ def _xattr(buf, pos, end, xattrs, special, inode_id, found):  # type: ignore[no-
 
 
 @kernel
-def _xattr_list(buf, pos, end, xattrs, special, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _xattr_list(buf, pos, end, xattrs, special, inode_id, found):
     result = OK
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -210,7 +210,7 @@ def _xattr_list(buf, pos, end, xattrs, special, inode_id, found):  # type: ignor
 
 
 @kernel
-def _type_quotas(buf, pos, end, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _type_quotas(buf, pos, end, inode_id, found):
     """A QuotaByStorageTypeFeatureProto."""
     note(found, TYPE_QUOTAS, inode_id)
     while pos < end:
@@ -242,7 +242,7 @@ def _type_quotas(buf, pos, end, inode_id, found):  # type: ignore[no-untyped-def
 
 
 @kernel
-def convert_file(buf, pos, end, users, groups, xattrs, special, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_file(buf, pos, end, users, groups, xattrs, special, inode_id, found):
     """An INodeFile."""
     result = OK
     striped = False
@@ -280,7 +280,7 @@ def convert_file(buf, pos, end, users, groups, xattrs, special, inode_id, found)
 
 
 @kernel
-def convert_directory(buf, pos, end, users, groups, xattrs, special, inode_id, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_directory(buf, pos, end, users, groups, xattrs, special, inode_id, found):
     """An INodeDirectory."""
     result = OK
     while pos < end:
@@ -306,7 +306,7 @@ def convert_directory(buf, pos, end, users, groups, xattrs, special, inode_id, f
 
 
 @kernel
-def _symlink(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _symlink(buf, pos, end, users, groups):
     """An INodeSymlink."""
     result = OK
     while pos < end:
@@ -323,7 +323,7 @@ def _symlink(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # n
 
 
 @kernel
-def convert_inode(buf, pos, end, users, groups, xattrs, special, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_inode(buf, pos, end, users, groups, xattrs, special, found):
     """An INode."""
     result = OK
     inode_id = np.int64(0)

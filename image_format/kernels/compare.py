@@ -12,7 +12,7 @@ _UNCLEAR = -2
 
 
 @kernel
-def _permission_in(buf, pos, end, permission, acl, xattrs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _permission_in(buf, pos, end, permission, acl, xattrs):
     """Offset of the fixed64 with the tag `permission`; `_UNCLEAR` where another field names strings too."""
     found = _ABSENT
     while pos < end:
@@ -30,7 +30,7 @@ def _permission_in(buf, pos, end, permission, acl, xattrs):  # type: ignore[no-u
 
 
 @kernel
-def _permission_offset(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _permission_offset(buf, pos):
     """Offset of the permission in the delimited INode at `pos`, `_ABSENT`, or `_UNCLEAR`."""
     length, pos = read_varint(buf, pos, buf.size)
     end = pos + length
@@ -59,18 +59,18 @@ def _permission_offset(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @lean_kernel
-def _serial(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _serial(buf, pos):
     """The 24-bit little-endian number at `pos`."""
     return int(buf[pos]) | int(buf[pos + 1]) << 8 | int(buf[pos + 2]) << 16
 
 
 @lean_kernel
-def _same_string(a_strings, a, b_strings, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _same_string(a_strings, a, b_strings, b):
     return a < a_strings.size and b < b_strings.size and a_strings[a] >= 0 and a_strings[a] == b_strings[b]
 
 
 @kernel
-def _same_bytes(a, a_pos, b, b_pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _same_bytes(a, a_pos, b, b_pos, size):
     for i in range(size):  # noqa: SIM110 - a kernel
         if a[a_pos + i] != b[b_pos + i]:
             return False
@@ -78,7 +78,7 @@ def _same_bytes(a, a_pos, b, b_pos, size):  # type: ignore[no-untyped-def]  # no
 
 
 @kernel
-def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups, renumbered, same):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups, renumbered, same):
     """Fill `same`: whether pair k has equal bytes, apart from serials of the same user and group.
 
     Args:

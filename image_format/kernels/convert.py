@@ -20,7 +20,7 @@ __all__ = ["convert_diffs", "convert_inodes", "convert_snapshots"]
 
 
 @kernel
-def convert_inodes(buf, pos, users, groups, xattrs, special, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_inodes(buf, pos, users, groups, xattrs, special, found):
     """Walk the INode records from `pos` to the end of `buf`.
 
     Args:
@@ -47,7 +47,7 @@ def convert_inodes(buf, pos, users, groups, xattrs, special, found):  # type: ig
 
 
 @kernel
-def convert_snapshots(buf, pos, users, groups, xattrs, special, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_snapshots(buf, pos, users, groups, xattrs, special, found):
     """`convert_inodes` for the Snapshot records of SNAPSHOT, behind its header."""
     while pos < buf.size:
         record = pos
@@ -70,7 +70,7 @@ def convert_snapshots(buf, pos, users, groups, xattrs, special, found):  # type:
 
 
 @kernel
-def convert_diffs(buf, pos, users, groups, xattrs, special, found, state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def convert_diffs(buf, pos, users, groups, xattrs, special, found, state):
     """`convert_inodes` for the records of SNAPSHOT_DIFF; `state` as in `next_in_diffs`."""
     while pos < buf.size:
         record = pos

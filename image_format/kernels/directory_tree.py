@@ -16,7 +16,7 @@ _SLASH = 47
 
 
 @kernel
-def place_children(buf, rows, offsets, field, ids, slots, referred, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
     """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one of their fields.
 
     Args:
@@ -59,7 +59,7 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):  #
 
 
 @kernel
-def directory_lengths(parents, name_sizes, root, lengths, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def directory_lengths(parents, name_sizes, root, lengths, order):
     """Length of each directory's path without a slash at its end.
 
     Args:
@@ -101,7 +101,7 @@ def directory_lengths(parents, name_sizes, root, lengths, order):  # type: ignor
 
 
 @kernel
-def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bounds, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bounds, paths):
     """Write each directory's path between its `bounds` in `paths`; those without one have no room there."""
     for k in range(order.size):
         row = order[k]
@@ -121,7 +121,7 @@ def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bou
 
 
 @kernel
-def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts, out):
     """Write path after path: the directory's, a slash and the name.
 
     Args:
@@ -149,7 +149,7 @@ def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts,
 
 
 @kernel
-def fill_names(buf, name_starts, name_sizes, starts, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def fill_names(buf, name_starts, name_sizes, starts, out):
     """Write name after name, as `fill_paths` does with paths."""
     pos = 0
     for k in range(name_starts.size):

@@ -26,7 +26,7 @@ _FILE_DIFF = 1
 
 
 @lean_kernel
-def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _frame(buf, pos):
     """(first byte, end) of the delimited message at `pos`; the end is negative where the bytes are damaged."""
     length, start = read_varint(buf, pos, buf.size)
     if start < 0 or length < 0 or length > buf.size - start:
@@ -35,7 +35,7 @@ def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def _number(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _number(buf, pos, end, wanted):
     """(value of the varint field with tag `wanted`, 0 without it; whether the message is whole)."""
     value = 0
     while pos < end:
@@ -51,7 +51,7 @@ def _number(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def scan_diffs(buf, pos, owners, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def scan_diffs(buf, pos, owners, offsets, count):
     """Walk the DiffEntry records of SNAPSHOT_DIFF, each with the diffs behind it; as `scan_directories`.
 
     Returns (rows filled, position, damaged).
@@ -89,7 +89,7 @@ def scan_diffs(buf, pos, owners, offsets, count):  # type: ignore[no-untyped-def
 
 
 @kernel
-def scan_references(buf, pos, referred, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def scan_references(buf, pos, referred, offsets, count):
     """`scan_diffs` for the records of INODE_REFERENCE; the ids are those of the inodes referred to."""
     while pos < buf.size:
         if count == referred.size:
@@ -109,7 +109,7 @@ def scan_references(buf, pos, referred, offsets, count):  # type: ignore[no-unty
 
 
 @lean_kernel
-def _field(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _field(buf, pos, end):
     """(field number, first byte of its varints, end of the field); packed or not, other fields give number 0."""
     tag, pos = read_varint(buf, pos, end)
     if pos < 0:
@@ -125,7 +125,7 @@ def _field(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @kernel
-def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def collect_parents(buf, ids, slots, referred, parents):
     """Fill `parents[slot]` with the slot of the directory that holds an inode now, plainly or by reference.
 
     Args:
@@ -169,7 +169,7 @@ def collect_parents(buf, ids, slots, referred, parents):  # type: ignore[no-unty
 
 
 @kernel
-def mark_upwards(parents, starts, marks):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mark_upwards(parents, starts, marks):
     """Mark the slots `starts` and every directory above them, as far as `parents` leads."""
     for i in range(starts.size):
         slot = starts[i]
@@ -179,7 +179,7 @@ def mark_upwards(parents, starts, marks):  # type: ignore[no-untyped-def]  # noq
 
 
 @kernel
-def mark_below(parents, top):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mark_below(parents, top):
     """Which slots are `top` or lie below it, as `parents` says."""
     unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
     known = np.zeros(parents.size, np.int8)
@@ -199,7 +199,7 @@ def mark_below(parents, top):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @lean_kernel
-def _has_quota_only(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has_quota_only(buf, pos, end):
     """Whether the DirectoryDiff has a copy with a namespace or space quota, but without storage type quotas."""
     found = False
     while pos < end:
@@ -228,7 +228,7 @@ def _has_quota_only(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def copies_with_quota(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def copies_with_quota(buf, offsets):
     """Whether each entry of SNAPSHOT_DIFF at `offsets` has a directory diff as `_has_quota_only` says."""
     found = np.zeros(offsets.size, np.bool_)
     for i in range(offsets.size):
@@ -257,7 +257,7 @@ def copies_with_quota(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @kernel
-def diffs_by_snapshot(buf, offsets, entries, snapshots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def diffs_by_snapshot(buf, offsets, entries, snapshots):
     """Fill (index in `offsets`, snapshot id) for each diff of the entries there, with id -1 for an entry without diffs.
 
     Returns:
@@ -289,7 +289,7 @@ def diffs_by_snapshot(buf, offsets, entries, snapshots):  # type: ignore[no-unty
 
 
 @kernel
-def directory_holders(buf, holders):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def directory_holders(buf, holders):
     """Fill `holders[number]` with the id of the directory that has this reference among its children."""
     pos = 0
     while pos < buf.size:
@@ -313,7 +313,7 @@ def directory_holders(buf, holders):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @kernel
-def diff_holders(buf, owners, offsets, holders):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def diff_holders(buf, owners, offsets, holders):
     """Fill `holders[number]` with the negative id of the inode in whose diffs this reference is deleted.
 
     `owners` and `offsets` are what `scan_diffs` filled.
@@ -351,7 +351,7 @@ def diff_holders(buf, owners, offsets, holders):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def deleted_by(buf, owners, offsets, wanted, found):
     """Fill `found[i]` with the id of an inode that has number `i` of `wanted` in a deleted list of its diffs.
 
     Args:
@@ -391,7 +391,7 @@ def deleted_by(buf, owners, offsets, wanted, found):  # type: ignore[no-untyped-
 
 
 @lean_kernel
-def _has_uc(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has_uc(buf, pos, end):
     """Whether the INodeFile has fileUC."""
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -404,7 +404,7 @@ def _has_uc(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @kernel
-def open_files(buf, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def open_files(buf, offsets):
     """Whether the INode record at each of the packed `offsets` is a file under construction."""
     found = np.zeros(offsets.low.size, np.bool_)
     for i in range(found.size):

@@ -25,7 +25,7 @@ _EMPTY = 0
 
 
 @lean_kernel
-def _bytes_field(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _bytes_field(buf, pos, end, wanted):
     """(start, size) of the length-delimited field with tag `wanted`; the start is negative without it."""
     start = -1
     size = 0
@@ -42,7 +42,7 @@ def _bytes_field(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa
 
 
 @lean_kernel
-def _hashed(buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _hashed(buf, start, size):
     """62 bits of FNV-1a of a name, never 0."""
     value = np.uint64(14695981039346656037)
     for i in range(start, start + size):
@@ -51,7 +51,7 @@ def _hashed(buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @lean_kernel
-def _put(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put(table, value):
     at = (value >> 7) & (table.size - 1)
     while table[at] != _EMPTY and table[at] != value:
         at = (at + 1) & (table.size - 1)
@@ -59,7 +59,7 @@ def _put(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def _has(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has(table, value):
     at = (value >> 7) & (table.size - 1)
     while table[at] != _EMPTY:
         if table[at] == value:
@@ -69,7 +69,7 @@ def _has(table, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def _put_reference(table, number, references, starts, referred, ids, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_reference(table, number, references, starts, referred, ids, slots, offsets, buf):
     """Take up the name of a reference: its own, or its inode's; whether it leads to an inode."""
     if number < 0 or number >= starts.size:
         return False
@@ -87,7 +87,7 @@ def _put_reference(table, number, references, starts, referred, ids, slots, offs
 
 
 @lean_kernel
-def _counts(diffs_buf, pos, diffs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _counts(diffs_buf, pos, diffs):
     """(created names, deleted entries) of all diffs of a directory, (-1, -1) where their bytes are damaged."""
     created = 0
     deleted = 0
@@ -120,21 +120,21 @@ def _counts(diffs_buf, pos, diffs):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def first_misfit(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    diffs_buf,  # noqa: ANN001
-    owners,  # noqa: ANN001
-    starts,  # noqa: ANN001
-    directories,  # noqa: ANN001
-    directory_ids,  # noqa: ANN001
-    directory_offsets,  # noqa: ANN001
-    references,  # noqa: ANN001
-    reference_starts,  # noqa: ANN001
-    referred,  # noqa: ANN001
-    ids,  # noqa: ANN001
-    slots,  # noqa: ANN001
-    offsets,  # noqa: ANN001
-    buf,  # noqa: ANN001
-    deleted_ids,  # noqa: ANN001
+def first_misfit(
+    diffs_buf,
+    owners,
+    starts,
+    directories,
+    directory_ids,
+    directory_offsets,
+    references,
+    reference_starts,
+    referred,
+    ids,
+    slots,
+    offsets,
+    buf,
+    deleted_ids,
 ):
     """Id of the first directory whose diffs lead nowhere or are in no order, 0 where there is none.
 
@@ -238,7 +238,7 @@ def first_misfit(  # type: ignore[no-untyped-def]  # noqa: ANN201
 
 
 @kernel
-def reference_keys(buf, starts, keys):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def reference_keys(buf, starts, keys):
     """Fill `keys` with lastSnapshotId of each reference that is a name in snapshots, -1 for any other."""
     for i in range(starts.size):
         body, end = _frame(buf, starts[i])

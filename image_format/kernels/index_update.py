@@ -8,7 +8,7 @@ __all__ = ["shift_offsets"]
 
 
 @lean_kernel
-def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
     """Where the records of a section lie once it is cut.
 
     Args:

@@ -99,7 +99,7 @@ BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
 
 
 @lean_kernel
-def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _decode_block(buf, pos, end, block):
     """Fill `block` from a BlockProto; (unknown fields, damaged: its id or generation stamp is not there)."""
     unknown = False
     required = 0
@@ -126,7 +126,7 @@ def _decode_block(buf, pos, end, block):  # type: ignore[no-untyped-def]  # noqa
 
 
 @lean_kernel
-def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _decode_file(buf, pos, end, row, blocks, block_count):
     """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage.
 
     A value that a row cannot hold counts as an unknown field: such a record may be copied, not changed.
@@ -183,7 +183,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):  # type: ignore[no-un
 
 
 @lean_kernel
-def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _decode_directory(buf, pos, end, row):
     """Fill `row` from an INodeDirectory; flags, or -1 for damage."""
     flags = 0
     while pos < end:
@@ -212,7 +212,7 @@ def _decode_directory(buf, pos, end, row):  # type: ignore[no-untyped-def]  # no
 
 
 @lean_kernel
-def _clear(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _clear(row):
     """Give every field the value it has in a record without it: a damaged record may have left others."""
     row["id"] = 0
     row["mtime"] = 0
@@ -237,7 +237,7 @@ def _clear(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):
     """Fill `rows[index]` from the delimited INode at `offset`.
 
     The caller has room for the name and the blocks: no record holds more name bytes than its length, nor more
@@ -309,12 +309,12 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
 
 
 @lean_kernel
-def _block_size(block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _block_size(block):
     return 3 + varint_size(block["id"]) + varint_size(block["genstamp"]) + varint_size(block["num_bytes"])
 
 
 @lean_kernel
-def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _body_size(row, blocks, policies, block_types):
     """Size of the INodeFile or INodeDirectory message of `row`."""
     if row["kind"] == DIRECTORY:
         return 12 + varint_size(row["mtime"]) + varint_size(row["ns_quota"]) + varint_size(row["ds_quota"])
@@ -334,7 +334,7 @@ def _body_size(row, blocks, policies, block_types):  # type: ignore[no-untyped-d
 
 
 @lean_kernel
-def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def encoded_size(rows, wanted, blocks, policies, block_types):
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
@@ -347,14 +347,14 @@ def encoded_size(rows, wanted, blocks, policies, block_types):  # type: ignore[n
 
 
 @lean_kernel
-def _put_fixed64(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_fixed64(out, pos, value):
     for i in range(8):
         out[pos + i] = np.uint8((value >> np.uint64(8 * i)) & np.uint64(0xFF))
     return pos + 8
 
 
 @lean_kernel
-def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_file(out, pos, row, blocks, policies, block_types):
     if row["replication"] >= 0:
         out[pos] = 8
         pos = put_varint(out, pos + 1, np.int64(row["replication"]))
@@ -390,7 +390,7 @@ def _put_file(out, pos, row, blocks, policies, block_types):  # type: ignore[no-
 
 
 @lean_kernel
-def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _put_directory(out, pos, row):
     out[pos] = 8
     pos = put_varint(out, pos + 1, row["mtime"])
     out[pos] = 16
@@ -402,7 +402,7 @@ def _put_directory(out, pos, row):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @kernel
-def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, starts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, starts):
     """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
 
     Args:

@@ -35,7 +35,7 @@ _INT32 = 0xFFFFFFFF
 
 
 @lean_kernel
-def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fixed64(buf, pos):
     value = np.int64(0)
     for i in range(8):
         value |= np.int64(buf[pos + i]) << (8 * i)
@@ -43,13 +43,13 @@ def _fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def _signed32(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _signed32(value):
     low = value & _INT32
     return low - (_INT32 + 1) if low > 0x7FFFFFFF else low
 
 
 @lean_kernel
-def _block_bytes(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _block_bytes(buf, pos, end):
     """(BlockProto.numBytes, whether the message is whole)."""
     size = np.int64(0)
     while 0 <= pos < end:
@@ -66,7 +66,7 @@ def _block_bytes(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @kernel
-def _file(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _file(buf, pos, end, out, row):
     """Fill a row from an INodeFile; whether it is whole."""
     length = np.int64(0)
     blocks = np.int64(0)
@@ -106,7 +106,7 @@ def _file(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def _directory(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _directory(buf, pos, end, out, row):
     """Fill a row from an INodeDirectory; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -131,7 +131,7 @@ def _directory(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa
 
 
 @kernel
-def _symlink(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _symlink(buf, pos, end, out, row):
     """Fill a row from an INodeSymlink; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -149,7 +149,7 @@ def _symlink(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @kernel
-def _record(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _record(buf, pos, end, out, row):
     """Fill a row from the INode between `pos` and `end`; whether it is whole."""
     kind = np.int64(0)
     body = np.int64(0)
@@ -188,7 +188,7 @@ def _record(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @kernel
-def decode_columns(buf, offsets, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def decode_columns(buf, offsets, out):
     """Fill `out`, int64 and a column an offset, with the fields of INode records.
 
     Args:

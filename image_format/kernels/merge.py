@@ -10,7 +10,7 @@ __all__ = ["merge_directories", "sort_names", "splice"]
 
 
 @kernel
-def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def splice(buf, cuts, data, spans, state, out):
     """Copy `buf` with `cuts` applied into `out` until it is full; call again to go on.
 
     Args:
@@ -49,7 +49,7 @@ def splice(buf, cuts, data, spans, state, out):  # type: ignore[no-untyped-def] 
 
 
 @kernel
-def sort_names(names, spans, first, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def sort_names(names, spans, first, order):
     """Merge sort of the names `first`, `first` + 1 … by name.
 
     Args:
@@ -84,22 +84,22 @@ def sort_names(names, spans, first, order):  # type: ignore[no-untyped-def]  # n
 
 
 @kernel
-def merge_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    parents,  # noqa: ANN001
-    children,  # noqa: ANN001
-    child_bounds,  # noqa: ANN001
-    names,  # noqa: ANN001
-    name_spans,  # noqa: ANN001
-    name_ids,  # noqa: ANN001
-    name_bounds,  # noqa: ANN001
-    ids,  # noqa: ANN001
-    slots,  # noqa: ANN001
-    offsets,  # noqa: ANN001
-    buf,  # noqa: ANN001
-    merged,  # noqa: ANN001
-    order,  # noqa: ANN001
-    out,  # noqa: ANN001
-    bounds,  # noqa: ANN001
+def merge_directories(
+    parents,
+    children,
+    child_bounds,
+    names,
+    name_spans,
+    name_ids,
+    name_bounds,
+    ids,
+    slots,
+    offsets,
+    buf,
+    merged,
+    order,
+    out,
+    bounds,
 ):
     """Write the delimited DirEntry of each changed directory, nothing where it has no children left.
 

@@ -47,7 +47,7 @@ _MISSING = -1
 
 
 @lean_kernel
-def packed_at(packed, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def packed_at(packed, i):
     """The number in row `i`."""
     base = packed.bases[np.uint64(i >> _SHIFT)]
     if base >= 0:
@@ -56,14 +56,14 @@ def packed_at(packed, i):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
 
 
 @lean_kernel
-def _first_of(packed, block):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _first_of(packed, block):
     """The first number of a block of an increasing column."""
     base = packed.bases[np.uint64(block)]
     return base if base >= 0 else packed.wide[np.uint64(~base << _SHIFT)]
 
 
 @lean_kernel
-def find_packed(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_packed(packed, wanted):
     """Row of `wanted` in a strictly increasing column, -1 where it is not there."""
     size = packed.low.size
     if size == 0:
@@ -96,14 +96,14 @@ def find_packed(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @lean_kernel
-def find_slot(ids, slots, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_slot(ids, slots, inode_id):
     """Slot of an inode by the columns of `IndexArrays`, -1 where there is none of that id."""
     row = find_packed(ids, inode_id)
     return np.int64(slots[row]) if row >= 0 and slots.size else row
 
 
 @kernel
-def find_packed_all(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_packed_all(packed, wanted):
     """`find_packed` for each of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
@@ -112,7 +112,7 @@ def find_packed_all(packed, wanted):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @lean_kernel
-def pack_blocks(values, low, bases, wide):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def pack_blocks(values, low, bases, wide):
     """Pack numbers that are not negative, block after block; the last one may have fewer.
 
     Args:
@@ -146,14 +146,14 @@ def pack_blocks(values, low, bases, wide):  # type: ignore[no-untyped-def]  # no
 
 
 @lean_kernel
-def unpack(packed, first, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def unpack(packed, first, out):
     """Fill `out` with the numbers from row `first` on."""
     for i in range(out.size):
         out[np.uint64(i)] = packed_at(packed, first + i)
 
 
 @kernel
-def unpack_at(packed, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def unpack_at(packed, rows):
     """The numbers in these rows."""
     out = np.empty(rows.size, np.int64)
     for i in range(rows.size):

@@ -24,7 +24,7 @@ def emit_prefetch(builder: Any, place: Any) -> None:
 
     number = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-    hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+    hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
     builder.call(hint, [place, number(_READ), number(_KEEP), number(_DATA)])
 
 
@@ -35,8 +35,8 @@ def let_kernels_prefetch() -> None:
     from numba.extending import intrinsic, overload
 
     @intrinsic
-    def line(typing_context, array, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def line(typing_context, array, row):
+        def codegen(context, builder, signature, arguments):
             made = context.make_array(signature.args[0])(context, builder, arguments[0])
             stride = builder.extract_value(made.strides, 0)
             byte = ir.IntType(8).as_pointer()
@@ -46,5 +46,5 @@ def let_kernels_prefetch() -> None:
         return types.void(array, types.intp), codegen
 
     @overload(prefetch)
-    def of_array(array, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def of_array(array, row):
         return lambda array, row: line(array, row)  # type: ignore[call-arg]  # noqa: PLW0108

@@ -28,7 +28,7 @@ DIFF_STATE = 4
 
 
 @kernel
-def last_boundary(buf, pos, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def last_boundary(buf, pos, limit):
     """End of the last record that starts at or behind `pos` and ends at or before `limit`.
 
     A first record that is longer is taken whole. Returns (position, damaged): where damaged, a record starts at
@@ -47,7 +47,7 @@ def last_boundary(buf, pos, limit):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @lean_kernel
-def _varint_field(buf, pos, end, wanted, default):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _varint_field(buf, pos, end, wanted, default):
     """Value of the last field with the tag `wanted` in a message, as (value, damaged)."""
     value = default
     damaged = False
@@ -64,7 +64,7 @@ def _varint_field(buf, pos, end, wanted, default):  # type: ignore[no-untyped-de
 
 
 @kernel
-def next_in_diffs(buf, pos, end, state):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def next_in_diffs(buf, pos, end, state):
     """Take note of the SNAPSHOT_DIFF record in `pos`..`end`; returns (its kind, damaged).
 
     `state` has `DIFF_STATE` numbers, zeros at the section's start; a list is complete where its second and third are 0.
@@ -88,7 +88,7 @@ def next_in_diffs(buf, pos, end, state):  # type: ignore[no-untyped-def]  # noqa
 
 
 @lean_kernel
-def _children(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _children(buf, pos, end):
     """Number of children and refChildren in the body of a DirEntry, negative where it is damaged."""
     found = 0
     while pos < end:
@@ -109,7 +109,7 @@ def _children(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @kernel
-def cut_records(buf, pos, mode, step, progress, state, cuts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def cut_records(buf, pos, mode, step, progress, state, cuts):
     """Walk the complete records of `buf` from `pos` and note where a sub-section ends.
 
     Args:

@@ -43,7 +43,7 @@ _CHAIN = 8
 
 
 @lean_kernel
-def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has_type_quotas(buf, pos):
     """Whether the INodeDirectory whose size stands at `pos` has typeQuotas."""
     length, pos = read_varint(buf, pos, buf.size)
     end = pos + length
@@ -57,7 +57,7 @@ def _has_type_quotas(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @lean_kernel
-def _plain_file(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _plain_file(buf, pos, size):
     """(inode id, end) of a file's record that is as Hadoop writes most; (0, `pos`) for all others, damaged or not.
 
     These are type, id below 2^35, name below 128 bytes and file, in this order and alone, in less than 16 KB.
@@ -105,7 +105,7 @@ def _plain_file(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @lean_kernel
-def find_record(buf, pos, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_record(buf, pos, stop):
     """Where the first INode record from `pos` on seems to begin, `stop` where none does before.
 
     Some records that follow it up to the end of `buf` look like some as well; these are bytes that a name may have too.
@@ -123,7 +123,7 @@ def find_record(buf, pos, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @lean_kernel
-def _behind_inode(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _behind_inode(buf, pos):
     """Position behind what begins as an INode record does: type, id and name; -1 for anything else."""
     length, pos = read_varint(buf, pos, buf.size)
     if pos < 0 or length < 6 or length > buf.size - pos:
@@ -138,7 +138,7 @@ def _behind_inode(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @lean_kernel
-def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
     """Walk the delimited INode records of `buf` that begin before `stop`, from the one at `pos` on.
 
     Fills `ids` and `offsets` from row `count` on; `quota_slots` takes the rows of directories with storage type quotas,
@@ -191,7 +191,7 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count): 
 
 
 @lean_kernel
-def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def scan_directories(buf, pos, ids, offsets, count):
     """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'.
 
     Returns (rows filled, plain children in these entries, position, damaged).
@@ -234,7 +234,7 @@ def scan_directories(buf, pos, ids, offsets, count):  # type: ignore[no-untyped-
 
 
 @lean_kernel
-def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def strictly_increasing(ids):
     """Whether each id is greater than the one before it."""
     size = ids.size
     start = 1
@@ -251,7 +251,7 @@ def strictly_increasing(ids):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @lean_kernel
-def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_id(ids, inode_id):
     """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
     if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
         return MISSING
@@ -268,7 +268,7 @@ def find_id(ids, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @lean_kernel
-def place_slots(buf, offsets, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def place_slots(buf, offsets, ids, slots):
     """Fill `slots` with the number of the record of each of the increasing, packed `ids`.
 
     Args:
@@ -288,7 +288,7 @@ def place_slots(buf, offsets, ids, slots):  # type: ignore[no-untyped-def]  # no
 
 
 @kernel
-def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_ids(ids, wanted):
     """`find_id` for each of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
@@ -297,7 +297,7 @@ def find_ids(ids, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @lean_kernel
-def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def count_children(buf, offset):
     """(children, refChildren) of the DirEntry at `offset`, (-1, -1) where its bytes are damaged."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length
@@ -326,7 +326,7 @@ def count_children(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @lean_kernel
-def collect_children(buf, offset, children, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def collect_children(buf, offset, children, references):
     """Fill the two arrays, sized by `count_children`; (fields that are unknown, damaged)."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length
@@ -359,7 +359,7 @@ def collect_children(buf, offset, children, references):  # type: ignore[no-unty
 
 
 @lean_kernel
-def name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def name_span(buf, offset):
     """(start, length) of INode.name in the delimited record at `offset`."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length
@@ -376,7 +376,7 @@ def name_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @lean_kernel
-def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def compare_names(a, a_start, a_size, b, b_start, b_size):
     """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
     for i in range(min(a_size, b_size)):
         x = octet(a, a_start + i)
@@ -387,7 +387,7 @@ def compare_names(a, a_start, a_size, b, b_start, b_size):  # type: ignore[no-un
 
 
 @lean_kernel
-def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def locate_name(children, ids, slots, offsets, buf, names, start, size):
     """(lower bound, whether it is there) of one name among `children`; the bound is `DAMAGED` for a lost child."""
     low = 0
     high = children.size
@@ -408,7 +408,7 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):  # type
 
 
 @lean_kernel
-def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, positions, found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, positions, found):
     """Binary search of each name among `children`, which are sorted by name.
 
     Args:
@@ -430,7 +430,7 @@ def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, posit
 
 
 @lean_kernel
-def children_in_order(children, ids, slots, offsets, buf):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def children_in_order(children, ids, slots, offsets, buf):
     """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
     last_start = 0
     last_size = 0

@@ -39,7 +39,7 @@ LINK_DTYPE = np.dtype(
 
 
 @lean_kernel
-def _spread(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _spread(number):
     """All bits of an int64 mixed, so that any of them will do for a slot."""
     mixed = np.uint64(number)
     mixed ^= mixed >> np.uint64(32)
@@ -51,13 +51,13 @@ def _spread(number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @lean_kernel
-def _place(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _place(slots, key):
     """Where to look for a key first; keys that follow each other, as ids of new inodes do, mostly lie side by side."""
     return (_spread(key >> 2) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
 
 
 @lean_kernel
-def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_number(slots, key):
     """Value of a positive `key` among pairs of key and value, `UNKNOWN` where there is none.
 
     Args:
@@ -73,7 +73,7 @@ def find_number(slots, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @lean_kernel
-def put_number(slots, key, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_number(slots, key, value):
     """Set the value of a positive `key`; the caller keeps places free."""
     mask = np.uint64(slots.shape[0] - 1)
     at = _place(slots, key)
@@ -84,7 +84,7 @@ def put_number(slots, key, value):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @lean_kernel
-def move_numbers(old, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def move_numbers(old, new):
     """Put all pairs of `old` into the empty table `new`."""
     for i in range(old.shape[0]):
         if old[i, 0] != 0:
@@ -95,7 +95,7 @@ def move_numbers(old, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @lean_kernel
-def hash_bytes(seed, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def hash_bytes(seed, buf, start, size):
     """64 bits of `seed`, a uint64, and of some bytes."""
     mixed = seed
     at = start
@@ -120,14 +120,14 @@ def hash_bytes(seed, buf, start, size):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @lean_kernel
-def hash_name(directory, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def hash_name(directory, names, start, size):
     """32 bits of a directory's row and a name's bytes, in the upper half of an int64 that is not negative."""
     mixed = hash_bytes(np.uint64(_spread(directory + 1)), names, start, size)
     return np.int64((np.uint64(mixed) & np.uint64(0x7FFFFFFF)) << np.uint64(32))
 
 
 @lean_kernel
-def same_bytes(a, a_start, b, b_start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def same_bytes(a, a_start, b, b_start, size):
     """Whether `size` bytes are the same at two places."""
     i = 0
     while size - i >= 8:
@@ -144,7 +144,7 @@ def same_bytes(a, a_start, b, b_start, size):  # type: ignore[no-untyped-def]  #
 
 
 @lean_kernel
-def find_link(slots, links, arena, hashed, directory, names, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_link(slots, links, arena, hashed, directory, names, start, size):
     """Number of the link with a directory's row and a name, -1 where there is none.
 
     Args:
@@ -171,7 +171,7 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):  # ty
 
 
 @lean_kernel
-def put_link(slots, hashed, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_link(slots, hashed, number):
     """Note a link that `find_link` does not find yet; the caller keeps places free."""
     mask = slots.size - 1
     at = (hashed >> 32) & mask
@@ -181,7 +181,7 @@ def put_link(slots, hashed, number):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @lean_kernel
-def put_items(slots, items, arena, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_items(slots, items, arena, first, behind):
     """Note the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
     for number in range(first, behind):
         item = items[number]
@@ -190,7 +190,7 @@ def put_items(slots, items, arena, first, behind):  # type: ignore[no-untyped-de
 
 
 @lean_kernel
-def move_links(old, new):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def move_links(old, new):
     """Put all links of `old` into the empty table `new`."""
     for i in range(old.size):
         if old[i] != 0:

@@ -13,13 +13,13 @@ VARINT_ERROR = -1
 
 
 @lean_kernel
-def octet(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def octet(buf, pos):
     """The byte at `pos`, which is not negative: a check of each whether it counts from the end takes longer."""
     return buf[np.uint64(pos)]
 
 
 @lean_kernel
-def fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def fixed64(buf, pos):
     """The eight bytes at `pos` as a little-endian uint64."""
     value = np.uint64(0)
     for i in range(8):
@@ -28,14 +28,14 @@ def fixed64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @lean_kernel
-def copy_bytes(out, at, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def copy_bytes(out, at, buf, start, size):
     """Copy `size` bytes of `buf` from `start` on to `out` from `at` on: a third of the time of slices."""
     for i in range(size):
         out[np.uint64(at + i)] = buf[np.uint64(start + i)]
 
 
 @lean_kernel
-def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def read_varint(buf, pos, end):
     """(value as int64 bits, next position); the position is `VARINT_ERROR` where no varint ends before `end`."""
     value = np.int64(0)
     shift = 0
@@ -53,7 +53,7 @@ def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @lean_kernel
-def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def skip_field(buf, pos, end, wire):
     """Position behind the value of a field with wire type `wire`, or `VARINT_ERROR`."""
     if wire == 0:
         _, pos = read_varint(buf, pos, end)
@@ -73,7 +73,7 @@ def skip_field(buf, pos, end, wire):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @lean_kernel
-def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def varint_size(value):
     """Bytes that `put_varint` writes; a negative value takes ten."""
     if value < 0:
         return 10
@@ -85,7 +85,7 @@ def varint_size(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @lean_kernel
-def put_varint(out, pos, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def put_varint(out, pos, value):
     """Write int64 `value` as an unsigned base-128 varint; returns the next position."""
     if value < 0:
         for _ in range(9):

@@ -26,7 +26,7 @@ COLUMNS = 9
 
 
 @lean_kernel
-def _block(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _block(buf, pos, end, out, row):
     """Fill a column of `out` from the BlockProto in `pos`..`end`; whether it is whole."""
     required = 0
     out[BYTES, row] = 0
@@ -48,7 +48,7 @@ def _block(buf, pos, end, out, row):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @kernel
-def _file(buf, pos, end, skip, out, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _file(buf, pos, end, skip, out, count):
     """Rows of the INodeFile in `pos`..`end`, its first `skip` blocks left out, as far as `out` has room.
 
     Returns (rows filled, blocks of the file that had room or were left out, whether there are more); the first
@@ -95,7 +95,7 @@ def _file(buf, pos, end, skip, out, count):  # type: ignore[no-untyped-def]  # n
 
 
 @kernel
-def collect_blocks(buf, offsets, slot, behind, skip, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def collect_blocks(buf, offsets, slot, behind, skip, out):
     """Fill the columns of `out` with the blocks of the inodes in slots `slot` to `behind` - 1.
 
     Args:

@@ -35,7 +35,7 @@ _NO_LIMIT = -1
 
 
 @lean_kernel
-def _body_marks(buf, pos, end, acl, xattrs, lease):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _body_marks(buf, pos, end, acl, xattrs, lease):
     """Marks of an INodeFile or INodeDirectory in which features have these tags."""
     found = 0
     while 0 <= pos < end:
@@ -52,7 +52,7 @@ def _body_marks(buf, pos, end, acl, xattrs, lease):  # type: ignore[no-untyped-d
 
 
 @kernel
-def mark_features(buf, offsets, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mark_features(buf, offsets, first, behind):
     """For each of the slots `first` to `behind` - 1, which of ACL, XATTRS, OPEN and DIRECTORY its INode has."""
     marks = np.zeros(behind - first, np.uint8)
     for slot in range(first, behind):
@@ -78,7 +78,7 @@ def mark_features(buf, offsets, first, behind):  # type: ignore[no-untyped-def] 
 
 
 @lean_kernel
-def _type_quota(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _type_quota(buf, pos, end, out, column):
     """Put the limit of a QuotaByStorageTypeEntryProto where its type has its row; whether it is whole."""
     kind = limit = 0
     while 0 <= pos < end:
@@ -95,7 +95,7 @@ def _type_quota(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # 
 
 
 @kernel
-def _type_quotas(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _type_quotas(buf, pos, end, out, column):
     """Read a QuotaByStorageTypeFeatureProto; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -109,7 +109,7 @@ def _type_quotas(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  #
 
 
 @kernel
-def _directory(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _directory(buf, pos, end, out, column):
     """Read the quotas of an INodeDirectory; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
@@ -127,7 +127,7 @@ def _directory(buf, pos, end, out, column):  # type: ignore[no-untyped-def]  # n
 
 
 @kernel
-def directory_quotas(buf, offsets, slots, ids, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def directory_quotas(buf, offsets, slots, ids, out):
     """Read the directory records in `slots`.
 
     Args:
@@ -161,7 +161,7 @@ def directory_quotas(buf, offsets, slots, ids, out):  # type: ignore[no-untyped-
 
 
 @kernel
-def children_counts(buf, starts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def children_counts(buf, starts):
     """(children, refChildren) of the DirEntry at each of `starts` in INODE_DIR, zeros where that is -1.
 
     Negative numbers stand for a damaged entry.

@@ -40,22 +40,22 @@ HADOOP2 = -63
 
 
 @kernel
-def _crc32(buf, start, end):  # type: ignore[no-untyped-def]
+def _crc32(buf, start, end):
     return records.crc32(buf, start, end)
 
 
 @kernel
-def _vlong(buf, pos, end):  # type: ignore[no-untyped-def]
+def _vlong(buf, pos, end):
     return records.vlong(buf, pos, end)
 
 
 @kernel
-def _is_plain_text(buf, start, end):  # type: ignore[no-untyped-def]
+def _is_plain_text(buf, start, end):
     return records.is_plain_text(buf, start, end)
 
 
 @kernel
-def _path_end(buf, pos, end):  # type: ignore[no-untyped-def]
+def _path_end(buf, pos, end):
     return records.path_end(buf, pos, end)
 
 

@@ -61,12 +61,12 @@ class WatchedRoom(Room):
 
     most = 0
 
-    def block(self, size: int):  # type: ignore[no-untyped-def]
+    def block(self, size: int):
         made = super().block(size)
         self.most = max(self.most, self.in_memory)
         return made
 
-    def longer(self, block, size: int):  # type: ignore[no-untyped-def]
+    def longer(self, block, size: int):
         made = super().longer(block, size)
         self.most = max(self.most, self.in_memory)
         return made

@@ -599,7 +599,7 @@ def test_modules_are_the_ones_that_are_tested() -> None:
 
 
 @jit.kernel
-def _asked_for(array, row):  # type: ignore[no-untyped-def]
+def _asked_for(array, row):
     prefetch.prefetch(array, row)
     return row
 

@@ -58,6 +58,18 @@ class OurDaemon:
         wait_until(self._answers, f"the daemon of {self.conf.folder}")
         return self
 
+    def refuse_to_start(self) -> str:
+        """Start it, which it does not want; what it says.
+
+        Raises:
+            AssertionError: it runs, or ends as if all were well.
+        """
+        done = subprocess.run(
+            self._command("run", "--role", self.role), capture_output=True, timeout=_STOP_SECONDS, check=False
+        )
+        assert done.returncode not in (0, 1), done
+        return done.stderr.decode("utf-8", "replace")
+
     def stop(self) -> int:
         """Ask it to end; its exit code."""
         assert self._process is not None

@@ -181,7 +181,7 @@ class Row:
 
     Attributes:
         expected: `heals`: checkpoints go on by themselves and are of what the NameNode has; `alarms`: none is
-            offered, and an alarm says why.
+            offered, and an alarm says why; `ends`: the daemon says why it does not start.
         down: the daemon is stopped before the event and started when the NameNode has gone on.
         imaged: the daemon makes an image of what is going to be lost, which the NameNode takes.
         periodic: nobody asks for checkpoints.
@@ -240,6 +240,10 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
                 site.nn.conf.update(_PURGING)
             next(event, None)
             _go_on(row, site)
+            if row.expected == "ends":
+                assert "namespace" in daemon.refuse_to_start()
+                _same_after_a_restart(site, site.namespace())
+                return
             if row.down:
                 daemon.start()
             judge(site, expected=row.expected, periodic=row.periodic, alike=row.alike)
@@ -310,9 +314,9 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
             lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN
         )
     else:
-        wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm", _HEALED_WITHIN)
         said = site.daemon.ask_for_checkpoint()
         assert said.code, repr(said)
+        wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm", _HEALED_WITHIN)
         assert site.nn.images[-1] == newest, "an image was offered"
     assert alike or _nothing_lost_in_images(site)
     _same_after_a_restart(site, before)

@@ -60,7 +60,13 @@ def _concerns(role: str, event: str) -> bool:
 
 
 def _ways(role: str, event: str) -> Iterator[Row]:
-    expected = "alarms" if event in ALARMS else "heals"
+    if event in ALARMS:
+        started = "ends" if role == "backup" else "alarms"
+        yield Row(role, event, "alarms")
+        yield Row(role, event, started, down=True)
+        yield Row(role, event, started, down=True, anew=LOST, imaged=True)
+        return
+    expected = "heals"
     if event == "cloned":
         yield Row(role, event, expected, down=True, imaged=True)
         yield Row(role, event, expected, down=True, imaged=True, anew=LOST)
@@ -70,9 +76,9 @@ def _ways(role: str, event: str) -> Iterator[Row]:
         # what it reads is what "standby-open" reads, from where "quorum" does
         return
     yield Row(role, event, expected, down=True)
-    yield Row(role, event, expected, down=True, anew=LOST, imaged=True)
-    if event in ALARMS:
-        return
+    if event != "dropped_tail":
+        # an image ends the segment whose tail would be lost
+        yield Row(role, event, expected, down=True, anew=LOST, imaged=True)
     yield Row(role, event, expected, anew=LOST)
     yield Row(role, event, expected, anew=LOST // 4)
     yield Row(role, event, expected, periodic=True)

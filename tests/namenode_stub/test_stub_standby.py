@@ -232,7 +232,7 @@ def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Qu
         ids: list[tuple[bytes, int]] = []
         perform = active.retry_cache.once
 
-        def noting(caller, *more):  # type: ignore[no-untyped-def]
+        def noting(caller, *more):
             ids.append((caller.client_id, caller.call_id))
             return perform(caller, *more)
 

@@ -32,7 +32,7 @@ _SERIAL = np.uint64(0xFFFFFF)
 
 
 @step
-def _changeable(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _changeable(a, buf, pos, end):
     """`existing`, where absent inodes and such with unknown fields are `UNUSUAL`."""
     row, following = existing(a, buf, pos, end)
     if row == ABSENT or (row >= 0 and rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
@@ -41,7 +41,7 @@ def _changeable(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def set_replication(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def set_replication(a, buf, pos, end):
     """SET_REPLICATION; a striped file keeps its own."""
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:
@@ -56,7 +56,7 @@ def set_replication(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @step
-def set_permissions(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def set_permissions(a, buf, pos, end):
     """SET_PERMISSIONS."""
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:
@@ -71,7 +71,7 @@ def set_permissions(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @step
-def set_owner(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def set_owner(a, buf, pos, end):
     """SET_OWNER; an empty user or group leaves it as it is."""
     row, user = _changeable(a, buf, pos, end)
     if row < 0:
@@ -98,7 +98,7 @@ def set_owner(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def times(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def times(a, buf, pos, end):
     """TIMES; -1, and in Hadoop 3 anything negative, leaves a time as it is."""
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:

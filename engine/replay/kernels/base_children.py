@@ -51,24 +51,24 @@ _NO_TABLE = -1
 
 
 @step
-def slot_of(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def slot_of(a, inode_id):
     """Slot of an inode of the base image, negative where it has none of that id."""
     return find_slot(_base_ids(a), base_slots_of(a), inode_id)
 
 
 @step
-def _base_ids(a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _base_ids(a):
     return Columns(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a))
 
 
 @step
-def base_offset(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def base_offset(a, slot):
     """Where the record in a slot of the base image starts in INODE."""
     return packed_at(Columns(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a)), slot)
 
 
 @step
-def _children_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _children_span(buf, offset):
     """(start, end) of the packed children of a DirEntry with nothing else in it; the start of others is negative.
 
     It is -2 where there is a field that this version does not know, else -1.
@@ -99,7 +99,7 @@ def _children_span(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _name_of(a, inode_id, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _name_of(a, inode_id, behind):
     """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
 
     `behind` is the slot where it most likely is, behind all slots where nobody knows.
@@ -115,7 +115,7 @@ def _name_of(a, inode_id, behind):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def _in_order(a, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _in_order(a, first, behind):
     """Whether children are sorted by name, as they need not be: a NameNode up to 3.2 puts them in order."""
     buf = directories_of(a)
     last_start = np.int64(0)
@@ -137,7 +137,7 @@ def _in_order(a, first, behind):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def open_directory(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def open_directory(a, row):
     """Find the children that a directory has in the base image, once."""
     entry = rows_of(a)[row]
     number = find_id(directory_ids_of(a), entry["id"])
@@ -160,7 +160,7 @@ def open_directory(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @step
-def entry_may_change(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def entry_may_change(a, directory):
     """Whether all that the image says of a directory is known: `DONE`, `UNUSUAL` where it is not, or `AGAIN`."""
     holder = rows_of(a)[directory]
     if holder["flags"] & UNKNOWN_FIELDS:
@@ -173,7 +173,7 @@ def entry_may_change(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @step
-def _find_child(a, first, behind, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _find_child(a, first, behind, buf, start, size):
     """Id of the child called `buf[start:start + size]` among packed, sorted children; 0 where there is none.
 
     It may be 0 where the children are not sorted, too, or one is not in the image.
@@ -201,7 +201,7 @@ def _find_child(a, first, behind, buf, start, size):  # type: ignore[no-untyped-
 
 
 @step
-def _has_table(a, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has_table(a, number):
     """Whether a directory has a table of its names, or gets one now; there may be no room for it yet."""
     about = opened_of(a)[number]
     if about[TABLE_SIZE] != 0:
@@ -227,7 +227,7 @@ def _has_table(a, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @step
-def _fill_table(a, first, behind, table, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_table(a, first, behind, table, size):
     """Put packed children into an empty table; False where one is not in the image."""
     packed, inodes, named = directories_of(a), inodes_of(a), named_of(a)
     pos = first
@@ -245,7 +245,7 @@ def _fill_table(a, first, behind, table, size):  # type: ignore[no-untyped-def] 
 
 
 @step
-def _find_named(a, number, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _find_named(a, number, buf, start, size):
     """Id of a child by the table of the names, 0 where there is none."""
     inodes, named = inodes_of(a), named_of(a)
     table, mask = np.uint64(opened_of(a)[number, TABLE]), np.uint64(opened_of(a)[number, TABLE_SIZE] - 1)
@@ -260,7 +260,7 @@ def _find_named(a, number, buf, start, size):  # type: ignore[no-untyped-def]  #
 
 
 @step
-def _id_at(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _id_at(a, slot):
     """Id of the inode in a slot."""
     if not base_slots_of(a).size:
         return packed_at(_base_ids(a), slot)
@@ -278,7 +278,7 @@ def _id_at(a, slot):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @step
-def base_child(a, directory, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def base_child(a, directory, buf, start, size):
     """Id of a child in the base image of a directory that is opened, 0 where there is none, or `UNUSUAL`.
 
     That all children are in order, which takes a look at each of them, counts only where none of the name is found.

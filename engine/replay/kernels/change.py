@@ -82,14 +82,14 @@ _MINIMAL_ACL = 3
 
 
 @step
-def call_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def call_end(buf, pos, end):
     """Whether nothing but an RPC's client id and call id stands between `pos` and `end`."""
     following = skip_string(buf, pos, end)
     return following >= 0 and following + 4 == end and (following - pos == 2 or following - pos == 18)
 
 
 @step
-def owner_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def owner_end(buf, pos, end):
     """Position behind a PermissionStatus, -1 where it is none."""
     for _ in range(2):
         size, pos = vlong(buf, pos, end)
@@ -100,7 +100,7 @@ def owner_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @step
-def permission_of(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def permission_of(a, buf, pos, end):
     """(a PermissionStatus as the image has it, whether both of its names are known); `owner_end` found it whole."""
     size, pos = vlong(buf, pos, end)
     user = find_known(a, KNOWN_USER, buf, pos, pos + size)
@@ -113,7 +113,7 @@ def permission_of(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def acl_end(buf, pos, end, default):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def acl_end(buf, pos, end, default):
     """Position behind the entries of an ACL, or behind their number where there are none; -1 where it is not whole.
 
     Args:
@@ -141,7 +141,7 @@ def acl_end(buf, pos, end, default):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def find_known(a, group, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_known(a, group, buf, start, end):
     """Number of what is known under these bytes, -1 where nothing is."""
     hashed = hash_name(group, buf, start, end - start)
     return find_link(known_slots_of(a), known_of(a), known_arena_of(a), hashed, group, buf, start, end - start)
@@ -151,13 +151,13 @@ def find_known(a, group, buf, start, end):  # type: ignore[no-untyped-def]  # no
 
 
 @step
-def may_hold(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def may_hold(row):
     """Whether a row can take a child."""
     return row["kind"] == DIRECTORY and row["flags"] & UNKNOWN_FIELDS == 0
 
 
 @step
-def raise_mtime(rows, directory, mtime):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def raise_mtime(rows, directory, mtime):
     """A directory's modification time never goes back."""
     row = rows[directory]
     if mtime > row["mtime"]:
@@ -166,7 +166,7 @@ def raise_mtime(rows, directory, mtime):  # type: ignore[no-untyped-def]  # noqa
 
 
 @step
-def keep_name(a, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def keep_name(a, buf, start, size):
     """Append a name to the arena, which has room; returns where it starts."""
     offset = a[NAMES_USED]
     for i in range(size):
@@ -176,7 +176,7 @@ def keep_name(a, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @step
-def set_link(a, number, directory, row, offset, size, hashed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def set_link(a, number, directory, row, offset, size, hashed):
     """Give a name in a directory to `row`, or to nobody (-1).
 
     Args:
@@ -200,7 +200,7 @@ def set_link(a, number, directory, row, offset, size, hashed):  # type: ignore[n
 
 
 @step
-def created_room(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def created_room(a, directory):
     """Whether the directory that was found last can get a child: `DONE`, `UNUSUAL` or `AGAIN`."""
     if not a[INSIDE]:
         return DONE
@@ -211,7 +211,7 @@ def created_room(a, directory):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @step
-def note_created(a, directory, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def note_created(a, directory, row):
     """A new inode came into the directory that was found last, see `created_room`."""
     entry = rows_of(a)[row]
     entry["born"] = -1
@@ -225,14 +225,14 @@ def note_created(a, directory, row):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def _has_acl(holder, given):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _has_acl(holder, given):
     """Whether a new child of a directory may get an ACL: its own, or one that it inherits."""
     inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
     return given or inherits or holder["marks"] & ACL_DUE != 0
 
 
 @step
-def acl_room(a, directory, given):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def acl_room(a, directory, given):
     """Whether a new child of a directory can be noted: `DONE` or `AGAIN`."""
     if _has_acl(rows_of(a)[directory], given) and a[ACLS_USED] == acls_of(a).shape[0]:
         return AGAIN
@@ -240,7 +240,7 @@ def acl_room(a, directory, given):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def note_acl(a, directory, row, body, given, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def note_acl(a, directory, row, body, given, pos):
     """Python gives a new inode its ACL, see `acl_room`.
 
     Args:
@@ -260,7 +260,7 @@ def note_acl(a, directory, row, body, given, pos):  # type: ignore[no-untyped-de
 
 
 @step
-def open_file(a, row, client_name, client_machine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def open_file(a, row, client_name, client_machine):
     """A file is open for write from now on."""
     entry = rows_of(a)[row]
     entry["flags"] |= DIRTY | UNDER_CONSTRUCTION
@@ -270,13 +270,13 @@ def open_file(a, row, client_name, client_machine):  # type: ignore[no-untyped-d
 
 
 @step
-def lease(a, entry):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def lease(a, entry):
     entry["marks"] |= LEASED
     a[LEASES_CHANGED] = 1
 
 
 @step
-def close_file(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def close_file(a, row):
     """A file loses its lease, if it has one."""
     entry = rows_of(a)[row]
     if entry["marks"] & LEASED:
@@ -285,7 +285,7 @@ def close_file(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def see_stamp(a, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def see_stamp(a, stamp):
     """A block has this generation stamp: Hadoop 3 moves its counter for that."""
     if a[HADOOP3] and stamp > a[GENERATION_STAMP]:
         a[GENERATION_STAMP] = stamp

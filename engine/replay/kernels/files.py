@@ -72,7 +72,7 @@ _ERASURE_CODING = -64  # LayoutVersion.ERASURE_CODING
 
 
 @step
-def existing(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def existing(a, buf, pos, end):
     """(row that the path at `pos` leads to, `ABSENT`, `UNUSUAL` or `AGAIN`; position behind the path).
 
     A path below a directory with snapshots is `UNUSUAL`.
@@ -84,7 +84,7 @@ def existing(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @step
-def _anywhere(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _anywhere(a, buf, pos, end):
     """`existing`, below directories with snapshots too."""
     following = path_end(buf, pos, end)
     if following < 0:
@@ -101,7 +101,7 @@ def _anywhere(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _file(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _file(a, buf, pos, end):
     """Row of a file whose blocks and lease may change, which no snapshot minds; anything else is `UNUSUAL`."""
     row, following = _anywhere(a, buf, pos, end)
     if row == ABSENT:
@@ -112,7 +112,7 @@ def _file(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @step
-def new_row(a, inode_id, kind, offset, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def new_row(a, inode_id, kind, offset, size):
     """A row for a new inode with its name at `offset` of the arena; there is room."""
     n = a
     number = n[ROWS_USED]
@@ -135,7 +135,7 @@ def new_row(a, inode_id, kind, offset, size):  # type: ignore[no-untyped-def]  #
 
 
 @step
-def add(a, buf, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def add(a, buf, pos, end, layout):
     """ADD of a file that does not exist, without blocks and extended attributes."""
     body = pos
     if pos + 8 > end:
@@ -213,7 +213,7 @@ def add(a, buf, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def _reserve_blocks(a, row, more):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _reserve_blocks(a, row, more):
     """Make the room of a file's block list larger where need be, at the end of the arena; False where that is full."""
     entry = rows_of(a)[row]
     count = np.int64(entry["block_count"])
@@ -234,7 +234,7 @@ def _reserve_blocks(a, row, more):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def _append_block(a, row, block_id, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _append_block(a, row, block_id, num_bytes, stamp):
     entry = rows_of(a)[row]
     block = blocks_of(a)[entry["blocks_offset"] + entry["block_count"]]
     block["id"] = block_id
@@ -245,7 +245,7 @@ def _append_block(a, row, block_id, num_bytes, stamp):  # type: ignore[no-untype
 
 
 @step
-def _compact_block(buf, pos, end, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _compact_block(buf, pos, end, num_bytes, stamp):
     """(id, bytes, generation stamp, next position) of a compact block behind one with these; -1 where it is cut."""
     if pos < 0 or pos + 8 > end:
         return np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
@@ -255,7 +255,7 @@ def _compact_block(buf, pos, end, num_bytes, stamp):  # type: ignore[no-untyped-
 
 
 @step
-def add_block(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def add_block(a, buf, pos, end):
     """ADD_BLOCK."""
     row, pos = _file(a, buf, pos, end)
     if row < 0:
@@ -288,7 +288,7 @@ def add_block(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _fits(a, entry, index, new_count, block_id, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fits(a, entry, index, new_count, block_id, stamp):
     """Whether block `index` may become what an operation says: only the last of both lists gets another stamp."""
     held = entry["block_count"]
     last_of_both = held == new_count and index == held - 1
@@ -297,7 +297,7 @@ def _fits(a, entry, index, new_count, block_id, stamp):  # type: ignore[no-untyp
 
 
 @step
-def _set_block(a, entry, index, num_bytes, stamp):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _set_block(a, entry, index, num_bytes, stamp):
     block = blocks_of(a)[entry["blocks_offset"] + index]
     block["num_bytes"] = num_bytes
     block["genstamp"] = stamp
@@ -305,7 +305,7 @@ def _set_block(a, entry, index, num_bytes, stamp):  # type: ignore[no-untyped-de
 
 
 @step
-def _settle(a, row, complete):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _settle(a, row, complete):
     """Blocks were added at the end of a list."""
     if complete:
         rows_of(a)[row]["marks"] |= LAST_COMPLETE
@@ -314,7 +314,7 @@ def _settle(a, row, complete):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @step
-def update_blocks(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def update_blocks(a, buf, pos, end):
     """UPDATE_BLOCKS, where no block goes."""
     row, pos = _file(a, buf, pos, end)
     if row < 0:
@@ -349,7 +349,7 @@ def update_blocks(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def close(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def close(a, buf, pos, end):
     """CLOSE of an open file, where no block goes."""
     row, pos = _file(a, buf, pos + 8, end)
     if row < 0:
@@ -390,7 +390,7 @@ def close(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @step
-def reassign_lease(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def reassign_lease(a, buf, pos, end):
     """REASSIGN_LEASE of an open file."""
     pos = skip_string(buf, pos, end)
     if pos < 0:

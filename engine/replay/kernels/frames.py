@@ -17,7 +17,7 @@ NO_END = (1 << 63) - 1
 
 
 @step
-def frame_end(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def frame_end(buf, pos):
     """Where the checksum of the operation at `pos` stands, -1 where no whole operation does."""
     if buf.size - pos < BODY + CHECKSUM:
         return -1
@@ -27,13 +27,13 @@ def frame_end(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def checksum_fits(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def checksum_fits(buf, pos, end):
     """Whether the checksum at `end` is that of the operation at `pos`."""
     return crc32(buf, pos, end) == i32(buf, end) & 0xFFFFFFFF
 
 
 @lean_kernel
-def check_frames(buf, pos, stop, last_txid):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def check_frames(buf, pos, stop, last_txid):
     """Walk over the operations that begin before `stop`, from the one at `pos` on, up to `last_txid`.
 
     What follows that one is not looked at: nobody promised that it is there.

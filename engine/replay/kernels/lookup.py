@@ -74,7 +74,7 @@ _LONGEST_NAME = 0xFFFF
 
 
 @step
-def has_room(a, rows, links, names, blocks):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def has_room(a, rows, links, names, blocks):
     """Whether so much can be added; a fourth of the places in the hash tables stays free."""
     n = a
     count = n[ROWS_USED] + rows
@@ -90,13 +90,13 @@ def has_room(a, rows, links, names, blocks):  # type: ignore[no-untyped-def]  # 
 
 
 @step
-def is_new_id(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def is_new_id(a, inode_id):
     """Whether no inode has or had this id."""
     return find_number(ids_of(a), inode_id) == UNKNOWN and slot_of(a, inode_id) < 0
 
 
 @step
-def load(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def load(a, inode_id):
     """Row of an inode of the base image, decoded if need be; `UNUSUAL` for one with features, and where it is gone.
 
     A file under construction has none but that.
@@ -134,7 +134,7 @@ def load(a, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def is_ancestor(rows, ancestor, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def is_ancestor(rows, ancestor, row):
     """Whether `row` is `ancestor` or lies below it."""
     while row != ancestor and row > _ROOT_ROW:
         row = rows[row]["parent"]
@@ -145,7 +145,7 @@ def is_ancestor(rows, ancestor, row):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @step
-def add_link(a, directory, row, offset, size, hashed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def add_link(a, directory, row, offset, size, hashed):
     """A link that is not there yet, with its name at `offset` of the arena; there is room. Returns its number."""
     number = a[LINKS_USED]
     a[LINKS_USED] = number + 1
@@ -163,7 +163,7 @@ def add_link(a, directory, row, offset, size, hashed):  # type: ignore[no-untype
 
 
 @step
-def link_of(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def link_of(a, row):
     """Number of the link that leads to an inode from its directory."""
     entry = rows_of(a)[row]
     directory = np.int64(entry["parent"])
@@ -173,14 +173,14 @@ def link_of(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def child(a, directory, buf, start, size, hashed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def child(a, directory, buf, start, size, hashed):
     """Row of a child, `ABSENT`, `UNUSUAL` (whatever snapshots know, too) or `AGAIN`; see `_any_child`."""
     row = _any_child(a, directory, buf, start, size, hashed)
     return row if row < 0 or rows_of(a)[row]["marks"] & SPECIAL == 0 else np.int64(UNUSUAL)
 
 
 @step
-def _any_child(a, directory, buf, start, size, hashed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _any_child(a, directory, buf, start, size, hashed):
     """Row of a child, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
     Args:
@@ -220,7 +220,7 @@ def _any_child(a, directory, buf, start, size, hashed):  # type: ignore[no-untyp
 
 
 @step
-def last_slash(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def last_slash(buf, start, end):
     """Position of the last slash of a path."""
     pos = end - 1
     while buf[pos] != _SLASH:
@@ -229,7 +229,7 @@ def last_slash(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _look_into(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _look_into(a, row):
     """A path leads through a directory: whether its diffs are known, and `LATEST` and `INSIDE` take them up."""
     entry = rows_of(a)[row]
     if entry["marks"] & SPECIAL:
@@ -242,7 +242,7 @@ def _look_into(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @step
-def _look_below(a, directory, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _look_below(a, directory, row):
     """`_look_into` the child of a directory, which may have come after the newest snapshot."""
     if a[INSIDE] and rows_of(a)[directory]["newest"] == a[LATEST]:
         entry = rows_of(a)[row]
@@ -254,7 +254,7 @@ def _look_below(a, directory, row):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @step
-def _stayed(rows, row, moved):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _stayed(rows, row, moved):
     """Whether neither a directory nor one above it lost its place after so many had."""
     while row > _ROOT_ROW and rows[row]["moved"] <= moved:
         row = rows[row]["parent"]
@@ -262,7 +262,7 @@ def _stayed(rows, row, moved):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 @step
-def parent_of(a, buf, start, slash):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def parent_of(a, buf, start, slash):
     """Row of the directory `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`; of a file, too, that stands there.
 
     `LATEST` and `INSIDE` tell what snapshots have of it.
@@ -317,7 +317,7 @@ def parent_of(a, buf, start, slash):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def _row_at(a, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _row_at(a, buf, start, end):
     """Row that a path leads to, `ABSENT`, `UNUSUAL` or `AGAIN`."""
     slash = last_slash(buf, start, end)
     directory = parent_of(a, buf, start, slash)
@@ -328,7 +328,7 @@ def _row_at(a, buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @kernel
-def find_rows(a, buf, bounds, number, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_rows(a, buf, bounds, number, out):
     """Find what paths lead to, from path `number` on.
 
     Args:

@@ -29,12 +29,12 @@ CRC_TABLES = _crc_tables()
 
 
 @step
-def _byte_crc(table, word, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _byte_crc(table, word, number):
     return CRC_TABLES[table, word >> np.uint64(8 * number) & np.uint64(0xFF)]
 
 
 @step
-def crc32(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def crc32(buf, start, end):
     """CRC-32 of `buf[start:end]`."""
     crc = np.uint32(0xFFFFFFFF)
     pos = start
@@ -51,17 +51,17 @@ def crc32(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @step
-def u16(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def u16(buf, pos):
     return np.int64(octet(buf, pos)) << 8 | np.int64(octet(buf, pos + 1))
 
 
 @step
-def i16(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def i16(buf, pos):
     return np.int64(np.int8(octet(buf, pos))) << 8 | np.int64(octet(buf, pos + 1))
 
 
 @step
-def i32(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def i32(buf, pos):
     return (
         np.int64(np.int8(octet(buf, pos))) << 24
         | np.int64(octet(buf, pos + 1)) << 16
@@ -71,7 +71,7 @@ def i32(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def i64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def i64(buf, pos):
     return (
         np.int64(octet(buf, pos)) << 56
         | np.int64(octet(buf, pos + 1)) << 48
@@ -85,7 +85,7 @@ def i64(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def vlong(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def vlong(buf, pos, end):
     """(VLONG, next position); the position is -1 where it does not end before `end`, or is beyond 63 bits."""
     if pos >= end:
         return np.int64(0), np.int64(-1)
@@ -105,7 +105,7 @@ def vlong(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
 
 
 @step
-def skip_string(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def skip_string(buf, pos, end):
     """Position behind a string with a 16-bit length, -1 where it does not end before `end`."""
     following = np.int64(-1)
     if 0 <= pos <= end - 2:
@@ -116,7 +116,7 @@ def skip_string(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @step
-def is_plain_text(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def is_plain_text(buf, start, end):
     """Whether bytes are the same in UTF-8 and in Hadoop's own encoding: well-formed, and no surrogates."""
     pos = start
     while pos < end:
@@ -139,7 +139,7 @@ def is_plain_text(buf, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @step
-def path_end(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def path_end(buf, pos, end):
     """Position behind the path that stands at `pos`, -1 where it is none, the root, or not written plainly."""
     following = skip_string(buf, pos, end)
     if following < 0:

@@ -31,7 +31,7 @@ __all__ = ["may_remove", "remove"]
 
 
 @step
-def may_remove(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def may_remove(a, row):
     """Whether an inode can go, with all below it, without a look at what only Python knows.
 
     What snapshots know, snapshottable directories and leases that no path led to must not be below it.
@@ -65,7 +65,7 @@ def may_remove(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @step
-def _drop(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _drop(a, row):
     """An inode with a row is gone."""
     entry = rows_of(a)[row]
     close_file(a, row)
@@ -76,7 +76,7 @@ def _drop(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @step
-def _drop_unread(a, directory_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _drop_unread(a, directory_id):
     """Drop the children in the base image that have no row, and all below them; False where an entry is damaged."""
     buf = directories_of(a)
     waiting_of(a)[0] = directory_id
@@ -115,7 +115,7 @@ def _drop_unread(a, directory_id):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @step
-def remove(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def remove(a, row):
     """Drop an unlinked inode and all below it; False where the base image is damaged, which ends the replay.
 
     The links of a directory that goes are used up on the way: nobody looks at them again.

@@ -32,7 +32,7 @@ _LINE = 64
 
 
 @step
-def _allocate_block_id(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _allocate_block_id(a, buf, pos, end):
     if pos + 8 != end:
         return UNUSUAL
     block_id = i64(buf, pos)
@@ -44,7 +44,7 @@ def _allocate_block_id(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noq
 
 
 @step
-def _set_genstamp(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _set_genstamp(a, buf, pos, end):
     if pos + 8 != end:
         return UNUSUAL
     stamp = i64(buf, pos)
@@ -57,7 +57,7 @@ def _set_genstamp(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 @step
-def _apply(a, buf, opcode, pos, end, layout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _apply(a, buf, opcode, pos, end, layout):
     """Apply one operation, the most frequent ones first."""
     if opcode == 33:
         return add_block(a, buf, pos, end)
@@ -95,7 +95,7 @@ def _apply(a, buf, opcode, pos, end, layout):  # type: ignore[no-untyped-def]  #
 
 
 @kernel
-def run(a, buf, pos, limit, layout, last_txid, checked):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def run(a, buf, pos, limit, layout, last_txid, checked):
     """Replay the operations of a segment that are plain, from the one at `pos` on.
 
     Args:

@@ -194,8 +194,8 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
     place = NUMBERS + 2 * ARRAYS.index(name)
     array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
 
-    def view(typing_context, a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def view(typing_context, a):
+        def codegen(context, builder, signature, arguments):
             state = context.make_array(signature.args[0])(context, builder, arguments[0])
             address, length = (
                 builder.load(builder.gep(state.data, [context.get_constant(types.intp, place + k)])) for k in (0, 1)
@@ -204,7 +204,7 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
             item = context.get_abi_sizeof(context.get_data_type(array.dtype))
             shape = [length, context.get_constant(types.intp, columns)][: array.ndim]
             strides = [context.get_constant(types.intp, size) for size in (item * columns, item)][: array.ndim]
-            populate_array(  # type: ignore[no-untyped-call]
+            populate_array(
                 made,
                 data=builder.inttoptr(address, made.data.type),
                 shape=shape,

@@ -30,13 +30,13 @@ _CLIENT_MACHINE = 18
 
 
 @step
-def intern(a, buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def intern(a, buf, pos):
     """Number of the string at `pos`, behind its 16-bit length, put into the pool if need be; `UNUSUAL` or `AGAIN`."""
     return _intern(a, buf, pos + 2, u16(buf, pos))
 
 
 @step
-def _intern(a, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _intern(a, buf, start, size):
     hashed = hash_name(0, buf, start, size)
     number = find_link(pool_slots_of(a), pool_of(a), pool_arena_of(a), hashed, 0, buf, start, size)
     if number >= 0:
@@ -63,7 +63,7 @@ def _intern(a, buf, start, size):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @step
-def read_client(a, offset, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def read_client(a, offset, row):
     """Give a row client name and machine of the file under construction at `offset`: `DONE`, `UNUSUAL` or `AGAIN`.
 
     A record with anything in it that `FileUnderConstructionFeature` does not have is `UNUSUAL`.
@@ -94,7 +94,7 @@ def read_client(a, offset, row):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @step
-def _only(buf, pos, end, wanted):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _only(buf, pos, end, wanted):
     """(start, end) of the message in the only field with a tag, -1 where there is none or more than one."""
     start = np.int64(-1)
     behind = np.int64(-1)

@@ -53,7 +53,7 @@ _MOST_OPTIONS = 2
 
 
 @step
-def mkdir(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mkdir(a, buf, pos, end):
     """MKDIR; what stands there stays."""
     body = pos
     if pos + 8 > end:
@@ -110,13 +110,13 @@ def mkdir(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @step
-def _unlink(a, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _unlink(a, row):
     """Take an inode out of its directory; the inode itself stays."""
     set_link(a, link_of(a, row), np.int64(rows_of(a)[row]["parent"]), -1, 0, 0, 0)
 
 
 @step
-def delete(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def delete(a, buf, pos, end):
     """DELETE; a path that leads nowhere is none."""
     row, pos = existing(a, buf, pos, end)
     if row in (UNUSUAL, AGAIN):
@@ -138,7 +138,7 @@ def delete(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @step
-def _move(a, row, parent, buf, start, size, timestamp, replaced):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _move(a, row, parent, buf, start, size, timestamp, replaced):
     """Move an inode to `parent` under the name `buf[start:start + size]`, in place of the row `replaced` if not -1.
 
     All is checked but what the plain function has to look at.
@@ -187,7 +187,7 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced):  # type: ignor
 
 
 @step
-def rename_old(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def rename_old(a, buf, pos, end):
     """RENAME_OLD: one that cannot be done is no error."""
     row, target = existing(a, buf, pos, end)
     if row in (UNUSUAL, AGAIN):
@@ -220,7 +220,7 @@ def rename_old(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @step
-def rename(a, buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def rename(a, buf, pos, end):
     """RENAME, in place of nothing or of a file."""
     row, target = existing(a, buf, pos, end)
     if row < 0:

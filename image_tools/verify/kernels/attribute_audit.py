@@ -61,7 +61,7 @@ _SERIAL = 0xFFFFFF
 
 
 @kernel
-def _little_endian(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _little_endian(buf, pos, size):
     value = np.uint64(0)
     for i in range(size):
         value |= np.uint64(buf[pos + i]) << np.uint64(8 * i)
@@ -69,7 +69,7 @@ def _little_endian(buf, pos, size):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 
 @kernel
-def _use(known, serial):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _use(known, serial):
     """Whether a serial is known; 0 is the null string."""
     if serial == 0 or known[serial] == 1:
         return True
@@ -78,7 +78,7 @@ def _use(known, serial):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @kernel
-def audit_permission(buf, pos, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_permission(buf, pos, users, groups):
     value = _little_endian(buf, pos, 8)
     flags = 0
     if not _use(users, (value >> 40) & _SERIAL):
@@ -89,7 +89,7 @@ def audit_permission(buf, pos, users, groups):  # type: ignore[no-untyped-def]  
 
 
 @kernel
-def audit_acl(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_acl(buf, pos, end, users, groups):
     """Names of the entries of an AclFeatureProto; -1 for damage."""
     flags = 0
     while pos < end:
@@ -116,7 +116,7 @@ def audit_acl(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # 
 
 
 @kernel
-def audit_xattrs(buf, pos, end, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_xattrs(buf, pos, end, names):
     """Names in an XAttrFeatureProto; -1 for damage, such as an attribute without its name."""
     flags = 0
     while pos < end:
@@ -144,7 +144,7 @@ def audit_xattrs(buf, pos, end, names):  # type: ignore[no-untyped-def]  # noqa:
 
 
 @kernel
-def audit_quotas(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_quotas(buf, pos, end):
     """0 where every entry of a QuotaByStorageTypeFeatureProto has type and quota, -1 for damage."""
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
@@ -161,7 +161,7 @@ def audit_quotas(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @kernel
-def present_fields(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def present_fields(buf, pos, end):
     """A bit for each of the fields 1 to 31 that a message has, -1 for damage."""
     found = 0
     while pos < end:
@@ -176,7 +176,7 @@ def present_fields(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @kernel
-def audit_block(buf, pos, end, limit, maxima):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_block(buf, pos, end, limit, maxima):
     """Ranges of a BlockProto, and the highest ids and generation stamps; -1 for damage."""
     block_id = np.int64(0)
     genstamp = np.int64(0)

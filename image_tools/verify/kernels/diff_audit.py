@@ -14,7 +14,7 @@ _DIRECTORY_DIFF = 2
 
 
 @kernel
-def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _frame(buf, pos):
     """(start, end) of the delimited message at `pos`, start -1 where its frame is cut."""
     length, start = read_varint(buf, pos, buf.size)
     if start < 0 or length < 0 or length > buf.size - start:
@@ -23,7 +23,7 @@ def _frame(buf, pos):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @kernel
-def _skip_directory_diff(buf, pos, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _skip_directory_diff(buf, pos, references):
     """Position behind a DirectoryDiff and its created names, -1 for damage; adds 1 for each reference used."""
     pos, end = _frame(buf, pos)
     if pos < 0:
@@ -54,7 +54,7 @@ def _skip_directory_diff(buf, pos, references):  # type: ignore[no-untyped-def] 
 
 
 @kernel
-def audit_diffs(buf, pos, ids, offsets, count, references):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_diffs(buf, pos, ids, offsets, count, references):
     """Walk the DiffEntry records of `buf` from `pos`, each with its diffs; fill one row an entry from `count` on.
 
     Args:

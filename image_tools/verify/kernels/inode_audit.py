@@ -34,7 +34,7 @@ _MAX_BLOCK_SIZE = (1 << 48) - 1
 
 
 @kernel
-def _audit_file(buf, pos, end, users, groups, xattrs, policies, rules, maxima):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_file(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
     """Flags of an INodeFile, -1 for damage; arguments as in `audit_inodes`."""
     flags = 0
     replication = np.int64(-1)
@@ -92,7 +92,7 @@ def _audit_file(buf, pos, end, users, groups, xattrs, policies, rules, maxima): 
 
 
 @kernel
-def _audit_directory(buf, pos, end, users, groups, xattrs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_directory(buf, pos, end, users, groups, xattrs):
     """Flags of an INodeDirectory, -1 for damage."""
     flags = 0
     while pos < end:
@@ -122,7 +122,7 @@ def _audit_directory(buf, pos, end, users, groups, xattrs):  # type: ignore[no-u
 
 
 @kernel
-def _audit_symlink(buf, pos, end, users, groups):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_symlink(buf, pos, end, users, groups):
     """Flags of an INodeSymlink, -1 for damage."""
     flags = 0
     while pos < end:
@@ -137,7 +137,7 @@ def _audit_symlink(buf, pos, end, users, groups):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _audit_name(buf, pos, size, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_name(buf, pos, size, inode_id):
     """Only the root's name is empty, and no name holds a slash."""
     if (size == 0) != (inode_id == _ROOT):
         return NAME
@@ -148,7 +148,7 @@ def _audit_name(buf, pos, size, inode_id):  # type: ignore[no-untyped-def]  # no
 
 
 @kernel
-def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
     """(id, kind, flags) of the INode between `pos` and `end`."""
     inode_id = np.int64(0)
     kind = np.int64(0)
@@ -193,7 +193,7 @@ def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
 
 
 @kernel
-def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, users, groups, xattrs, policies, rules, maxima):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, users, groups, xattrs, policies, rules, maxima):
     """Walk the delimited INode records of `buf` from `pos`; fill the rows of four arrays from `count` on.
 
     Args:

@@ -11,7 +11,7 @@ _MAX_TAG = (1 << 32) - 1
 
 
 @lean_kernel
-def read_tag(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def read_tag(buf, pos, end):
     """`read_varint` for a tag, for which 0 to 7 (no field's) and more than 32 bits are damage, too."""
     tag, pos = read_varint(buf, pos, end)
     if tag < 8 or tag > _MAX_TAG:
@@ -20,7 +20,7 @@ def read_tag(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @lean_kernel
-def record_name(buf, offset):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def record_name(buf, offset):
     """(start, size) of INode.name (or any field 3 of bytes) in the delimited record at `offset`."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length

@@ -48,14 +48,14 @@ _DIRECTORY = 2
 
 
 @kernel
-def find_slot(ids, slots, inode_id):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def find_slot(ids, slots, inode_id):
     """Slot of an inode, -1 for none; `slots` is empty where the ids increase in file order."""
     found = find_id(ids, inode_id)
     return slots[found] if found >= 0 and slots.size > 0 else found
 
 
 @kernel
-def _parent(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _parent(buf, pos, end):
     """DirEntry.parent, -1 for a record that is damaged."""
     parent = np.int64(0)
     while pos < end:
@@ -74,22 +74,22 @@ def _parent(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @kernel
-def audit_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    dirs,  # noqa: ANN001
-    pos,  # noqa: ANN001
-    parents,  # noqa: ANN001
-    offsets,  # noqa: ANN001
-    following,  # noqa: ANN001
-    flags,  # noqa: ANN001
-    count,  # noqa: ANN001
-    buf,  # noqa: ANN001
-    ids,  # noqa: ANN001
-    slots,  # noqa: ANN001
-    records,  # noqa: ANN001
-    kinds,  # noqa: ANN001
-    owner,  # noqa: ANN001
-    entry_of,  # noqa: ANN001
-    reference_owner,  # noqa: ANN001
+def audit_directories(
+    dirs,
+    pos,
+    parents,
+    offsets,
+    following,
+    flags,
+    count,
+    buf,
+    ids,
+    slots,
+    records,
+    kinds,
+    owner,
+    entry_of,
+    reference_owner,
 ):
     """Walk the DirEntry records of `dirs` from `pos`; fill one row an entry from `count` on.
 
@@ -141,7 +141,7 @@ def audit_directories(  # type: ignore[no-untyped-def]  # noqa: ANN201
 
 
 @kernel
-def _audit_entry(dirs, pos, end, parent, buf, ids, slots, records, owner, reference_owner):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _audit_entry(dirs, pos, end, parent, buf, ids, slots, records, owner, reference_owner):
     """Flags of the children and references of one entry."""
     flags = 0
     name = np.int64(0)
@@ -184,7 +184,7 @@ def _audit_entry(dirs, pos, end, parent, buf, ids, slots, records, owner, refere
 
 
 @kernel
-def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, slots):
     """Walk the INodeReference records of `buf` from `pos`; fill one row a record from `count` on.
 
     Args:
@@ -232,7 +232,7 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
 
 
 @kernel
-def _push(slot, reached, kinds, stack, top):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _push(slot, reached, kinds, stack, top):
     """Mark an inode; a directory is put on the stack, too. The new height."""
     if slot < 0 or reached[slot]:
         return top
@@ -244,21 +244,21 @@ def _push(slot, reached, kinds, stack, top):  # type: ignore[no-untyped-def]  # 
 
 
 @kernel
-def mark_reachable(  # type: ignore[no-untyped-def]  # noqa: ANN201
-    start,  # noqa: ANN001
-    reached,  # noqa: ANN001
-    kinds,  # noqa: ANN001
-    stack,  # noqa: ANN001
-    dirs,  # noqa: ANN001
-    entry_of,  # noqa: ANN001
-    offsets,  # noqa: ANN001
-    following,  # noqa: ANN001
-    flags,  # noqa: ANN001
-    ids,  # noqa: ANN001
-    slots,  # noqa: ANN001
-    referred,  # noqa: ANN001
-    sources,  # noqa: ANN001
-    targets,  # noqa: ANN001
+def mark_reachable(
+    start,
+    reached,
+    kinds,
+    stack,
+    dirs,
+    entry_of,
+    offsets,
+    following,
+    flags,
+    ids,
+    slots,
+    referred,
+    sources,
+    targets,
 ):
     """Set `reached` to 1 for the inode in slot `start` and all that it leads to.
 
