@@ -8,10 +8,8 @@ from pathlib import Path
 from engine.loaded_image import LoadedImage, load_image
 from engine.merge_result import MergeResult, Timings
 from engine.observer import Observer, SilentObserver
-from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
-from image_format.memory_limit import MemoryLimit
-from image_format.sub_sections import SubSectionRule
 from journal.ops import EditOp
 
 __all__ = ["LoadedImage", "MergeResult", "Observer", "SilentObserver", "Timings", "load_image", "merge"]
@@ -21,14 +19,9 @@ def merge(
     image_path: Path,
     ops: Iterable[EditOp],
     directories: list[Path],
+    settings: MergeSettings = MergeSettings(),
     *,
     expected: int | None = None,
-    codec: str | None = None,
-    layout_version: int | None = None,
-    allow_unknown_layout: bool = False,
-    sub_sections: SubSectionRule | None = None,
-    rules: ReplayRules | None = None,
-    memory: MemoryLimit | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
     """Replay `ops` onto the image and save the new one in every directory.
@@ -38,22 +31,13 @@ def merge(
         ops: the transactions after it, in order.
         directories: `current` folders that get `fsimage_M` and its digest file.
         expected: number of transactions, for progress.
-        codec, layout_version, allow_unknown_layout, sub_sections, rules, memory: see `WarmNamespace`.
 
     Raises:
         ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.
         StorageError: no directory took the image.
         CheckpointCancelledError: the observer said so; nothing is left behind.
     """
-    settings = WarmNamespace(
-        codec=codec,
-        layout_version=layout_version,
-        allow_unknown_layout=allow_unknown_layout,
-        sub_sections=sub_sections,
-        rules=rules,
-        memory=memory,
-    )
-    with settings as namespace:
+    with WarmNamespace(settings) as namespace:
         namespace.load(image_path, observer, for_save=True)
         namespace.apply(ops, expected=expected, observer=observer)
         return namespace.save(directories, rebase=False, observer=observer)

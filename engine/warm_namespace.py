@@ -21,9 +21,9 @@ from engine.merge_result import MergeResult, Timings
 from engine.namespace import Namespace
 from engine.observer import Observer, SilentObserver
 from engine.replay import replay
-from engine.replay_rules import ReplayRules
 from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
+from engine.settings import MergeSettings
 from engine.stretches import Recorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
@@ -31,9 +31,7 @@ from image_format.errors import InconsistentHistoryError
 from image_format.history_check import check_history
 from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
-from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
-from image_format.sub_sections import SubSectionRule
 from image_tools.convert import at_layout
 from image_tools.verify.history_repair import repair_history
 from journal.errors import JournalError, TransactionGapError
@@ -91,36 +89,15 @@ class WarmNamespace:
     Not for use by several threads at once. A fault in the middle of a step leaves nothing usable: `load` again.
 
     Args:
-        codec: Hadoop's class name for new images, "" for none, None for the base image's.
-        layout_version: of new images, whose rules the replay follows; None for the base image's.
-        allow_unknown_layout: take images newer than every known layout, copying what is not understood.
-        sub_sections: see `write_image`.
-        rules: the cluster's own settings, as far as replay goes by them; None for Hadoop's defaults.
-        memory: what the large arrays of index and delta may take; None for no limit.
         recorder: notes the transactions that are applied; None where nobody asks.
 
     Attributes:
-        codec, sub_sections: as above; may be changed between steps.
-        layout_version: as above; a new one holds from the next `load` on.
+        settings: how it replays and writes; may be replaced between steps. Another `codec` or `sub_sections` holds from
+            the next `save` on, the rest from the next `load` on.
     """
 
-    def __init__(
-        self,
-        *,
-        codec: str | None = None,
-        layout_version: int | None = None,
-        allow_unknown_layout: bool = False,
-        sub_sections: SubSectionRule | None = None,
-        rules: ReplayRules | None = None,
-        memory: MemoryLimit | None = None,
-        recorder: Recorder | None = None,
-    ) -> None:
-        self.codec = codec
-        self.sub_sections = sub_sections
-        self.layout_version = layout_version
-        self._allow_unknown = allow_unknown_layout
-        self._rules = rules
-        self._memory = memory or MemoryLimit()
+    def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: Recorder | None = None) -> None:
+        self.settings = settings
         self._recorder = recorder
         self._open: _Open | None = None
         self._base_txid = 0
@@ -203,12 +180,12 @@ class WarmNamespace:
                 ImageFile.open(
                     path,
                     verify_md5=False,
-                    allow_unknown_layout=self._allow_unknown,
-                    spool_dir=self._memory.folder,
+                    allow_unknown_layout=self.settings.allow_unknown_layout,
+                    spool_dir=self.settings.memory.folder,
                 )
             )
             digest = resources.enter_context(DigestCheck(image))
-            check_supported(image.layout_version, str(image.path), allow_unknown=self._allow_unknown)
+            check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources)
             if not (for_save and digest.can_be_paired()):
                 # not before: the scan has work for all cores
@@ -220,7 +197,7 @@ class WarmNamespace:
 
     def _load_base(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
         """Index an image at the layout wanted; where its snapshots lead to what is not there, a healed copy of it."""
-        healing = Healing.HEAL if self._rules is None else self._rules.healing
+        healing = self.settings.rules.healing
         try:
             loaded = self._load_at_layout(image, arrays, resources)
             if arrays is None and healing is not Healing.AS_HADOOP:
@@ -230,17 +207,18 @@ class WarmNamespace:
             if healing is not Healing.HEAL:
                 raise
             _LOG.warning("%s; a copy of it is healed before it is read", error)
-        repaired, changes = repair_history(image, spool_dir=self._memory.folder)
+        repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
         loaded = self._load_at_layout(resources.enter_context(repaired), None, resources)
         for change in changes:
             loaded.namespace.heals.add(healed_finding(change, "in the old image"))
         return loaded
 
     def _load_at_layout(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
-        base = resources.enter_context(at_layout(image, self.layout_version, spool_dir=self._memory.folder))
+        layout, memory = self.settings.layout_version, self.settings.memory
+        base = resources.enter_context(at_layout(image, layout, spool_dir=memory.folder))
         kept = arrays if base is image else None
-        room = self._memory.room(taken=0 if kept is None else kept.nbytes)
-        return load_image(base, self._rules, room, kept)
+        room = memory.room(taken=0 if kept is None else kept.nbytes)
+        return load_image(base, self.settings.rules, room, kept)
 
     def apply(
         self,
@@ -331,7 +309,7 @@ class WarmNamespace:
         with self._step() as opened:
             watcher.phase("measure", opened.image.size)
             namespace = opened.loaded.namespace
-            spool = self._memory.folder
+            spool = self.settings.memory.folder
             sound(namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool)
             opened.digest.confirm()
         return size
@@ -340,14 +318,15 @@ class WarmNamespace:
         """See `LoadedImage.write`."""
         return opened.loaded.write(
             cancellable(sink, watcher),
-            codec=opened.image.codec if self.codec is None else self.codec,
-            sub_sections=self.sub_sections,
+            codec=opened.image.codec if self.settings.codec is None else self.settings.codec,
+            sub_sections=self.settings.sub_sections,
             progress=watcher.advance,
         )
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
         """The index of the image that was saved; None where there is to be no second index in memory."""
-        most = _LARGEST_UPDATE if self._memory.size is None else min(_LARGEST_UPDATE, self._memory.size // 4)
+        limit = self.settings.memory.size
+        most = _LARGEST_UPDATE if limit is None else min(_LARGEST_UPDATE, limit // 4)
         if self._opened().loaded.index.arrays.nbytes > most:
             return None
         try:
@@ -385,7 +364,7 @@ class WarmNamespace:
                 return self._write(opened, sink, watcher)
 
             def write(sink: Sink) -> None:
-                update = sound(namespace, write_image, sink, folders[0], spool_dir=self._memory.folder)
+                update = sound(namespace, write_image, sink, folders[0], spool_dir=self.settings.memory.folder)
                 updates.append(update or _unknown_index)
 
             saved = save_image(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.replay.kernels.frames import NO_END, check_frames
+from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
@@ -81,7 +82,8 @@ def _merge(folder: Path, image: Path, step: _Step) -> Path:
     last = first + len(edits) - 1
     segment = EditLogSegment(first, last, folder / segment_name(first, last))
     segment.path.write_bytes(encode_header(step.layout) + b"".join(encode_op(op, step.layout) for op in edits))
-    with WarmNamespace(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections) as namespace:
+    settings = MergeSettings(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections)
+    with WarmNamespace(settings) as namespace:
         namespace.load(image, for_save=True)
         # tables that grow
         namespace.namespace.tree.links.reserve_slots(_MORE)

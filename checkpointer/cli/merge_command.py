@@ -18,6 +18,7 @@ from checkpointer.config.engine_settings import EngineChoice, EngineSettings, en
 from checkpointer.config.memory_settings import memory_limit
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
@@ -100,12 +101,17 @@ def command(
     from checkpointer.merging.offline import check_image, merge_directory, plan_directory
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
-    codec = None if configuration is None else image_codec(configuration)
-    sub_sections = None if configuration is None else sub_section_rule(configuration)
     rules = ReplayRules() if configuration is None else replay_rules(configuration)
     healing = Healing.STRICT if strict else Healing.AS_HADOOP if as_hadoop else Healing.HEAL
-    rules = replace(rules, healing=healing)
     configured = MemoryLimit() if configuration is None else memory_limit(configuration)
+    settings = MergeSettings(
+        codec=None if configuration is None else image_codec(configuration),
+        layout_version=layout,
+        allow_unknown_layout=allow_unknown_layout,
+        sub_sections=None if configuration is None else sub_section_rule(configuration),
+        rules=replace(rules, healing=healing),
+        memory=with_options(configured, memory, spill_dir),
+    )
     with nullcontext() if dry_run else StorageLock(directory):
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         if not plan.segments:
@@ -119,16 +125,7 @@ def command(
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run is a matter of the local engine: leave --engine and --master out.")
             with ProgressObserver(show=not as_json) as observer:
-                found = measure(
-                    plan,
-                    codec=codec,
-                    layout_version=layout,
-                    allow_unknown_layout=allow_unknown_layout,
-                    sub_sections=sub_sections,
-                    rules=rules,
-                    memory=with_options(configured, memory, spill_dir),
-                    observer=observer,
-                )
+                found = measure(plan, settings, observer=observer)
             for warning in found.warnings:
                 click.echo(f"warning: {warning}", err=True)
             content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
@@ -138,12 +135,7 @@ def command(
         with ProgressObserver(show=not as_json) as observer:
             result = merge_directory(
                 plan,
-                codec=codec,
-                layout_version=layout,
-                allow_unknown_layout=allow_unknown_layout,
-                sub_sections=sub_sections,
-                rules=rules,
-                memory=with_options(configured, memory, spill_dir),
+                settings,
                 engine=_engine(configuration, engine, master),
                 observer=observer,
             )

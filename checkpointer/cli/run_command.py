@@ -48,7 +48,8 @@ def command(
 
     def configuration() -> CheckpointConfig:
         config = CheckpointConfig.from_configuration(load_configuration(conf_dir), chosen)
-        return replace(config, memory=with_options(config.memory, memory, spill_dir))
+        limit = with_options(config.merge_settings.memory, memory, spill_dir)
+        return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
     config = configuration()
     from checkpointer.daemon.process import run_role

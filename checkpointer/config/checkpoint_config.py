@@ -24,6 +24,7 @@ from checkpointer.config.memory_settings import memory_limit
 from checkpointer.config.rpc_user import rpc_user
 from checkpointer.config.shared_edits import directory_of, shared_edits
 from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
@@ -69,9 +70,7 @@ class CheckpointConfig:
         nameservice: "" where there is none.
         quorum: limits on reading a quorum of JournalNodes.
         engine: what merges in the secondary.
-        image_codec: Hadoop's class name, "" for uncompressed images.
-        sub_sections: when new images are cut for parallel loading; None leaves it at what the old image has.
-        replay_rules: how edits are replayed.
+        merge_settings: how edits are replayed and images are written.
         standby_checkpoints: false where a standby is to make none.
         rebootstrap: whether a standby fetches an image by itself where edits are missing.
         lag_alarm: how long edits may wait in a standby without one being applied; 0 for ever.
@@ -112,10 +111,7 @@ class CheckpointConfig:
     rpc_bind_address: tuple[str, int]
     http_policy: str
     engine: EngineSettings
-    image_codec: str
-    sub_sections: SubSectionRule | None
-    replay_rules: ReplayRules
-    memory: MemoryLimit
+    merge_settings: MergeSettings
     transfer_timeout: float
     transfer_bandwidth: int
     bootstrap_bandwidth: int
@@ -244,10 +240,12 @@ class _Reader:
             ),
             http_policy=policy,
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
-            image_codec=self._take(lambda: image_codec(self._settings), ""),
-            sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
-            replay_rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
-            memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
+            merge_settings=MergeSettings(
+                codec=self._take(lambda: image_codec(self._settings), ""),
+                sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
+                rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
+                memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
+            ),
             transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
             transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
             bootstrap_bandwidth=self._at_least(self._size("dfs.image.transfer-bootstrap-standby.bandwidthPerSec"), 0),

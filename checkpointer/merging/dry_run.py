@@ -12,14 +12,12 @@ import numpy as np
 from checkpointer.merging.offline import MergePlan
 from engine.namespace import Namespace
 from engine.observer import Observer
-from engine.replay_rules import ReplayRules
 from engine.saving import image_warnings
+from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
-from image_format.memory_limit import MemoryLimit
-from image_format.sub_sections import SubSectionRule
 from journal.segment_file import read_transactions
 
 __all__ = ["DryRun", "InodeChanges", "Room", "dry_run"]
@@ -89,32 +87,14 @@ class DryRun:
             )
 
 
-def dry_run(
-    plan: MergePlan,
-    *,
-    codec: str | None = None,
-    layout_version: int | None = None,
-    allow_unknown_layout: bool = False,
-    sub_sections: SubSectionRule | None = None,
-    rules: ReplayRules | None = None,
-    memory: MemoryLimit | None = None,
-    observer: Observer | None = None,
-) -> DryRun:
-    """What carrying out a plan would do; arguments as for `merge_directory`, whose time it takes less the writing.
+def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, observer: Observer | None = None) -> DryRun:
+    """What carrying out a plan would do; it takes the time of `merge_directory` less the writing.
 
     Raises:
         HdfsError: what the merge would raise.
     """
-    settings = WarmNamespace(
-        codec=codec,
-        layout_version=layout_version,
-        allow_unknown_layout=allow_unknown_layout,
-        sub_sections=sub_sections,
-        rules=rules,
-        memory=memory,
-    )
     expected = plan.last_txid - plan.image_txid
-    with settings as namespace:
+    with WarmNamespace(settings) as namespace:
         namespace.load(plan.image, observer)
         namespace.apply(read_transactions(plan.segments, plan.image_txid + 1), expected=expected, observer=observer)
         size = namespace.measure(observer)

@@ -1,6 +1,6 @@
 """Engines that make a checkpoint of an image and segments: the local one, and others that packages offer.
 
-An engine is found by the entry point of its name in the group `checkpointer.merging.engines`: a callable that takes
+An engine is found by the entry point of its name in the group `checkpointer.engines`: a callable that takes
 `SparkSettings` and gives a `MergeEngine`.
 """
 
@@ -17,10 +17,8 @@ from engine.errors import CheckpointError
 from engine.merge import merge
 from engine.merge_result import MergeResult
 from engine.observer import Observer
-from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from hadoop_common.errors import EXIT_USAGE
-from image_format.memory_limit import MemoryLimit
-from image_format.sub_sections import SubSectionRule
 from journal.segment_file import EditLogSegment, read_transactions
 
 __all__ = ["EngineError", "LocalEngine", "MergeEngine", "MergeTask", "choose_engine"]
@@ -44,8 +42,7 @@ class MergeTask:
         segments: hold the transactions after it, contiguous and in order; `last` of each is how far it is read.
         last_txid: of the segments.
         folders: `current` folders that get the new image and its digest file.
-        codec, layout_version, allow_unknown_layout, sub_sections, rules: see `WarmNamespace`.
-        memory: the same for the local engine; others have settings of their own.
+        settings: how it is made. `memory` in it is for the local engine; others have settings of their own.
     """
 
     image: Path
@@ -53,12 +50,7 @@ class MergeTask:
     segments: tuple[EditLogSegment, ...]
     last_txid: int
     folders: tuple[Path, ...]
-    codec: str | None = None
-    layout_version: int | None = None
-    allow_unknown_layout: bool = False
-    sub_sections: SubSectionRule | None = None
-    rules: ReplayRules | None = None
-    memory: MemoryLimit | None = None
+    settings: MergeSettings = MergeSettings()
 
 
 class MergeEngine(Protocol):
@@ -82,13 +74,8 @@ class LocalEngine:
             task.image,
             read_transactions(task.segments, task.base_txid + 1),
             list(task.folders),
+            task.settings,
             expected=task.last_txid - task.base_txid,
-            codec=task.codec,
-            layout_version=task.layout_version,
-            allow_unknown_layout=task.allow_unknown_layout,
-            sub_sections=task.sub_sections,
-            rules=task.rules,
-            memory=task.memory,
             observer=observer,
         )
 

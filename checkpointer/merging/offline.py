@@ -10,10 +10,8 @@ from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.inspector import check_covered, inspect, newest_image
 from engine.merge import MergeResult, Observer
 from engine.open_segments import OpenSegment, check_overlaps, read_open_segments
-from engine.replay_rules import ReplayRules
-from image_format.memory_limit import MemoryLimit
+from engine.settings import MergeSettings
 from image_format.reader import ImageFile
-from image_format.sub_sections import SubSectionRule
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
 __all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
@@ -90,17 +88,12 @@ def check_image(plan: MergePlan, *, allow_unknown_layout: bool = False) -> None:
 
 def merge_directory(
     plan: MergePlan,
+    settings: MergeSettings = MergeSettings(),
     *,
-    codec: str | None = None,
-    layout_version: int | None = None,
-    allow_unknown_layout: bool = False,
-    sub_sections: SubSectionRule | None = None,
-    rules: ReplayRules | None = None,
-    memory: MemoryLimit | None = None,
     engine: EngineSettings | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
-    """Carry out a plan: `fsimage_M` and its digest appear beside the old image; arguments as for `merge`.
+    """Carry out a plan: `fsimage_M` and its digest appear beside the old image.
 
     `engine` says who makes it, None the local engine.
 
@@ -117,11 +110,6 @@ def merge_directory(
         segments=plan.segments,
         last_txid=plan.last_txid,
         folders=(plan.folder,),
-        codec=codec,
-        layout_version=layout_version,
-        allow_unknown_layout=allow_unknown_layout,
-        sub_sections=sub_sections,
-        rules=rules,
-        memory=memory,
+        settings=settings,
     )
     return choose_engine(engine or EngineSettings(), task).merge(task, observer)

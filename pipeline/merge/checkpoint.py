@@ -87,9 +87,10 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         merger = PartsMerger(job, loaded.description, _parts(loaded.description, settings, context), folder)
 
         def write(sink: Sink) -> None:
-            codec = image.codec if task.codec is None else task.codec
+            settings = task.settings
+            codec = image.codec if settings.codec is None else settings.codec
             writer = ImageWriter(cancellable(sink, observer), image.layout_version, codec, template=image.summary)
-            write_image(namespace, image, merger, writer, sub_sections=task.sub_sections, progress=observer.advance)
+            write_image(namespace, image, merger, writer, sub_sections=settings.sub_sections, progress=observer.advance)
 
         saved = save_image(
             task.folders, namespace.last_txid, lambda sink: sound(namespace, write, sink, task.folders[0])
@@ -130,7 +131,7 @@ def _load(
     base.add(job.fetch(_of_small_sections(image, description)))
     for fetched in job.closure(settings.partitions or len(runs)):
         base.add(fetched)
-    return _Loaded(base, description, Namespace(base, image.string_table(), task.rules))
+    return _Loaded(base, description, Namespace(base, image.string_table(), task.settings.rules))
 
 
 def _of_small_sections(image: ImageFile, description: Description) -> Wanted:

@@ -34,12 +34,14 @@ class SparkEngine:
         if find_spec("pyspark") is None or find_spec("pyarrow") is None:
             return "PySpark is not installed"
         with ImageFile.open(task.image, verify_md5=False, allow_unknown_layout=True) as image:
-            if task.layout_version not in (None, image.layout_version):
-                return f"it does not convert an image of layout {image.layout_version} to {task.layout_version}"
+            if task.settings.layout_version not in (None, image.layout_version):
+                return (
+                    f"it does not convert an image of layout {image.layout_version} to {task.settings.layout_version}"
+                )
             try:
                 check_supported(image.layout_version, str(image.path), allow_unknown=False)
             except UnsupportedLayoutError:
-                if task.allow_unknown_layout:
+                if task.settings.allow_unknown_layout:
                     return f"it does not merge images of the unknown layout {image.layout_version}"
                 raise
         return ""

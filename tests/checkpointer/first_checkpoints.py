@@ -18,6 +18,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.roles.standby.role import StandbyRole
 from engine.merge import MergeResult, merge
 from engine.observer import SilentObserver
+from engine.settings import MergeSettings
 from engine.warm_up import warm_up
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
@@ -91,7 +92,7 @@ def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult
     image = max(path for path in before.glob("fsimage_*") if path.suffix != ".md5")
     segments = [each for each in list_segments(before) if parse_segment(each.path.name) and not each.in_progress]
     first = int(image.name[-19:]) + 1
-    return merge(image, read_transactions(segments, first), [folder], layout_version=layout)
+    return merge(image, read_transactions(segments, first), [folder], MergeSettings(layout_version=layout))
 
 
 CHECKPOINTS: dict[str, Callable[[Path], object]] = {

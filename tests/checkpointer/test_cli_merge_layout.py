@@ -10,6 +10,7 @@ import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
+from engine.settings import MergeSettings
 from hadoop_common.storage_info import parse_version
 from image_format.codecs import CODECS
 from image_format.md5_file import format_md5, md5_path
@@ -57,7 +58,7 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
 def test_old_edits_at_a_new_layout(case: Case, tmp_path: Path) -> None:
     """Merged at -67, and merged first and converted then: one namespace, but for what Hadoop 3 replays otherwise."""
     case.copy_to(tmp_path)
-    merged = merge_directory(plan_directory(tmp_path), layout_version=-67).saved.paths[0]
+    merged = merge_directory(plan_directory(tmp_path), MergeSettings(layout_version=-67)).saved.paths[0]
     converted = tmp_path / "converted"
     with ImageFile.open(case.image("after")) as image, converted.open("wb") as out:
         convert_image(image, out.write, layout_version=-67)
@@ -183,7 +184,7 @@ def merged(tmp_path: Path, builder: ImageBuilder, rule: SubSectionRule | None = 
     directory(tmp_path, builder, [mkdir("/d", 20000), times("/f1", mtime=5)])
     plan = plan_directory(tmp_path)
     ops = read_transactions(plan.segments, plan.image_txid + 1)
-    return merge(plan.image, ops, [plan.folder], codec=codec, sub_sections=rule).saved.paths[0]
+    return merge(plan.image, ops, [plan.folder], MergeSettings(codec=codec, sub_sections=rule)).saved.paths[0]
 
 
 def count_of(path: Path, name: str) -> int:

@@ -18,6 +18,7 @@ from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.inspector import list_images
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
+from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
@@ -459,7 +460,7 @@ def test_a_layout_that_does_not_fit_the_image_is_begun_with_anew(namenode: Strea
 def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     codec = "org.apache.hadoop.io.compress.GzipCodec"
-    daemon.role.reconfigure(replace(daemon.config, image_codec=codec, transfer_timeout=7.0))
+    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=7.0))
     with ImageFile.open(daemon.checkpoint()) as image:
         assert image.codec == codec
 

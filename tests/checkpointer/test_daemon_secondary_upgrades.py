@@ -32,7 +32,8 @@ def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> 
     layout = layout_after(case)
     with node:
         made = Secondary.of(tmp_path, node).config
-        config = replace(made, replay_rules=replace(made.replay_rules, healing=Healing.AS_HADOOP))
+        rules = replace(made.merge_settings.rules, healing=Healing.AS_HADOOP)
+        config = replace(made, merge_settings=replace(made.merge_settings, rules=rules))
         with Secondary(config) as secondary:
             node.upgrade(layout_version=layout, c_time=node.info.c_time + c_time)
             result = secondary.checkpoint()

@@ -14,6 +14,7 @@ from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import inspect
+from engine.settings import MergeSettings
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
@@ -81,7 +82,7 @@ def upgrade(folder: Path, **changes: int) -> None:
     """What an upgrade makes of the active's directories."""
     name = folder / "active" / "name"
     info = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
-    merge_directory(plan_directory(name), layout_version=info.layout_version)
+    merge_directory(plan_directory(name), MergeSettings(layout_version=info.layout_version))
     for each in (name, folder / "active" / "shared"):
         write_version(each, info)
 

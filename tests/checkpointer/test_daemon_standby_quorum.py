@@ -17,6 +17,7 @@ from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
 from engine.healing import Healing
+from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
@@ -68,7 +69,10 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
         for segment in write_recorded(quorum, info, current, leave_open=in_progress):
             segment.path.unlink()
         rules = replace(rules, healing=Healing.AS_HADOOP)
-        config = config_of(quorum, tmp_path, replay_rules=rules, tail_in_progress=in_progress, standby_checkpoints=True)
+        merging = MergeSettings(rules=rules)
+        config = config_of(
+            quorum, tmp_path, merge_settings=merging, tail_in_progress=in_progress, standby_checkpoints=True
+        )
         promised = quorum.epochs
         with Daemon(config) as daemon:
             while daemon.role.tail():

@@ -14,6 +14,7 @@ from bench.generate import generate_edits, generate_image
 from checkpointer.config.memory_settings import memory_limit
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge_result import MergeResult
+from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit
@@ -32,7 +33,7 @@ def storage(tmp_path: Path) -> Path:
 
 
 def merged(storage: Path, memory: MemoryLimit | None) -> MergeResult:
-    result = merge_directory(plan_directory(storage), memory=memory)
+    result = merge_directory(plan_directory(storage), MergeSettings(memory=memory))
     for path in result.saved.paths:
         path.unlink()
         path.with_name(f"{path.name}.md5").unlink()
@@ -72,7 +73,7 @@ def test_a_full_disk_ends_the_merge_and_leaves_nothing(
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(HdfsError, match=f"memory limit into {spill}: .*No space left") as caught:
-        merge_directory(plan_directory(storage), memory=MemoryLimit(0, spill))
+        merge_directory(plan_directory(storage), MergeSettings(memory=MemoryLimit(0, spill)))
     assert caught.value.hint.startswith("Free space")
     del caught
     assert fingerprint(storage) == files

@@ -18,6 +18,7 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.errors import UnsupportedOperationError
 from engine.healing import Healed, Healing
 from engine.replay.replayer import PLAIN
+from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.configuration import Configuration
 from image_format.index import ImageIndex
@@ -67,7 +68,8 @@ def made_of(
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
     plan = plan_directory(folder)
-    result = merge_directory(plan, codec=codec, layout_version=case.new_layout, rules=replace(rules, healing=healing))
+    settings = MergeSettings(codec=codec, layout_version=case.new_layout, rules=replace(rules, healing=healing))
+    result = merge_directory(plan, settings)
     assert result.txid == case.info["txid_after"]
     return result.saved.paths[0], result.healed
 
@@ -121,7 +123,7 @@ def test_the_index_is_carried_over(case: Case, tmp_path: Path) -> None:
     case.copy_to(tmp_path)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
     plan = plan_directory(tmp_path)
-    with WarmNamespace(layout_version=case.new_layout, rules=rules) as warm:
+    with WarmNamespace(MergeSettings(layout_version=case.new_layout, rules=rules)) as warm:
         warm.load(plan.image)
         warm.apply(read_transactions(plan.segments, plan.image_txid + 1))
         with patch.object(IndexArrays, "scan", side_effect=AssertionError):

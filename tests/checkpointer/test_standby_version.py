@@ -17,6 +17,7 @@ from checkpointer.roles.standby.version_watch import VersionWatch
 from checkpointer.storage.directories import StorageDirectories, read_storage_info
 from checkpointer.storage.formatting import write_version
 from engine.errors import CheckpointCancelledError
+from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
@@ -232,7 +233,7 @@ def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
     """What an upgrade makes of the directories of a NameNode that was stopped."""
     name, shared = config.image_directories[0], config.shared_edits_directory
     info: StorageInfo = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
-    merge_directory(plan_directory(name), layout_version=info.layout_version)
+    merge_directory(plan_directory(name), MergeSettings(layout_version=info.layout_version))
     for folder in (name, shared):
         assert folder is not None
         write_version(folder, info)

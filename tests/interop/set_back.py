@@ -231,7 +231,8 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
                 site.roll()
             role.follow(site)
             if row.imaged and role.applied:
-                daemon.checkpoint()
+                # behind an upgrade it takes over another VERSION first
+                wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of what is going to be lost")
             # a NameNode that is only restarted was not set back
             assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
             if row.down:

@@ -13,6 +13,7 @@ import pytest
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from image_format.codecs import find_codec
 from image_format.publish import publish_image
 from image_format.reader import ImageFile
@@ -57,7 +58,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.n
 def merged(case: Case, folder: Path, codec: str | None = None, healing: Healing = Healing.HEAL) -> Path:
     case.copy_to(folder)
     rules = ReplayRules(healing=healing)
-    return merge_directory(plan_directory(folder), codec=codec, rules=rules).saved.paths[0]
+    return merge_directory(plan_directory(folder), MergeSettings(codec=codec, rules=rules)).saved.paths[0]
 
 
 def load_and_save(hadoop: Hadoop, case: Case, image: Path) -> Path:

@@ -8,6 +8,8 @@ from typing import Any
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import MergeResult
+from engine.observer import Observer
+from engine.settings import MergeSettings
 
 __all__ = ["AUTO", "ON_SPARK", "merge_on_spark"]
 
@@ -15,6 +17,8 @@ ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings(partitions=3))
 AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)
 
 
-def merge_on_spark(folder: Path, settings: EngineSettings = ON_SPARK, **options: Any) -> MergeResult:
+def merge_on_spark(
+    folder: Path, engine: EngineSettings = ON_SPARK, observer: Observer | None = None, **options: Any
+) -> MergeResult:
     """The merge of a storage directory in the session that the tests share."""
-    return merge_directory(plan_directory(folder), engine=settings, **options)
+    return merge_directory(plan_directory(folder), MergeSettings(**options), engine=engine, observer=observer)

@@ -10,6 +10,7 @@ import pytest
 from checkpointer.config.checkpoint_config import replay_rules
 from checkpointer.merging.engines import EngineError
 from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.checker import verify_image
@@ -33,7 +34,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
     for engine in ("spark", "local"):
         case.copy_to(tmp_path / engine)
     made = merge_on_spark(tmp_path / "spark", rules=rules)
-    expected = merge_directory(plan_directory(tmp_path / "local"), rules=rules)
+    expected = merge_directory(plan_directory(tmp_path / "local"), MergeSettings(rules=rules))
     # an image that has to be healed before it is read is merged by the local engine
     engine = "spark" if verify_image(case.image("before")).findings.clean else "local"
     assert (made.engine, made.txid) == (engine, case.info["txid_after"])

@@ -77,13 +77,7 @@ class BackupRole:
         )
         self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
         recorder = Recorder()
-        self._namespace = WarmNamespace(
-            codec=config.image_codec,
-            sub_sections=config.sub_sections,
-            rules=config.replay_rules,
-            memory=config.memory,
-            recorder=recorder,
-        )
+        self._namespace = WarmNamespace(config.merge_settings, recorder=recorder)
         self._past = PastWatch(
             recorder,
             ClaimBook(self._storage.current_folders),
@@ -219,7 +213,7 @@ class BackupRole:
         self._link.use_timeout(config.rpc_timeout)
         self._follower.timeout = config.transfer_timeout
         self._follower.throttle = self._throttle()
-        self._namespace.codec, self._namespace.sub_sections = config.image_codec, config.sub_sections
+        self._namespace.settings = config.merge_settings
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)

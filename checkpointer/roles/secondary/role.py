@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -332,11 +333,7 @@ class SecondaryRole:
                 segments=tuple(segments),
                 last_txid=signature.current_segment_txid - 1,
                 folders=tuple(self._storage.image_folders()),
-                codec=self._config.image_codec,
-                layout_version=layout,
-                sub_sections=self._config.sub_sections,
-                rules=self._config.replay_rules,
-                memory=self._config.memory,
+                settings=replace(self._config.merge_settings, layout_version=layout),
             )
             result = choose_engine(self._config.engine, task).merge(task, observer)
         self._fetcher.trust(result.saved.paths)

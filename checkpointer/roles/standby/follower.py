@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,7 @@ class JournalFollower:
         self._others = OtherImages(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         recorder = Recorder()
-        self._warm = WarmNamespace(
-            codec=config.image_codec,
-            sub_sections=config.sub_sections,
-            rules=config.replay_rules,
-            memory=config.memory,
-            recorder=recorder,
-        )
+        self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
         self.past = PastWatch(
             recorder,
             ClaimBook(storage.current_folders),
@@ -109,7 +104,7 @@ class JournalFollower:
         self._tailer.in_progress = config.tail_in_progress
         self._roller.period, self._lag.threshold = config.log_roll_period, config.lag_alarm
         self._images.config, self._rebootstrap = config, config.rebootstrap
-        self._warm.codec, self._warm.sub_sections = config.image_codec, config.sub_sections
+        self._warm.settings = replace(config.merge_settings, layout_version=self._warm.settings.layout_version)
 
     def close(self) -> None:
         """End a tail that runs at a safe point, and let go of the edits and of the namespace."""
@@ -274,7 +269,8 @@ class JournalFollower:
     def _load(self, observer: Observer) -> None:
         """Load the newest image, in the layout of VERSION where that is newer."""
         image = self._storage.verified_image()
-        self._warm.layout_version = next_layout(image.path, self._storage.storage_info().layout_version)
+        layout = next_layout(image.path, self._storage.storage_info().layout_version)
+        self._warm.settings = replace(self._warm.settings, layout_version=layout)
         self._tailer.load(image, observer)
         self.past.loaded(HeldImage(image.txid, image_md5(image.path)))
 
