@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.request import ProxyHandler, build_opener
 
+from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import CommandResult, wait_until
 
@@ -67,7 +68,7 @@ class OurDaemon:
         done = subprocess.run(
             self._command("run", "--role", self.role), capture_output=True, timeout=_STOP_SECONDS, check=False
         )
-        assert done.returncode not in (0, 1), done
+        assert done.returncode == EXIT_STORAGE, done
         return done.stderr.decode("utf-8", "replace")
 
     def stop(self) -> int:

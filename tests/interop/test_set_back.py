@@ -61,7 +61,7 @@ def _concerns(role: str, event: str) -> bool:
 
 def _ways(role: str, event: str) -> Iterator[Row]:
     if event in ALARMS:
-        started = "ends" if role == "backup" else "alarms"
+        started = "alarms" if role == "secondary" else "ends"
         yield Row(role, event, "alarms")
         yield Row(role, event, started, down=True)
         yield Row(role, event, started, down=True, anew=LOST, imaged=True)

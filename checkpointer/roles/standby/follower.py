@@ -258,7 +258,14 @@ class JournalFollower:
         elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
             self._load(observer)
         self._assure(observer, deep=False)
-        self._tailer.catch_up(observer)
+        try:
+            self._tailer.catch_up(observer)
+        except TransactionGapError:
+            # Where the past is another one by now, the segments between were written and purged there.
+            self.past.doubt()
+            if not self._assure(observer, deep=False):
+                raise
+            self._tailer.catch_up(observer)
         self._tailed_at = time.time()
         self._alarm = ""
         if self._tailer.open_fault:
