@@ -16,7 +16,7 @@ from journal.journal_set import JournalSet
 from journal.segment_copies import read_log
 from namenode_stub.active_state import ActiveState
 from namenode_stub.edit_journals import check_shared_edits, open_edit_journals
-from namenode_stub.parts import NodeParts
+from namenode_stub.node_resources import NodeResources
 from namenode_stub.storage import StorageLocks, check_storage
 
 __all__ = ["activate", "load_newest"]
@@ -24,7 +24,7 @@ __all__ = ["activate", "load_newest"]
 _LOG = logging.getLogger(__name__)
 
 
-def activate(parts: NodeParts, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
+def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
     """Recover the journals, apply what they hold to the namespace that `load` gives, begin a segment.
 
     A shared directory is locked, which shuts another NameNode out; other journals fence it by an epoch.
@@ -34,36 +34,36 @@ def activate(parts: NodeParts, locks: StorageLocks, load: Callable[[], LoadedIma
         JournalError, ReplayError, ImageFormatError: a journal cannot be used, or what there is is damaged.
     """
     with ExitStack() as undone:
-        shared = parts.config.shared_edits_directory
+        shared = resources.config.shared_edits_directory
         if shared is not None:
             locks.take(shared)
             undone.callback(locks.release, shared)
-            check_storage(parts.config.storage_directories)
-        journals = open_edit_journals(parts.config, locks.held, parts.info)
+            check_storage(resources.config.storage_directories)
+        journals = open_edit_journals(resources.config, locks.held, resources.info)
         undone.callback(journals.close)
-        journals.recover(parts.info)
+        journals.recover(resources.info)
         loaded = load()
         undone.callback(loaded.image.close)
-        _catch_up(parts, journals, loaded)
-        state = ActiveState(parts, journals, loaded)
+        _catch_up(resources, journals, loaded)
+        state = ActiveState(resources, journals, loaded)
         undone.pop_all()
     state.start()
     return state
 
 
-def load_newest(parts: NodeParts) -> LoadedImage:
+def load_newest(resources: NodeResources) -> LoadedImage:
     """The newest image, with no edits applied.
 
     Raises:
         StorageError: there is none, or it is of another layout than VERSION says.
         ImageFormatError: it is damaged.
     """
-    newest = latest_image(parts.image_folders)
+    newest = latest_image(resources.image_folders)
     with ExitStack() as undone:
         image = undone.enter_context(ImageFile.open(newest.path))
-        if image.layout_version != parts.info.layout_version:
+        if image.layout_version != resources.info.layout_version:
             raise StorageError(
-                f"{newest.path} is of layout {image.layout_version}, but VERSION says {parts.info.layout_version}",
+                f"{newest.path} is of layout {image.layout_version}, but VERSION says {resources.info.layout_version}",
                 hint="Finish the upgrade with a NameNode of the cluster's release first.",
             )
         loaded = load_image(image)
@@ -71,11 +71,11 @@ def load_newest(parts: NodeParts) -> LoadedImage:
     return loaded
 
 
-def _catch_up(parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
+def _catch_up(resources: NodeResources, journals: JournalSet, loaded: LoadedImage) -> None:
     namespace = loaded.namespace
     after = namespace.last_txid + 1
-    replay(namespace, parts.retry_cache.watch(read_log(journals.segments(after), after)))
-    for directory in parts.config.storage_directories:
+    replay(namespace, resources.retry_cache.watch(read_log(journals.segments(after), after)))
+    for directory in resources.config.storage_directories:
         check_covered(inspect(directory), namespace.last_txid)
     check_shared_edits(journals, namespace.last_txid)
     _LOG.info("the namespace was at txid %d, the edits go on to %d", after - 1, namespace.last_txid)

@@ -26,7 +26,7 @@ from namenode_stub.fail_stop import NotServingError, ShuttingDownError
 from namenode_stub.http_api import namespace_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.manifest import local_segments
-from namenode_stub.parts import NodeParts
+from namenode_stub.node_resources import NodeResources
 from namenode_stub.purger import Purger
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
@@ -51,46 +51,46 @@ class ActiveState:
 
     state = HAState.ACTIVE
 
-    def __init__(self, parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
+    def __init__(self, resources: NodeResources, journals: JournalSet, loaded: LoadedImage) -> None:
         """Begin a segment; nothing is served yet.
 
         Raises:
             JournalError: it could not be begun; journals and image are still the caller's.
         """
-        config, info = parts.config, parts.info
-        self._parts = parts
+        config, info = resources.config, resources.info
+        self._resources = resources
         self.journals = journals
         self._roll_lock = Lock()
         self._ended = False
-        newest = latest_image(parts.image_folders)
+        newest = latest_image(resources.image_folders)
         namespace = loaded.namespace
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
         namespace.last_txid = log.last_txid
         self.namespace = ActiveNamespace(
-            namespace, log, info.layout_version, parts.fail_stop, list_limit=config.list_limit
+            namespace, log, info.layout_version, resources.fail_stop, list_limit=config.list_limit
         )
         transactions = self.namespace.transactions
         self._backups = BackupStreams(JournalInfo.of(info))
         transactions.stream_to(self._backups)
-        self.rebaser = Rebaser(transactions, loaded, parts.image_folders, journals)
-        self._purger = Purger(config, parts.image_folders, journals)
+        self.rebaser = Rebaser(transactions, loaded, resources.image_folders, journals)
+        self._purger = Purger(config, resources.image_folders, journals)
         self.images = StubImages(
             config,
             info,
             newest,
             durable_txid=lambda: log.durable_txid,
-            active=lambda: not transactions.ending and not parts.fail_stop.reason,
-            clock=parts.clock,
+            active=lambda: not transactions.ending and not resources.fail_stop.reason,
+            clock=resources.clock,
             received=self._checkpoint_came,
         )
         self.administration = Administration(
             transactions,
             lambda: self.rebaser.loaded,
             self.images,
-            parts.reservations,
+            resources.reservations,
             roll=self.roll,
-            folders=parts.image_folders,
-            log_folder=parts.config.log_directory,
+            folders=resources.image_folders,
+            log_folder=resources.config.log_directory,
             is_ha=bool(config.shared_edits),
         )
         self._roller = SegmentRoller(
@@ -99,13 +99,13 @@ class ActiveState:
             self.roll,
             transactions_limit=config.roll_transactions,
             period=config.roll_period,
-            clock=parts.clock,
+            clock=resources.clock,
         )
-        self._report = ActiveReport(parts, self.namespace.transactions, journals, self.images)
+        self._report = ActiveReport(resources, self.namespace.transactions, journals, self.images)
 
     def start(self) -> None:
         """Begin what is done beside the service."""
-        write_seen_txid(self._parts.config.storage_directories, self._log.segment_first_txid)
+        write_seen_txid(self._resources.config.storage_directories, self._log.segment_first_txid)
         self.rebaser.start()
         self._roller.start()
 
@@ -126,7 +126,7 @@ class ActiveState:
         self._ended = True
         self.refuse_changes(refusal)
         self._log.close()
-        write_seen_txid(self._parts.config.storage_directories, self._log.last_txid)
+        write_seen_txid(self._resources.config.storage_directories, self._log.last_txid)
         checkpoint = self.images.checkpoint_txid
         _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
 
@@ -151,7 +151,7 @@ class ActiveState:
         with self.namespace.transactions.lock, self._roll_lock:
             first = self.namespace.roll()
             self._roller.rolled()
-            write_seen_txid(self._parts.config.storage_directories, first)
+            write_seen_txid(self._resources.config.storage_directories, first)
             return first
 
     def _checkpoint_came(self) -> None:
@@ -162,33 +162,33 @@ class ActiveState:
 
     def services(self) -> list[Service]:
         """ClientProtocol and NamenodeProtocol."""
-        parts = self._parts
+        resources = self._resources
         checkpoints = CheckpointCalls(
-            parts.info,
+            resources.info,
             self.namespace.transactions,
             self.administration,
             self.images,
             self._backups,
-            parts.gate,
-            segments=lambda: local_segments(parts.edits_folders),
-            addresses=parts.addresses,
+            resources.gate,
+            segments=lambda: local_segments(resources.edits_folders),
+            addresses=resources.addresses,
         )
         client = client_service(
             self.namespace,
             self.administration,
-            parts.retry_cache,
-            parts.gate,
-            parts.config.server_defaults,
-            parts.info.blockpool_id,
+            resources.retry_cache,
+            resources.gate,
+            resources.config.server_defaults,
+            resources.info.blockpool_id,
         )
         return [client, namenode_service(checkpoints)]
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
             self.images,
-            reservations=self._parts.reservations,
+            reservations=self._resources.reservations,
             fetch=fetch_legacy_image,
-            counter=self._parts.counter,
+            counter=self._resources.counter,
         )
-        pages = StatusPages(self._parts, self.images, self._report)
+        pages = StatusPages(self._resources, self.images, self._report)
         return [transfer, namespace_blueprint(self.namespace, self.roll), *pages.blueprints()]

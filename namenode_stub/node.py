@@ -19,18 +19,18 @@ from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.active_state import ActiveState
 from namenode_stub.administration import Administration
 from namenode_stub.config import StubConfig
-from namenode_stub.doorway import Doorway
 from namenode_stub.fail_stop import FailStop, NotActiveError, ShuttingDownError
 from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.parts import Addresses, NodeParts, host_port
+from namenode_stub.node_resources import Addresses, NodeResources, host_port
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.ha_calls import HaCalls
 from namenode_stub.rpc.services import PROTOCOLS
 from namenode_stub.standby_state import StandbyState
 from namenode_stub.storage import StorageLocks, check_storage
+from namenode_stub.switchable_application import SwitchableApplication
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.reservations import UploadReservations
@@ -63,13 +63,13 @@ class NameNodeStub:
         self._changing = threading.RLock()
         self._locks = StorageLocks()
         self._gate = Gate(config.rpc_user, config.supergroup)
-        self._doorway = Doorway()
+        self._doorway = SwitchableApplication()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
         self.retry_cache = RetryCache(clock)
         self.server: HttpServer
         self.rpc_server: RpcServer | None = None
-        self._parts: NodeParts
+        self._node: NodeResources
         self._state: ActiveState | StandbyState
         self._ha = ha_service(HaCalls(self, self.fail_stop, self._gate))
 
@@ -170,7 +170,7 @@ class NameNodeStub:
         started.callback(self._locks.release)
         for directory in config.own_directories:
             self._locks.take(directory)
-        self._parts = self._make_parts(check_storage(config.own_directories))
+        self._node = self._make_parts(check_storage(config.own_directories))
         self._state = self._new_standby() if self._standby else self._new_active()
         started.callback(self._close_state)
         if config.rpc_address is not None:
@@ -179,8 +179,8 @@ class NameNodeStub:
         started.callback(self._end_state)
         self._serve()
 
-    def _make_parts(self, info: StorageInfo) -> NodeParts:
-        return NodeParts(
+    def _make_parts(self, info: StorageInfo) -> NodeResources:
+        return NodeResources(
             self._config,
             info,
             self.fail_stop,
@@ -220,7 +220,7 @@ class NameNodeStub:
             self._gate.open(services)
         else:
             self._gate.narrow(services, NotActiveError().message)
-        where = self._parts.addresses()
+        where = self._node.addresses()
         _LOG.info("%s, HTTP on %s, RPC on %s", state.state.name.lower(), where.http, where.rpc or "no address")
 
     # ---- other states --------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class NameNodeStub:
             # One that cannot follow must not fence the other.
             standby.catch_up()
             try:
-                self._state = activate(self._parts, self._locks, standby.take)
+                self._state = activate(self._node, self._locks, standby.take)
             except Exception as error:
                 _LOG.error("cannot take over: %s", error)
                 if not standby.following:
@@ -289,7 +289,7 @@ class NameNodeStub:
             raise ShuttingDownError()
 
     def _new_standby(self) -> StandbyState:
-        state = StandbyState(self._parts)
+        state = StandbyState(self._node)
         try:
             state.start()
         except BaseException:
@@ -298,7 +298,7 @@ class NameNodeStub:
         return state
 
     def _new_active(self) -> ActiveState:
-        return activate(self._parts, self._locks, lambda: load_newest(self._parts))
+        return activate(self._node, self._locks, lambda: load_newest(self._node))
 
     def _standby_again(self) -> StandbyState:
         try:

@@ -21,7 +21,7 @@ from hadoop_common.file_faults import told
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.parts import NodeParts
+from namenode_stub.node_resources import NodeResources
 
 __all__ = ["StandbyNamespace"]
 
@@ -39,12 +39,12 @@ class StandbyNamespace:
         fault: why edits are not followed, "" where they are.
     """
 
-    def __init__(self, parts: NodeParts, source: EditSource, nodes: RollsEditLog) -> None:
-        settings = parts.config.standby
-        self._parts = parts
+    def __init__(self, resources: NodeResources, source: EditSource, nodes: RollsEditLog) -> None:
+        settings = resources.config.standby
+        self._resources = resources
         self._source = source
         self._period = settings.tail_period
-        self._warm = _NotingCalls(parts.retry_cache)
+        self._warm = _NotingCalls(resources.retry_cache)
         self._tailer = EditTailer(
             self._warm,
             source,
@@ -53,8 +53,8 @@ class StandbyNamespace:
             has_rollback_image=lambda txid: True,
             upgrade_finalized=self._upgrade_finalized,
         )
-        self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=parts.clock)
-        self._lag = LagWatch(settings.lag_alarm, clock=parts.clock)
+        self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=resources.clock)
+        self._lag = LagWatch(settings.lag_alarm, clock=resources.clock)
         # Held by whoever applies edits.
         self._working = threading.Lock()
         self._stopping = threading.Event()
@@ -153,7 +153,7 @@ class StandbyNamespace:
         self._warm.close()
 
     def _load(self) -> None:
-        self._tailer.load(latest_image(self._parts.image_folders), SilentObserver())
+        self._tailer.load(latest_image(self._resources.image_folders), SilentObserver())
 
     # ---- the thread ----------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class StandbyNamespace:
         self.fault = text
 
     def _upgrade_finalized(self, txid: int) -> None:
-        for warning in promote_rollback_images(self._parts.image_folders, txid):
+        for warning in promote_rollback_images(self._resources.image_folders, txid):
             _LOG.warning("%s", warning)
 
 

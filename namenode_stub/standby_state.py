@@ -17,7 +17,7 @@ from hadoop_rpc.service import Service
 from namenode_stub.fail_stop import NotActiveError
 from namenode_stub.http_api import refusing_blueprint
 from namenode_stub.image_store import StubImages
-from namenode_stub.parts import NodeParts
+from namenode_stub.node_resources import NodeResources
 from namenode_stub.rpc.questions import Questions
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
@@ -36,37 +36,37 @@ class StandbyState:
     state = HAState.STANDBY
     role = "standby"
 
-    def __init__(self, parts: NodeParts) -> None:
+    def __init__(self, resources: NodeResources) -> None:
         """Load nothing yet.
 
         Raises:
             StorageError: no shared edits are configured, they are another namespace's, or there is no image here.
         """
-        self._parts = parts
-        settings = parts.config.standby
+        self._resources = resources
+        settings = resources.config.standby
         self._nodes = NameNodes(
             [http for http, _ in settings.namenodes],
             [rpc for _, rpc in settings.namenodes],
-            user=parts.config.rpc_user,
+            user=resources.config.rpc_user,
             timeout=settings.rpc_timeout,
             retries=settings.roll_retries,
         )
         self.images = StubImages(
-            parts.config,
-            parts.info,
-            latest_image(parts.image_folders),
+            resources.config,
+            resources.info,
+            latest_image(resources.image_folders),
             durable_txid=lambda: self.namespace.applied_txid,
             active=lambda: False,
-            clock=parts.clock,
+            clock=resources.clock,
         )
-        self._source: EditSource = open_edit_source(parts.config)
+        self._source: EditSource = open_edit_source(resources.config)
         try:
-            self._source.open(parts.info)
+            self._source.open(resources.info)
         except BaseException:
             self._source.close()
             self._nodes.close()
             raise
-        self.namespace = StandbyNamespace(parts, self._source, self._nodes)
+        self.namespace = StandbyNamespace(resources, self._source, self._nodes)
 
     def start(self) -> None:
         """Load the newest image, and follow the edits in a thread.
@@ -105,19 +105,19 @@ class StandbyState:
     def services(self) -> list[Service]:
         """RPC; all else is for the active NameNode."""
         questions = Questions(
-            self._parts.info,
+            self._resources.info,
             self.state,
             self.images,
-            self._parts.gate,
+            self._resources.gate,
             last_txid=lambda: self.namespace.applied_txid,
         )
         return [namenode_questions(questions)]
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
-            self.images, reservations=self._parts.reservations, counter=self._parts.counter
+            self.images, reservations=self._resources.reservations, counter=self._resources.counter
         )
-        pages = StatusPages(self._parts, self.images, self)
+        pages = StatusPages(self._resources, self.images, self)
         return [transfer, refusing_blueprint(NotActiveError), *pages.blueprints()]
 
     def report(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from flask import Blueprint, Response, jsonify
 from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
 from namenode_stub.image_store import StubImages
-from namenode_stub.parts import NodeParts
+from namenode_stub.node_resources import NodeResources
 from namenode_stub.releases import release_of
 from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
@@ -46,11 +46,11 @@ class ReportedState(Protocol):
 class StatusPages:
     """The pages; each request looks at the node anew."""
 
-    def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
-        self._parts = parts
+    def __init__(self, resources: NodeResources, images: StubImages, state: ReportedState) -> None:
+        self._resources = resources
         self._images = images
         self._state = state
-        self._release = release_of(parts.info.layout_version).version
+        self._release = release_of(resources.info.layout_version).version
 
     def blueprints(self) -> list[Blueprint]:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
@@ -63,10 +63,10 @@ class StatusPages:
         """
         return {
             "role": self._state.role,
-            "failure": self._parts.fail_stop.reason,
+            "failure": self._resources.fail_stop.reason,
             "checkpointTxid": self._images.checkpoint_txid,
-            "rpcAddress": self._parts.addresses().rpc,
-            "images": first_listing(self._parts.image_folders, _image_names),
+            "rpcAddress": self._resources.addresses().rpc,
+            "images": first_listing(self._resources.image_folders, _image_names),
             **self._state.report(),
         }
 
@@ -92,11 +92,11 @@ class StatusPages:
     def _beans(self) -> list[Bean]:
         facts = NodeFacts(
             software_version=self._release,
-            started_at=self._parts.started_at,
-            address=self._parts.addresses().rpc,
+            started_at=self._resources.started_at,
+            address=self._resources.addresses().rpc,
             hostname=socket.gethostname(),
         )
-        ha_state = _FAILED if self._parts.fail_stop.reason else self._state.role
+        ha_state = _FAILED if self._resources.fail_stop.reason else self._state.role
         bean = fs_namesystem_bean(self._measured(), facts, ha_state=ha_state)
         return [bean, namenode_status_bean(facts, ha_state=ha_state), namenode_info_bean(facts)]
 
@@ -104,10 +104,10 @@ class StatusPages:
         return snapshot_of_status(
             self._measured(),
             now=time.time(),
-            ready=not self._parts.fail_stop.reason,
+            ready=not self._resources.fail_stop.reason,
             version=version(_PACKAGE),
-            started_at=self._parts.started_at,
-            counter=self._parts.counter,
+            started_at=self._resources.started_at,
+            counter=self._resources.counter,
         )
 
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from checkpointer.backup_images.image_folder import ImageFolder
 from checkpointer.backup_images.offer import ImageOffer, ask_for_image
-from checkpointer.backup_images.shelf import ImageShelf
 from checkpointer.config.cluster import NameNodeAddress
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
@@ -86,7 +86,7 @@ class _SilentSteps:
 
 
 def fetch_image(
-    sources: Sequence[NameNodeAddress], shelf: ImageShelf, options: FetchOptions, steps: Steps | None = None
+    sources: Sequence[NameNodeAddress], shelf: ImageFolder, options: FetchOptions, steps: Steps | None = None
 ) -> FetchedImage:
     """Get the image from the first of `sources` that gives it, then remove what is more than to be kept.
 
@@ -121,7 +121,7 @@ def fetch_image(
 
 
 def _from(
-    source: NameNodeAddress, shelf: ImageShelf, options: FetchOptions, steps: Steps, notes: list[str]
+    source: NameNodeAddress, shelf: ImageFolder, options: FetchOptions, steps: Steps, notes: list[str]
 ) -> tuple[int, Path, str, int, str, bool, Path | None]:
     steps.begin(f"asking {source.http}", None)
     offer = ask_for_image(source.http, options.txid, timeout=options.timeout)
@@ -160,7 +160,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
 
 
 def _download(
-    source: NameNodeAddress, offer: ImageOffer, shelf: ImageShelf, options: FetchOptions, steps: Steps
+    source: NameNodeAddress, offer: ImageOffer, shelf: ImageFolder, options: FetchOptions, steps: Steps
 ) -> Path:
     free = shelf.free()
     if offer.size > free:
@@ -206,13 +206,13 @@ def _namespace_of(path: Path) -> int:
         return image.ns_info().namespaceId
 
 
-def _same_cluster(shelf: ImageShelf, version: StorageInfo) -> None:
+def _same_cluster(shelf: ImageFolder, version: StorageInfo) -> None:
     held = shelf.cluster_id()
     if held and held != version.cluster_id:
         raise _other(f"{shelf.folder} holds images of cluster {held}, the NameNode is of {version.cluster_id}")
 
 
-def _same_namespace(shelf: ImageShelf, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
+def _same_namespace(shelf: ImageFolder, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
     try:
         found = _namespace_of(staged)
     except HdfsError as fault:

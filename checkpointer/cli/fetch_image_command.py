@@ -133,7 +133,7 @@ def command(
              checkpointer fetch-image --from http://namenode:9870 --rpc namenode:8020 /backup/fsimage
     """
     from checkpointer.backup_images.fetch import FetchOptions, fetch_image
-    from checkpointer.backup_images.shelf import ImageShelf
+    from checkpointer.backup_images.image_folder import ImageFolder
     from checkpointer.config.cluster import NameNodeAddress
 
     if (conf_dir is None) == (url is None):
@@ -151,7 +151,7 @@ def command(
     )
     sources = [NameNodeAddress(url, rpc)] if url is not None else _sources(settings, options)
     try:
-        with _Bars(show=not as_json) as bars, ImageShelf(folder) as shelf:
+        with _Bars(show=not as_json) as bars, ImageFolder(folder) as shelf:
             found = fetch_image(sources, shelf, options, bars)
     except HdfsError as error:
         if as_json:

@@ -107,6 +107,9 @@ class PastWatch:
         if verdict.holds and full:
             recorder.proven(verdict.image)
             self._shown = self._about()
+        elif verdict.lost:
+            # Until this node began anew, bounds alone are no answer.
+            self._shown = None
         return verdict
 
     def _about(self) -> tuple[object, ...]:

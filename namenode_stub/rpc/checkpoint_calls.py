@@ -23,7 +23,7 @@ from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.image_store import StubImages
 from namenode_stub.manifest import manifest
 from namenode_stub.names.transactions import Transactions
-from namenode_stub.parts import Addresses
+from namenode_stub.node_resources import Addresses
 from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.questions import Questions

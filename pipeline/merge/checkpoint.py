@@ -30,7 +30,7 @@ from pipeline.errors import SourceFileError
 from pipeline.merge.closure import Walk, Wanted
 from pipeline.merge.fetched_image import Description, FetchedImage
 from pipeline.merge.job import CheckpointJob
-from pipeline.merge.parts import PART_BYTES, PartsMerger, work_folder
+from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_folder
 from pipeline.source_files import SourceFile
 from pipeline.sources.edit_plan import PlacedRange, share
 from pipeline.sources.edit_ranges import EditsRange
@@ -84,7 +84,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         )
         digest.confirm()
         observer.phase("save", image.size)
-        merger = PartsMerger(job, loaded.description, _parts(loaded.description, settings, context), folder)
+        merger = ParallelMerger(job, loaded.description, _parts(loaded.description, settings, context), folder)
 
         def write(sink: Sink) -> None:
             settings = task.settings

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.backup_images import fetch as fetch_module
-from checkpointer.backup_images import shelf as shelf_module
+from checkpointer.backup_images import image_folder
 from checkpointer.backup_images.fetch import FetchOptions, Steps, fetch_image
-from checkpointer.backup_images.shelf import ImageShelf, surplus
+from checkpointer.backup_images.image_folder import ImageFolder, surplus
 from checkpointer.config.cluster import NameNodeAddress, active_first
 from checkpointer.errors import TransferError
 from checkpointer.storage.directories import StorageDirectories
@@ -223,12 +223,12 @@ def test_a_storage_directory_is_refused(namenode: Running, shelf: Path, name: st
 
 
 def test_a_shelf_in_use(namenode: Running, shelf: Path) -> None:
-    with ImageShelf(shelf):
+    with ImageFolder(shelf):
         assert "is held by" in fetched(namenode, shelf, code=6)["message"]
 
 
 def test_a_full_disk(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ImageShelf, "free", lambda _: 10)
+    monkeypatch.setattr(ImageFolder, "free", lambda _: 10)
     assert "room for 10" in fetched(namenode, shelf, code=6)["message"]
     assert listing(shelf) == []
 
@@ -269,8 +269,8 @@ def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     source = NameNodeAddress(namenode.url, namenode.rpc)
     with monkeypatch.context() as patched:
         for name in ("write_atomically", "rename_durably"):
-            patched.setattr(shelf_module, name, killing(getattr(shelf_module, name)))
-        with pytest.raises(KilledError), ImageShelf(shelf) as opened:
+            patched.setattr(image_folder, name, killing(getattr(image_folder, name)))
+        with pytest.raises(KilledError), ImageFolder(shelf) as opened:
             fetch_image([source], opened, FetchOptions(user="hdfs"))
     assert OLD_NAME not in listing(shelf)
     assert fetched(namenode, shelf)["fetched"]
@@ -291,14 +291,14 @@ class Watching(Steps):
 
 def test_progress_counts_every_byte(namenode: Running, shelf: Path) -> None:
     steps = Watching()
-    with ImageShelf(shelf) as opened:
+    with ImageFolder(shelf) as opened:
         fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(), steps)
     assert steps.bytes == OLD_IMAGE.stat().st_size
     assert steps.bytes in steps.totals
 
 
 def test_a_cancelled_fetch_leaves_nothing(namenode: Running, shelf: Path) -> None:
-    with pytest.raises(TransferError), ImageShelf(shelf) as opened:
+    with pytest.raises(TransferError), ImageFolder(shelf) as opened:
         fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(cancel=lambda: True))
     assert listing(shelf) == []
 
@@ -377,8 +377,8 @@ def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError("disk is gone")
 
     (tmp_path / "staged").write_bytes(b"")
-    with ImageShelf(tmp_path / "shelf") as shelf, monkeypatch.context() as patched:
-        patched.setattr(shelf_module, "write_atomically", refused)
+    with ImageFolder(tmp_path / "shelf") as shelf, monkeypatch.context() as patched:
+        patched.setattr(image_folder, "write_atomically", refused)
         with pytest.raises(StorageError, match="disk is gone"):
             shelf.put(tmp_path / "staged", "00" * 16, None, FetchOptions().now())
         with pytest.raises(StorageError, match="disk is gone"):

@@ -253,6 +253,22 @@ def test_a_namenode_that_lived_on_has_the_same_past() -> None:
     assert watch.check(deep=True).finding is Finding.SILENT
 
 
+def test_a_past_that_was_found_lost_stays_so_until_the_node_begins_anew() -> None:
+    """The bounds of what the NameNode writes next may fit."""
+    witness = Witness(OURS, 9, {0: "aa"})
+    recorder = noted(*OURS)
+    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(0, "aa")], lambda last: witness)
+    assert watch.check(deep=False).holds
+    witness.present = [
+        replace(each, ops=[replace(op, timestamp=7) if isinstance(op, DeleteOp) else op for op in each.ops])
+        for each in OURS
+    ]
+    assert watch.check(deep=False).holds
+    watch.doubt()
+    for _ in range(3):
+        assert watch.check(deep=False).finding is Finding.LOST
+
+
 def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
     quiet = [segment(first) for first in range(1, 401, 2)]
     recorder, asked = noted(*quiet), list[int]()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from pipeline.merge import parts
+from pipeline.merge import parallel_merger
 from pipeline.merge.job import CheckpointJob
 from pipeline.session import build_session
 from tests.pipeline.merge_support import merge_on_spark
@@ -23,7 +23,7 @@ __all__ = ["STEPS"]
 
 _OPS = 20
 _ops = CheckpointJob.ops
-_content = parts._content
+_content = parallel_merger._content
 
 
 def _die(*_: object) -> None:
@@ -42,8 +42,8 @@ def _die_after_one(part: Any) -> Iterator[bytes]:
 
 STEPS: dict[str, tuple[str, Callable[..., Any]]] = {
     "amid-replay": ("pipeline.merge.job.CheckpointJob.ops", _die_after_some),
-    "with-parts-made": ("pipeline.merge.parts._content", _die),
-    "amid-joining": ("pipeline.merge.parts._content", _die_after_one),
+    "with-parts-made": ("pipeline.merge.parallel_merger._content", _die),
+    "amid-joining": ("pipeline.merge.parallel_merger._content", _die_after_one),
     "before-the-rename": ("engine.saver.rename_durably", _die),
 }
 

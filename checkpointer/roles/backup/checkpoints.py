@@ -11,12 +11,12 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.past.proof import refuse
 from checkpointer.past.record import image_md5
 from checkpointer.past.watch import PastWatch
-from checkpointer.roles.backup.ending import CheckpointEnd
+from checkpointer.roles.backup.checkpoint_end import CheckpointEnd
 from checkpointer.roles.backup.folders import FailedFolders
 from checkpointer.roles.backup.follower import Follower
-from checkpointer.roles.backup.keeper import StepKeeper
 from checkpointer.roles.backup.namenode_link import NamenodeLink
 from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
@@ -47,7 +47,7 @@ class BackupCheckpoints:
         link: NamenodeLink,
         receiver: JournalReceiver,
         follower: Follower,
-        keeper: StepKeeper,
+        keeper: StreamUpkeep,
         failed: FailedFolders,
         past: PastWatch,
         *,

@@ -18,11 +18,11 @@ from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.checkpoints import BackupCheckpoints
 from checkpointer.roles.backup.folders import FailedFolders, begin_storage, check_storage
 from checkpointer.roles.backup.follower import Follower
-from checkpointer.roles.backup.keeper import StepKeeper
 from checkpointer.roles.backup.namenode_link import NamenodeLink, OwnAddresses
 from checkpointer.roles.backup.own_segments import local_segments
 from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
@@ -153,7 +153,7 @@ class BackupRole:
                 self._link.addresses = OwnAddresses(
                     (server_address[0], server.address[1]), self._config.http_bind_address
                 )
-            self._keeper = StepKeeper(
+            self._keeper = StreamUpkeep(
                 self._storage,
                 self._link,
                 self._receiver,

@@ -14,7 +14,7 @@ from namenode_stub.rpc.gate import Gate
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["Addresses", "NodeParts", "host_port"]
+__all__ = ["Addresses", "NodeResources", "host_port"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeParts:
+class NodeResources:
     """Shared by all states.
 
     Attributes:

@@ -20,7 +20,7 @@ from image_format.errors import ImageFormatError
 from image_format.md5_file import format_md5, md5_of_file, read_md5_file
 from image_format.reader import ImageFile
 
-__all__ = ["VERSION_SUFFIX", "ImageShelf", "surplus"]
+__all__ = ["VERSION_SUFFIX", "ImageFolder", "surplus"]
 
 VERSION_SUFFIX = f".{VERSION}"
 _STAGING = ".fetch"
@@ -36,7 +36,7 @@ def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list
     return [image for image in ordered[:-keep] if image.txid != current] if keep else []
 
 
-class ImageShelf:
+class ImageFolder:
     """A folder of fetched images; a context manager that locks it and removes what a killed run left.
 
     An image is put there last, after its two side files, so whatever has an image's name is whole.

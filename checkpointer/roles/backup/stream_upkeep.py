@@ -19,7 +19,7 @@ from hadoop_common.file_faults import told
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
-__all__ = ["StepKeeper"]
+__all__ = ["StreamUpkeep"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class _Stoppable(SilentObserver):
         return self._closing()
 
 
-class StepKeeper:
+class StreamUpkeep:
     """What has to be done now and then so that the namespace stays in step; one thread at a time.
 
     Args:
