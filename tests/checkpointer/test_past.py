@@ -256,15 +256,11 @@ def test_a_namenode_that_lived_on_has_the_same_past() -> None:
 def test_a_past_that_was_found_lost_stays_so_until_the_node_begins_anew() -> None:
     """The bounds of what the NameNode writes next may fit."""
     witness = Witness(OURS, 9, {0: "aa"})
-    recorder = noted(*OURS)
-    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(0, "aa")], lambda last: witness)
+    watch = PastWatch(noted(*OURS), Claims("aa", Claim((), None)), lambda: [HeldImage(0, "aa")], lambda last: witness)
     assert watch.check(deep=False).holds
-    witness.present = [
-        replace(each, ops=[replace(op, timestamp=7) if isinstance(op, DeleteOp) else op for op in each.ops])
-        for each in OURS
-    ]
-    assert watch.check(deep=False).holds
-    watch.doubt()
+    witness.present, witness.last = [], 3
+    assert watch.check(deep=False).finding is Finding.LOST
+    witness.present, witness.last = [segment(1, delete(2), chmod(3)), segment(5, delete(6), chmod(7), delete(8))], 9
     for _ in range(3):
         assert watch.check(deep=False).finding is Finding.LOST
 
