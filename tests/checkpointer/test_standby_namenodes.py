@@ -248,3 +248,16 @@ def test_nobody_answers(nodes: Nodes) -> None:
 )
 def test_what_is_told_of_a_gap(found: int | None, images: dict[str, int], said: str) -> None:
     assert said in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
+
+
+def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Nodes) -> None:
+    clock = Clock()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.check(50, never)
+    clock.now = 121.0
+    assert roller.check(50, never)
+    roller.forget()
+    assert not roller.check(50, never)
+    clock.now = 242.0
+    assert roller.check(50, never)
+    assert (nodes.rolls, roller.alarm) == (2, "")

@@ -346,6 +346,7 @@ class JournalFollower:
         )
         self._warm.close()
         self.past.forget()
+        self._roller.forget()
         self._anew()
 
     @contextmanager

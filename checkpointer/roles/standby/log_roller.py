@@ -56,6 +56,12 @@ class LogRoller:
         self.alarm = ""
         self.active_txid = -1
 
+    def forget(self) -> None:
+        """The node begins anew: what was applied and rolled was another log."""
+        self._applied = self._rolled_at_txid = self.active_txid = -1
+        self._progress_at = self._clock()
+        self.alarm = ""
+
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
         """Go by what is applied now; whether a roll was made, so that there is more to read.
 
