@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.depth import deep, sample, scaled
 
-_EACH = 8
-"""Parameter sets of one test function in the quick tier."""
+_EACH, _EACH_WITH_JVM = 8, 2
+"""Parameter sets of one test function in the quick tier; fewer where each of them takes seconds."""
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
 settings.register_profile(
@@ -34,12 +34,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    functions: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
+        assert isinstance(item, pytest.Function)
         if item.get_closest_marker("deep") is None:
             functions[item.nodeid.partition("[")[0]].append(item)
     for name, each in functions.items():
-        yield from sample(each, _EACH, name)
+        dear = each[0].get_closest_marker("interop") is not None or "spark" in each[0].fixturenames
+        yield from sample(each, _EACH_WITH_JVM if dear else _EACH, name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
