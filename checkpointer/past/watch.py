@@ -50,13 +50,15 @@ class PastWatch:
         # What the last comparison that went well was about.
         self._shown: tuple[object, ...] | None = None
         self._doubted = False
+        # What was found lost, until this node begins anew or all is found after all.
+        self._lost: Verdict | None = None
         # When each NameNode's process began, that lived at the last comparison of everything.
         self._lives: Mapping[str, int] = {}
 
     def loaded(self, image: HeldImage) -> None:
         """An image was loaded: go on from what is known of it."""
         self._recorder.begin(image, self._claims.of(image.md5))
-        self._shown = None
+        self._shown = self._lost = None
         self._lives = {}
 
     def saved(self, image: HeldImage) -> None:
@@ -66,7 +68,7 @@ class PastWatch:
     def forget(self) -> None:
         """The images were set aside, and what is known of them."""
         self._claims.forget()
-        self._shown = None
+        self._shown = self._lost = None
         self._doubted = False
         self._lives = {}
 
@@ -108,8 +110,11 @@ class PastWatch:
             recorder.proven(verdict.image)
             self._shown = self._about()
         elif verdict.lost:
-            # Until this node began anew, bounds alone are no answer.
+            # From now on bounds alone are no answer.
             self._shown = None
+        elif self._lost is not None:
+            return self._lost
+        self._lost = verdict if verdict.lost else None
         return verdict
 
     def _about(self) -> tuple[object, ...]:

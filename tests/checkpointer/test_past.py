@@ -253,6 +253,11 @@ def test_a_namenode_that_lived_on_has_the_same_past() -> None:
     assert watch.check(deep=True).finding is Finding.SILENT
 
 
+class Broken(ModelSegment):
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise OSError("the disk is gone")
+
+
 def test_a_past_that_was_found_lost_stays_so_until_the_node_begins_anew() -> None:
     """The bounds of what the NameNode writes next may fit."""
     witness = Witness(OURS, 9, {0: "aa"})
@@ -263,6 +268,10 @@ def test_a_past_that_was_found_lost_stays_so_until_the_node_begins_anew() -> Non
     witness.present, witness.last = [segment(1, delete(2), chmod(3)), segment(5, delete(6), chmod(7), delete(8))], 9
     for _ in range(3):
         assert watch.check(deep=False).finding is Finding.LOST
+    witness.present = [Broken(1, OURS[0].ops)]
+    assert watch.check(deep=False).finding is Finding.LOST
+    witness.present = OURS
+    assert watch.check(deep=False).holds
 
 
 def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
@@ -279,11 +288,6 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
     assert watch.check(deep=True).holds
     assert recorder.base == HeldImage(300, "aa")
     assert [each.first for each in recorder.stretches()] == list(range(301, 401, 2))
-
-
-class Broken(ModelSegment):
-    def read(self, from_txid: int) -> Iterator[EditOp]:
-        raise OSError("the disk is gone")
 
 
 def test_what_cannot_be_read_is_not_known() -> None:
