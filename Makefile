@@ -55,10 +55,11 @@ kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: ackno
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
-interop-setup: setup ## fetch a JDK, Chromium and strace (with apt) and Hadoop's jars (with pip, 220 MB), once
+interop-setup: setup ## fetch a JDK, Chromium and strace (with apt) and Hadoop's jars (with pip, 220 MB), and compile the tests' kernels, once
 	$(BIN)/python -m tests.interop
 	$(BIN)/python -m tests.faults
 	$(BIN)/python -m tests.browser
+	$(BIN)/python -m tests.kernels
 
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS
 	set -e; for target in $(FUZZ_TARGETS); do $(FUZZ)/bin/python -m tests.fuzz $$target --seconds $(FUZZ_SECONDS); done
