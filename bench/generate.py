@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.variety import MOST_BLOCKS, Variety, skewed_homes
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE
@@ -29,7 +30,6 @@ from journal.segment import encode_header
 __all__ = ["generate_edits", "generate_image"]
 
 LAYOUT = -63
-ROOT_ID = 16385
 CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20
 FILES_A_DIRECTORY = 50
@@ -48,8 +48,8 @@ class Shape:
         self.files = files
         self.varied = varied
         self.directories = max(1, files // FILES_A_DIRECTORY)
-        self.first_file = ROOT_ID + 1 + self.directories
-        self.last_id = ROOT_ID + self.directories + files
+        self.first_file = ROOT_INODE_ID + 1 + self.directories
+        self.last_id = ROOT_INODE_ID + self.directories + files
 
     def directory_path(self, index: int) -> str:
         """Directories hang below the root in two levels."""
@@ -58,7 +58,7 @@ class Shape:
 
     def parent_of_directory(self, index: int) -> int:
         group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
-        return ROOT_ID if index == group else ROOT_ID + 1 + group
+        return ROOT_INODE_ID if index == group else ROOT_INODE_ID + 1 + group
 
     def file_path(self, index: int) -> str:
         home = int(self.homes[index]) if self.varied else index % self.directories
@@ -133,7 +133,7 @@ def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -
     random = np.random.default_rng(seed)
     no_blocks = np.zeros(1, BLOCK_DTYPE)
     yield encode_delimited(pb.INodeSection(lastInodeId=shape.last_id, numInodes=1 + shape.directories + shape.files))
-    root = pb.INode(type=pb.INode.DIRECTORY, id=ROOT_ID, name=b"")
+    root = pb.INode(type=pb.INode.DIRECTORY, id=ROOT_INODE_ID, name=b"")
     root.directory.modificationTime = CLOCK
     root.directory.nsQuota = (1 << 63) - 1
     root.directory.dsQuota = (1 << 64) - 1
@@ -141,7 +141,7 @@ def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -
     yield encode_delimited(root)
     for start in range(0, shape.directories, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, shape.directories))
-        rows, names = _rows(DIRECTORY, ROOT_ID + 1, numbers, b"d", 8)
+        rows, names = _rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
         rows["permission"] = permission
         if variety is not None:
             variety.directories(rows, numbers)
@@ -169,14 +169,14 @@ def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -
 
 def _directories(shape: Shape) -> Iterator[bytes]:
     groups = range(0, shape.directories, FILES_A_DIRECTORY)
-    yield encode_delimited(pb.DirEntry(parent=ROOT_ID, children=[ROOT_ID + 1 + group for group in groups]))
+    yield encode_delimited(pb.DirEntry(parent=ROOT_INODE_ID, children=[ROOT_INODE_ID + 1 + group for group in groups]))
     for index, files in shape.children():
         children: list[int] = []
         if index % FILES_A_DIRECTORY == 0:
             last = min(index + FILES_A_DIRECTORY, shape.directories)
-            children.extend(range(ROOT_ID + 2 + index, ROOT_ID + 1 + last))
+            children.extend(range(ROOT_INODE_ID + 2 + index, ROOT_INODE_ID + 1 + last))
         children.extend(files)
-        yield encode_delimited(pb.DirEntry(parent=ROOT_ID + 1 + index, children=children))
+        yield encode_delimited(pb.DirEntry(parent=ROOT_INODE_ID + 1 + index, children=children))
 
 
 def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1, varied: bool = False) -> Path:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from bench.kernels.names import MOST_DEPTH, NAME_ROOM, PATH_ROOM, TreeArrays, put_file_name, put_path
 from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
+from hadoop_common.inode_ids import ROOT_INODE_ID
 
-__all__ = ["GAP", "LEAST_INODES", "ROOT_ID", "Tree"]
+__all__ = ["GAP", "LEAST_INODES", "Tree"]
 
-ROOT_ID = 16385
 GAP = 8
 """After so many inodes the id of one that was deleted is left out."""
 LEAST_INODES = 200
@@ -80,7 +80,7 @@ class Tree:
     @staticmethod
     def id_at(rank: int) -> int:
         """Inode id of the inode at that place; the root is at 0."""
-        return ROOT_ID + rank + rank // GAP
+        return ROOT_INODE_ID + rank + rank // GAP
 
     def path(self, directory: int) -> str:
         """Path of a directory; "" for the root."""

@@ -12,6 +12,7 @@ import numpy as np
 from engine.replay.kernels.frames import NO_END, check_frames
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
 from image_format.md5_file import format_md5, md5_of_file, md5_path
@@ -32,7 +33,6 @@ __all__ = ["warm_up"]
 
 _LAYOUT = -63
 _NEW_LAYOUT = -66
-_ROOT_ID = 16385
 _FIRST = 2
 _MORE = 1 << 14
 _TXID_DIGITS = 19
@@ -89,7 +89,7 @@ def _merge(folder: Path, image: Path, step: _Step) -> Path:
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
         # who deleted what, which is looked for below renamed directories
-        namespace.namespace.tree.base.history.deleters(np.array([_ROOT_ID]))
+        namespace.namespace.tree.base.history.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(read_transactions([segment], first))
         return namespace.save([folder]).saved.paths[0]
 
@@ -99,24 +99,25 @@ def _image() -> bytes:
     strings = StringTable.empty(0)
     owner = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     inodes = [
-        pb.INode(type=pb.INode.DIRECTORY, id=_ROOT_ID + number, name=name) for number, name in enumerate((b"", b"d"))
+        pb.INode(type=pb.INode.DIRECTORY, id=ROOT_INODE_ID + number, name=name)
+        for number, name in enumerate((b"", b"d"))
     ]
     for inode in inodes:
         inode.directory.permission = pack_permission(*owner, 0o755)
-    file = pb.INode(type=pb.INode.FILE, id=_ROOT_ID + 2, name=b"f")
+    file = pb.INode(type=pb.INode.FILE, id=ROOT_INODE_ID + 2, name=b"f")
     file.file.permission = pack_permission(*owner, 0o644)
     file.file.blocks.add(blockId=1, genStamp=1001, numBytes=1)
-    opened = pb.INode(type=pb.INode.FILE, id=_ROOT_ID + 3, name=b"g")
+    opened = pb.INode(type=pb.INode.FILE, id=ROOT_INODE_ID + 3, name=b"g")
     opened.file.permission = file.file.permission
     opened.file.fileUC.clientName = opened.file.fileUC.clientMachine = "c"
-    children = [[_ROOT_ID + 1], [file.id, opened.id]]
+    children = [[ROOT_INODE_ID + 1], [file.id, opened.id]]
     sections = {
         "NS_INFO": encode_delimited(pb.NameSystemSection(genstampV2=1001, transactionId=_FIRST - 1)),
         "INODE": b"".join(
             map(encode_delimited, [pb.INodeSection(lastInodeId=opened.id, numInodes=4), *inodes, file, opened])
         ),
         "INODE_DIR": b"".join(
-            encode_delimited(pb.DirEntry(parent=_ROOT_ID + number, children=found))
+            encode_delimited(pb.DirEntry(parent=ROOT_INODE_ID + number, children=found))
             for number, found in enumerate(children)
         ),
         "FILES_UNDERCONSTRUCTION": encode_delimited(pb.FileUnderConstructionEntry(inodeId=opened.id, fullPath="/d/g")),
@@ -140,7 +141,7 @@ def _steps() -> list[_Step]:
     new = PermissionStatus("new", "new", 0o755)
 
     def mkdir(path: str, number: int) -> ops.EditOp:
-        return ops.MkdirOp(path=path, inode_id=_ROOT_ID + number, timestamp=1, permissions=new)
+        return ops.MkdirOp(path=path, inode_id=ROOT_INODE_ID + number, timestamp=1, permissions=new)
 
     def snapshot(name: str) -> ops.EditOp:
         return ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name=name)

@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from hadoop_common.endpoint import host_port
 from hadoop_rpc.client_link import ClientLink
 from hadoop_rpc.errors import RpcConnectionError, RpcError, RpcProtocolError
 from hadoop_rpc.framing import parse
@@ -78,7 +79,7 @@ class RpcClient:
     @property
     def address(self) -> str:
         """`host:port` of the server."""
-        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        return host_port(self._host, self._port)
 
     def call(self, method: str, request: Message, response: type[M], *, idempotent: bool = True) -> M:
         """Call `method` and return its answer.

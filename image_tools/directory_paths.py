@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.inode_columns import read_inode_columns
@@ -15,7 +16,6 @@ from image_format.kernels.directory_tree import directory_lengths, fill_director
 from image_format.kernels.scan import find_id
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.tree import ROOT_ID
 
 __all__ = ["DirectoryChain", "chain_directories", "place_inodes", "write_paths"]
 
@@ -51,7 +51,7 @@ def place_inodes(image: ImageFile, arrays: IndexArrays) -> Rows:
             if number >= 0:
                 what = f"INODE_REFERENCE has no record {number}"
             raise image.place("INODE_DIR").error(RecordError, what, int(offsets[damaged]))
-    root = arrays.slot(ROOT_ID)
+    root = arrays.slot(ROOT_INODE_ID)
     if root >= 0:
         parents[root] = -1
     return parents
@@ -91,7 +91,7 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows) -> D
     slots = arrays.slots_of(arrays.directory_ids)
     columns = read_inode_columns(inode_section(image), arrays.offsets.at(slots), image.place("INODE"))
     above = parents[slots].astype(np.int64)
-    root = int(find_id(arrays.directory_ids, ROOT_ID))
+    root = int(find_id(arrays.directory_ids, ROOT_INODE_ID))
     lengths, order = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)
     cyclic = int(directory_lengths(above, columns.name_size, root, lengths, order))
     if cyclic >= 0:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from journal.edits_text import check_txid
 from journal.errors import EditsTextError
 from journal.json_codec import BAD_JSON, field_from_json, fields_to_json
@@ -32,7 +33,6 @@ _OP, _TXID, _LAYOUT = "OP", "txid", "layoutVersion"
 _PREFIX = "OP_"
 _ALIASES = {"CREATE": "ADD", "RM": "DELETE"}
 
-_ROOT_ID = 16385  # INodeId.ROOT_INODE_ID
 _CLIENT = {"client_name": "json-journal", "client_machine": ""}
 _FILE = {
     "replication": 3,  # dfs.replication
@@ -145,7 +145,7 @@ def _folded(name: str) -> str:
 
 def _left_out(cls: type[EditOp], txid: int, item: OpField, values: dict[str, Any]) -> Any:
     if item.name == "inode_id" and cls in _MAKES_AN_INODE:
-        return _ROOT_ID + txid
+        return ROOT_INODE_ID + txid
     if item.name == "atime" and cls in _ATIME_FOLLOWS:
         return values["mtime"]
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.saver import save_image
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
 from hadoop_common.storage_lock import StorageLock
@@ -28,7 +29,6 @@ from journal.journal import Journal
 
 __all__ = ["format_storage", "new_storage_info"]
 
-_ROOT_ID = 16385
 _FIRST_GENSTAMP = 1000
 _FIRST_BLOCK_ID = 1 << 30
 _ROOT_MODE = 0o755
@@ -58,7 +58,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout)
     strings = StringTable.empty(_MASK_BITS if supports(LayoutVersion.EXPANDED_STRING_TABLE, layout) else 0)
     owner = strings.serial(user, StringKind.USER), strings.serial(group, StringKind.GROUP)
-    root = pb.INode(type=pb.INode.DIRECTORY, id=_ROOT_ID, name=b"")
+    root = pb.INode(type=pb.INode.DIRECTORY, id=ROOT_INODE_ID, name=b"")
     root.directory.modificationTime = int(time.time() * 1000)
     root.directory.nsQuota = _UNLIMITED
     root.directory.dsQuota = _UINT64
@@ -75,7 +75,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
     for number in range(1, _SYSTEM_POLICIES + 1):
         policies.policies.add(id=number, state=pb.DISABLED)
     caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
-    inodes = pb.INodeSection(lastInodeId=_ROOT_ID, numInodes=1)
+    inodes = pb.INodeSection(lastInodeId=ROOT_INODE_ID, numInodes=1)
     # As a NameNode writes it: zeros, not absent fields.
     secrets_section = pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
     return {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from engine.loaded_image import LoadedImage
+from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState, ha_service
@@ -23,7 +24,7 @@ from namenode_stub.fail_stop import FailStop, NotActiveError, ShuttingDownError
 from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.node_resources import Addresses, NodeResources, host_port
+from namenode_stub.node_resources import Addresses, NodeResources
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.ha_calls import HaCalls
@@ -179,6 +180,10 @@ class NameNodeStub:
         started.callback(self._end_state)
         self._serve()
 
+    def _addresses(self) -> Addresses:
+        rpc = self.rpc_address
+        return Addresses("" if rpc is None else host_port(*rpc), host_port(*self.server.address))
+
     def _make_parts(self, info: StorageInfo) -> NodeResources:
         return NodeResources(
             self._config,
@@ -188,7 +193,7 @@ class NameNodeStub:
             self._gate,
             UploadReservations(),
             TransferCounter(),
-            addresses=lambda: Addresses(host_port(self.rpc_address), host_port(self.server.address)),
+            addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),
         )

@@ -14,7 +14,7 @@ from namenode_stub.rpc.gate import Gate
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["Addresses", "NodeResources", "host_port"]
+__all__ = ["Addresses", "NodeResources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,3 @@ class NodeResources:
     def edits_folders(self) -> list[Path]:
         """The `current` folders that hold segments."""
         return [directory / "current" for directory in self.config.edits_directories]
-
-
-def host_port(address: tuple[str, int] | None) -> str:
-    """`host:port`, "" for None."""
-    if address is None:
-        return ""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays, load_array
 from image_format.reader import ImageFile
-from image_tools.dump.tree import ROOT_ID
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
@@ -105,7 +105,7 @@ class HostImage:
     @functools.cached_property
     def root_slot(self) -> int:
         """Slot of the root directory, -1 where the image has none."""
-        return self.slot(ROOT_ID)
+        return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:
         """Slot of an inode, -1 where the image has none of that id."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flask import Response, request
 
+from hadoop_common.endpoint import host_port
 from servlets.application import sentence_response
 from servlets.errors import BadRequestParametersError, ImageRejectedError
 from servlets.image_admission import ImageAdmission
@@ -72,7 +73,7 @@ def _caller(asked: CallBackRequest) -> str:
     machine = asked.machine or request.remote_addr
     if not machine:
         raise BadRequestParametersError("the caller's address is unknown, expected parameter machine")
-    return f"http://[{machine}]:{asked.port}" if ":" in machine else f"http://{machine}:{asked.port}"
+    return f"http://{host_port(machine, asked.port)}"
 
 
 def _room(directories: Sequence[Path]) -> int:

@@ -13,6 +13,7 @@ from cheroot import wsgi
 from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import ThreadPool
 
+from hadoop_common.endpoint import host_port
 from servlets.connection_reader import connection_file
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
@@ -100,8 +101,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """`http://host:port`, with brackets around an IPv6 address."""
-        host, port = self.address
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return f"http://{host_port(*self.address)}"
 
     def stop(self) -> None:
         """Stop accepting, let running requests end for `shutdown_timeout`, then cut them; idempotent."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from bench.kernels.hashing import below, mixed, share
 from bench.kernels.names import NAME_ROOM, put_decimal, put_directory_name, put_file_name
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import put_varint, varint_size
 
@@ -18,7 +19,7 @@ FIRST_BLOCK = 1 << 30
 RECORD_ROOM = 1024
 """Bytes that no record reaches."""
 _BODY_ROOM = 700
-_ROOT_ID, _GAP = 16385, 8  # as in bench.tree
+_GAP = 8  # as in bench.tree
 _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _OPEN, _OPEN_CLIENT, _DIRECTORY, _FILE, _SIZE, _TIMES = 1, 2, 3, 4, 5, 6
@@ -29,7 +30,7 @@ _CLIENTS = 400
 
 @lean_kernel
 def _inode_id(rank):
-    return _ROOT_ID + rank + rank // _GAP
+    return ROOT_INODE_ID + rank + rank // _GAP
 
 
 @lean_kernel

@@ -19,6 +19,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.daemon_address import daemon_url
 from checkpointer.config.keys import DEFAULTS
 from hadoop_common.configuration import Configuration
+from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
 
 __all__ = ["Cluster", "gather"]
@@ -91,17 +92,17 @@ def gather(
 def _namenode_questions(config: CheckpointConfig, limit: float) -> dict[str, Callable[[], Any]]:
     questions: dict[str, Callable[[], Any]] = {}
     for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
-        start = NameNodeFacts(http=http, rpc=_text(rpc))
+        start = NameNodeFacts(http=http, rpc=host_port(*rpc))
         questions[f"http {http}"] = partial(ask_http, http, timeout=limit)
-        questions[f"rpc {_text(rpc)}"] = partial(ask_rpc, start, rpc, user=config.rpc_user, timeout=limit / _CALLS)
+        questions[f"rpc {host_port(*rpc)}"] = partial(ask_rpc, start, rpc, user=config.rpc_user, timeout=limit / _CALLS)
     return questions
 
 
 def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> tuple[NameNodeFacts, ...]:
     found = []
     for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
-        called = answers[f"rpc {_text(rpc)}"]
-        node = called.value or _silent(http, _text(rpc), called.error)
+        called = answers[f"rpc {host_port(*rpc)}"]
+        node = called.value or _silent(http, host_port(*rpc), called.error)
         found.append(replace(node, beans=answers[f"http {http}"]))
     return tuple(found)
 
@@ -120,8 +121,3 @@ def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> Dae
 
 def _version(directory: DirectoryFacts) -> StorageInfo | None:
     return None if directory.listing.value is None else directory.listing.value.version
-
-
-def _text(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

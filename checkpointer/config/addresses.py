@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.endpoint import host_port
 
 __all__ = [
     "Identity",
@@ -128,7 +129,7 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
         host = _host_of_rpc(configuration, nameservice, namenode, key)
     if not port:
         raise ConfigurationError([configuration.fault(key, "has port 0, nobody can connect to it")])
-    return f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{'https' if secure else 'http'}://{host_port(host, port)}"
 
 
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:

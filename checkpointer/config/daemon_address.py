@@ -8,6 +8,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
 from checkpointer.errors import TransferError
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.endpoint import host_port
 
 __all__ = ["DaemonNotFoundError", "candidate_urls", "daemon_url"]
 
@@ -31,7 +32,7 @@ def daemon_url(config: CheckpointConfig) -> str:
     """`http://host:port` of the daemon of `config`; one that listens everywhere is asked by the loopback address."""
     host, port = config.http_bind_address
     host = _LOOPBACK.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{host_port(host, port)}"
 
 
 def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:

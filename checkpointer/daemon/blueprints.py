@@ -12,6 +12,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.role_images import RoleImages
+from hadoop_common.endpoint import host_port
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
@@ -67,14 +68,9 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
     return NodeFacts(
         software_version=importlib.metadata.version(_PACKAGE),
         started_at=time.time(),
-        namenode=_joined(config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
-        address=_joined((host, port)),
+        namenode=host_port(*config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
+        address=host_port(host, port),
         hostname=socket.gethostname(),
         checkpoint_directories=[str(directory) for directory in config.image_directories],
         edits_directories=[str(config.shared_edits_directory or config.shared_edits)] if config.shared_edits else [],
     )
-
-
-def _joined(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

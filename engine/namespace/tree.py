@@ -11,15 +11,15 @@ from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import Heals
 from engine.namespace.links import Links
 from engine.namespace.references import Hub, References, WithName
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id
 
-__all__ = ["LARGEST_QUOTA", "ROOT_ID", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
+__all__ = ["LARGEST_QUOTA", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
 
-ROOT_ID = 16385
 ROOT_ROW = 0
 LARGEST_QUOTA = (1 << 63) - 1
 
@@ -78,9 +78,9 @@ class Tree:
         self._special_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
-        if self.load(ROOT_ID) != ROOT_ROW:
+        if self.load(ROOT_INODE_ID) != ROOT_ROW:
             raise ImageFormatError(
-                f"no root inode {ROOT_ID}",
+                f"no root inode {ROOT_INODE_ID}",
                 file=base.file,
                 section="INODE",
                 hint="Use another copy of the image.",
@@ -120,7 +120,7 @@ class Tree:
         slot = int(self.table.slot[row])
         if slot < 0:
             return True
-        return self.base.history.is_reached(ROOT_ID, int(self.table.id[row]))
+        return self.base.history.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
         """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
@@ -315,7 +315,7 @@ class Tree:
             history = self.base.history
             wanted = np.union1d(history.owners, np.array(self._watched, np.int64))
             # Every NameNode writes an entry for the root, which is above all and below nothing.
-            wanted = wanted[wanted != ROOT_ID]
+            wanted = wanted[wanted != ROOT_INODE_ID]
             if wanted.size or history.reference_count:
                 self._marks = history.on_the_way_to(wanted)
             else:
@@ -381,7 +381,7 @@ class Tree:
         Raises:
             NamespaceError: the id is taken, or none that an inode below the root may have.
         """
-        if inode_id <= ROOT_ID:
+        if inode_id <= ROOT_INODE_ID:
             raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is reserved")
         if inode_id in self.table.row_of or self.base.slot(inode_id) >= 0:
             raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is in use")

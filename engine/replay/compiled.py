@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
-from engine.namespace.tree import ROOT_ID
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.frames import BODY, NO_END
@@ -18,6 +17,7 @@ from engine.replay.kernels.lookup import find_rows
 from engine.replay.kernels.run import FIRST_LAYOUT, run
 from engine.replay.registry import errors_of
 from hadoop_common.errors import HdfsError
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
@@ -445,10 +445,10 @@ def _name_key(text: str) -> bytes | None:
 def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
     """See `kernels.state.special_ids_of`."""
     found = np.union1d(index.history.owners, index.history.referred)
-    if ROOT_ID in found:
-        start, _ = index.history.diff_span(ROOT_ID)
+    if ROOT_INODE_ID in found:
+        start, _ = index.history.diff_span(ROOT_INODE_ID)
         section = index.section("SNAPSHOT_DIFF")
         entry = MessageReader(section, index.place("SNAPSHOT_DIFF"), start).read(pb.DiffEntry)
         if not entry.numOfDiff:
-            found = found[found != ROOT_ID]
+            found = found[found != ROOT_INODE_ID]
     return found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.tree import ROOT_ID, ImageTree
+from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import Names, java_text, local_minutes, mode_symbols, signed32, signed64
 
 __all__ = ["COLUMNS", "dump_delimited", "header_row"]
@@ -50,7 +51,7 @@ def dump_delimited(records: ImageRecords, delimiter: str = "\t") -> Iterator[str
 
 
 def _path(tree: ImageTree, inode: pb.INode) -> bytes | None:
-    if inode.id == ROOT_ID:
+    if inode.id == ROOT_INODE_ID:
         return b"/"
     directory = tree.directory_path(int(tree.parents[tree.position(inode.id)]))
     return None if directory is None else directory + b"/" + inode.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.inode_scan import scan_inode_section, scanners
 from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories
@@ -14,9 +15,8 @@ from image_format.room import Room
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
 
-__all__ = ["ROOT_ID", "ImageTree"]
+__all__ = ["ImageTree"]
 
-ROOT_ID = 16385
 _CACHED_PATHS = 1 << 16
 _Bytes = npt.NDArray[np.uint8]
 _Ids = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ class ImageTree:
     def __init__(self, records: ImageRecords) -> None:
         self._image = records.image
         self._inodes = _section(records.image, "INODE")
-        self._paths: dict[int, bytes | None] = {ROOT_ID: b""}
+        self._paths: dict[int, bytes | None] = {ROOT_INODE_ID: b""}
         self.ids, self.offsets = self._scan_inodes()
         references = np.fromiter((r.referredId for r in records.references()), np.int64)
         directories, children = self._entries(references)
@@ -77,7 +77,7 @@ class ImageTree:
         Raises:
             RecordError: directories contain each other.
         """
-        if inode_id == ROOT_ID:
+        if inode_id == ROOT_INODE_ID:
             return b"/"
         position = self.position(inode_id)
         if position < 0:
@@ -107,7 +107,7 @@ class ImageTree:
 
     def _remember(self, directory_id: int, path: bytes | None) -> None:
         if len(self._paths) >= _CACHED_PATHS:
-            self._paths = {ROOT_ID: b""}
+            self._paths = {ROOT_INODE_ID: b""}
         self._paths[directory_id] = path
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.kernels.scan import collect_children, count_children, locate_names
 from image_format.name_order import name_key
@@ -17,7 +18,7 @@ from image_format.varint import encode_delimited, parse_message, read_record
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import Frame
-from image_tools.verify.inodes import ROOT, InodeArrays
+from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels import tree_audit as bits
 from image_tools.verify.kernels.tree_audit import audit_directories
 from image_tools.verify.references import References
@@ -54,7 +55,7 @@ class Directories:
         self.owner: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
         self.entry_of: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
         self._referenced: set[int] = set()
-        root = inodes.slot(ROOT)
+        root = inodes.slot(ROOT_INODE_ID)
         if root >= 0:
             self.owner[root] = root
         self._scan()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.inodes import ROOT, InodeArrays
+from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels import attribute_audit as bits
 from image_tools.verify.strings import Strings
 
@@ -60,7 +61,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
     if flags & bits.KIND:
         _fix_kind(message)
     if flags & bits.NAME:
-        message.name = b"" if message.id == ROOT else b"inode-%d" % message.id
+        message.name = b"" if message.id == ROOT_INODE_ID else b"inode-%d" % message.id
     if message.type == pb.INode.FILE:
         _fix_file(message.file, flags)
     elif message.type == pb.INode.DIRECTORY and flags & bits.IMPOSSIBLE:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
@@ -21,11 +22,10 @@ from image_tools.verify.maxima import Maxima
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["DIRECTORY", "FILE", "ROOT", "InodeArrays"]
+__all__ = ["DIRECTORY", "FILE", "InodeArrays"]
 
 Ids = npt.NDArray[np.int64]
 
-ROOT = 16385
 FILE = 1
 DIRECTORY = 2
 SYMLINK = 3
@@ -189,11 +189,11 @@ class InodeArrays:
         findings.add_unlisted(code, len(slots) - len(listed))
 
     def _check_root(self) -> None:
-        root = self.slot(ROOT)
+        root = self.slot(ROOT_INODE_ID)
         if root < 0:
-            self.view.add("inode-root", "no record has the root's id", None, inode=ROOT)
+            self.view.add("inode-root", "no record has the root's id", None, inode=ROOT_INODE_ID)
         elif self.kinds[root] != DIRECTORY:
-            self.view.add("inode-root", "the root is no directory", int(self.offsets[root]), inode=ROOT)
+            self.view.add("inode-root", "the root is no directory", int(self.offsets[root]), inode=ROOT_INODE_ID)
 
     def _check_header(self) -> None:
         if self.header.numInodes != self.count:

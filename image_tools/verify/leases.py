@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.catalogue import Severity
@@ -11,7 +12,7 @@ from image_tools.verify.directories import Directories
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import Frame
-from image_tools.verify.inodes import ROOT, InodeArrays
+from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels.attribute_audit import OPEN
 from image_tools.verify.kernels.tree_audit import DST
 from image_tools.verify.references import References
@@ -38,7 +39,7 @@ class LeaseCheck:
         """Path in the current tree, None where the inode is not in it; as a NameNode shows it."""
         names: list[bytes] = []
         visited: set[int] = set()
-        root = self._inodes.slot(ROOT)
+        root = self._inodes.slot(ROOT_INODE_ID)
         while slot != root:
             parent = int(self._owner[slot])
             parent = self._dst_parent.get(slot, -1) if parent < 0 else parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.name_order import name_key
 from image_format.permission import pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -9,7 +10,7 @@ from image_format.varint import encode_delimited
 from image_tools.verify.checker import Tree
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.inode_fixes import fix_header
-from image_tools.verify.inodes import DIRECTORY, ROOT
+from image_tools.verify.inodes import DIRECTORY
 
 __all__ = ["LOST_FOUND", "attach_unreachable", "drop_unreachable"]
 
@@ -63,9 +64,9 @@ class _Attachment:
 
     def _home(self, other_name: bytes) -> tuple[int, bytes]:
         """Inode id and name of the directory, made if it is not there."""
-        children = {self._name(child): child for child in self._children(ROOT)}
+        children = {self._name(child): child for child in self._children(ROOT_INODE_ID)}
         references = self._tree.references
-        foreign = {references.name(number) for number in self._numbers(ROOT)}
+        foreign = {references.name(number) for number in self._numbers(ROOT_INODE_ID)}
         for name in (LOST_FOUND, other_name):
             child = children.get(name)
             if child is not None and self._inodes.kinds[self._inodes.slot(child)] == DIRECTORY:
@@ -76,7 +77,7 @@ class _Attachment:
 
     def _make(self, name: bytes) -> int:
         inodes = self._inodes
-        root = inodes.message(inodes.slot(ROOT)).directory
+        root = inodes.message(inodes.slot(ROOT_INODE_ID)).directory
         user, group, _ = unpack_permission(root.permission)
         number = max(int(inodes.header.lastInodeId), int(inodes.ids[-1])) + 1
         made = pb.INode(type=pb.INode.DIRECTORY, id=number, name=name)
@@ -86,7 +87,7 @@ class _Attachment:
         self._fixes.replace("INODE", inodes.end, inodes.end, encode_delimited(made))
         fix_header(inodes, self._fixes, inodes.count + 1, last_id=number)
         self._names[number] = name
-        self._children(ROOT).append(number)
+        self._children(ROOT_INODE_ID).append(number)
         return number
 
     # ---- inodes --------------------------------------------------------------------------------------------

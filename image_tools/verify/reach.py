@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_tools.verify.diff_lists import DiffLists
-from image_tools.verify.inodes import DIRECTORY, ROOT, InodeArrays
+from image_tools.verify.inodes import DIRECTORY, InodeArrays
 from image_tools.verify.kernels.tree_audit import mark_reachable
 
 __all__ = ["Reach"]
@@ -27,7 +28,7 @@ class Reach:
         self._stack = np.empty(int((inodes.kinds == DIRECTORY).sum()) + 1, np.int64)
         references = lists.references
         self._referred = np.where(references.kept, references.referred, -1)
-        root = inodes.slot(ROOT)
+        root = inodes.slot(ROOT_INODE_ID)
         if root >= 0:
             self.mark(root)
 

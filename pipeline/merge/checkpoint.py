@@ -16,11 +16,12 @@ from engine.compaction import write_image
 from engine.digest_check import DigestCheck
 from engine.merge_result import MergeResult, Timings
 from engine.namespace import Namespace
-from engine.namespace.tree import ROOT_ID, encode_name
+from engine.namespace.tree import encode_name
 from engine.observer import Observer
 from engine.replay import replay
 from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
@@ -136,7 +137,7 @@ def _load(
 
 def _of_small_sections(image: ImageFile, description: Description) -> Wanted:
     """What replay asks for whatever the edits are: the root, open files, snapshottable directories."""
-    ids = [ROOT_ID, *description.type_quota_ids.tolist()]
+    ids = [ROOT_INODE_ID, *description.type_quota_ids.tolist()]
     if image.has_section("SNAPSHOT") and len(image.section_bytes("SNAPSHOT")):
         header = next(image.records("SNAPSHOT"))
         ids.extend(pb.SnapshotSection.FromString(bytes(header.body)).snapshottableDir)
@@ -147,7 +148,7 @@ def _open_files(image: ImageFile) -> Iterator[Walk]:
     if image.has_section("FILES_UNDERCONSTRUCTION"):
         for record in image.records("FILES_UNDERCONSTRUCTION"):
             entry = pb.FileUnderConstructionEntry.FromString(bytes(record.body))
-            yield Walk(ROOT_ID, encode_name(entry.fullPath))
+            yield Walk(ROOT_INODE_ID, encode_name(entry.fullPath))
 
 
 def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> PlacedRange:

@@ -12,8 +12,9 @@ from zlib import crc32
 
 import numpy as np
 
-from engine.namespace.tree import ROOT_ID, encode_name
+from engine.namespace.tree import encode_name
 from engine.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageStorageError
 from image_format.history_check import check_history
 from journal.errors import JournalError
@@ -123,7 +124,7 @@ def split_by_bucket(blocks: Iterable[OpBlock], renamed: Iterable[Rename], bucket
         ids |= block.inode_ids
         for touched in block.paths:
             for path in log.origins(touched.path, touched.txid):
-                walk = Walk(ROOT_ID, encode_name(path), touched.below)
+                walk = Walk(ROOT_INODE_ID, encode_name(path), touched.below)
                 walks.setdefault(walk, crc32(walk.path.rpartition(b"/")[0]) % buckets)
     wanted = [Wanted() for _ in range(buckets)]
     for walk, bucket in walks.items():

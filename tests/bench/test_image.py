@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bench.kernels.names import MOST_DEPTH
-from bench.tree import LEAST_INODES, ROOT_ID, Tree
+from bench.tree import LEAST_INODES, Tree
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -72,7 +73,7 @@ def test_names_and_places_are_those_of_the_image(tmp_path: Path) -> None:
     tree = base.tree
     names = {tree.path(directory) for directory in range(tree.directories)}
     assert len(names) == tree.directories
-    assert Tree.id_at(0) == ROOT_ID
+    assert Tree.id_at(0) == ROOT_INODE_ID
     for rank in (0, 1, INODES // 2, INODES - 1):
         directory = tree.directory_of(rank)
         assert tree.arrays.ranks[directory] <= rank < tree.arrays.ranks[directory + 1]

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.generate import BLOCK_SIZE, ROOT_ID, Shape, generate_edits, generate_image
+from bench.generate import BLOCK_SIZE, Shape, generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
 
 FILES = 5_000_000
@@ -80,7 +81,7 @@ def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
     blocks, length = drawn_blocks()
     assert found == {
         "rows": INODES,
-        "ids": sum(range(ROOT_ID, ROOT_ID + INODES)),
+        "ids": sum(range(ROOT_INODE_ID, ROOT_INODE_ID + INODES)),
         "files": FILES,
         "length": length,
         "blocks": blocks,

@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointError
+from hadoop_common.endpoint import host_port
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
@@ -205,8 +206,7 @@ class NamenodeLink:
         return NamenodeRegistration(self._reachable(*rpc), self._reachable(*http), info, self._role)
 
     def _reachable(self, host: str, port: int) -> str:
-        chosen = self._local_host() if host in _WILDCARDS else host
-        return f"[{chosen}]:{port}" if ":" in chosen else f"{chosen}:{port}"
+        return host_port(self._local_host() if host in _WILDCARDS else host, port)
 
     def _local_host(self) -> str:
         """The address of this machine on the way to the NameNode; nothing is sent to find it."""

@@ -50,6 +50,7 @@ from engine.replay.kernels.state import (
     rows_of,
 )
 from engine.replay.kernels.strings import intern
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.inode import (
     DIRECTORY,
     DIRTY,
@@ -64,7 +65,6 @@ from image_format.kernels.tables import find_link, hash_name, put_number
 
 __all__ = ["add", "add_block", "close", "existing", "new_row", "reassign_lease", "update_blocks"]
 
-_ROOT_ID = 16385
 _MAX_POLICY = 15
 _BLOCK_BYTES = 24
 _SMALLEST_COMPACT_BLOCK = 10
@@ -176,7 +176,7 @@ def add(a, buf, pos, end, layout):
     present = child(a, parent, buf, slash + 1, size, hashed)
     if present == AGAIN or not has_room(a, 1, 1, size, 0):
         return AGAIN
-    if present != ABSENT or inode_id <= _ROOT_ID or not is_new_id(a, inode_id):
+    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id):
         return UNUSUAL
     changeable = entry_may_change(a, parent)
     if changeable != DONE:

@@ -41,13 +41,13 @@ from engine.replay.kernels.state import (
     names_of,
     rows_of,
 )
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.inode import DIRECTORY, DIRTY, HOLDS, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name
 
 __all__ = ["delete", "mkdir", "rename", "rename_old"]
 
-_ROOT_ID = 16385
 _OVERWRITE = 1
 _MOST_OPTIONS = 2
 
@@ -83,7 +83,7 @@ def mkdir(a, buf, pos, end):
     present = child(a, parent, buf, slash + 1, size, hashed)
     if present == AGAIN or not has_room(a, 1, 1, size, 0):
         return AGAIN
-    if present == UNUSUAL or (present == ABSENT and (inode_id <= _ROOT_ID or not is_new_id(a, inode_id))):
+    if present == UNUSUAL or (present == ABSENT and (inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id))):
         return UNUSUAL
     if present == ABSENT:
         changeable = entry_may_change(a, parent)

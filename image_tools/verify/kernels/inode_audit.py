@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.jit import kernel
 from image_format.kernels.wire import read_varint, skip_field
 from image_tools.verify.kernels.attribute_audit import (
@@ -28,7 +29,6 @@ from image_tools.verify.kernels.tags import read_tag
 
 __all__ = ["audit_inodes"]
 
-_ROOT = 16385
 _FILE = 1
 _MAX_BLOCK_SIZE = (1 << 48) - 1
 
@@ -139,7 +139,7 @@ def _audit_symlink(buf, pos, end, users, groups):
 @kernel
 def _audit_name(buf, pos, size, inode_id):
     """Only the root's name is empty, and no name holds a slash."""
-    if (size == 0) != (inode_id == _ROOT):
+    if (size == 0) != (inode_id == ROOT_INODE_ID):
         return NAME
     for i in range(size):
         if buf[pos + i] == 0x2F:
@@ -187,7 +187,7 @@ def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
         flags |= KIND
         if bodies & (1 << kind) == 0 and bodies & (bodies - 1) != 0:
             return inode_id, kind, DAMAGED
-    if inode_id < _ROOT:
+    if inode_id < ROOT_INODE_ID:
         flags |= RESERVED_ID
     return inode_id, kind, flags | _audit_name(buf, name, size, inode_id)
 

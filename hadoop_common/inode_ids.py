@@ -1,0 +1,8 @@
+"""Ids of inodes that HDFS gives away itself (INodeId)."""
+
+from __future__ import annotations
+
+__all__ = ["ROOT_INODE_ID"]
+
+ROOT_INODE_ID = 16385
+"""Ids below it are reserved (INodeId.ROOT_INODE_ID)."""
