@@ -279,6 +279,11 @@ class ModelNode:
     def tail(self) -> None:
         """Apply what there is, or a part of it."""
         self._assure(deep=False)
+        if self._namenode.segments[0].first > self._applied + 1 and self._namenode.random.random() < 0.5:
+            # Edits were purged meanwhile: it goes on from the NameNode's image, by itself or at somebody's word.
+            self._fetch()
+            self._watch.forget()
+            self._load()
         most = self._namenode.random.choice((3, 50, 10_000))
         for segment in list(self._namenode.segments):
             if segment.in_progress and not self._in_progress:
