@@ -21,8 +21,10 @@ from checkpointer.daemon.process import serve
 from checkpointer.daemon.reload import RELOADABLE, merged
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job
+from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.sd_notify import Notifier
+from image_format.memory_limit import MemoryLimit
 from tests.checkpointer.test_daemon_service import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
@@ -181,10 +183,15 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 
 
 def test_every_reloadable_setting_is_one() -> None:
-    assert {each.name for each in fields(CheckpointConfig)} >= RELOADABLE
+    names = {each.name for each in fields(CheckpointConfig)}
+    assert names | {f"merge_settings.{each.name}" for each in fields(MergeSettings)} >= RELOADABLE
     running = config()
     read = replace(running, period=5.0, rpc_user="other")
     assert merged(running, read) == (replace(running, period=5.0), ["period"], ["rpc_user"])
+    merging = replace(running.merge_settings, codec="a.B", memory=MemoryLimit(1 << 30))
+    after, changed, kept = merged(running, replace(running, merge_settings=merging))
+    assert after.merge_settings == replace(running.merge_settings, codec="a.B")
+    assert (changed, kept) == (["merge_settings.codec"], ["merge_settings.memory"])
 
 
 def test_signals_become_commands() -> None:

@@ -33,7 +33,7 @@ def storage(tmp_path: Path) -> Path:
 
 
 def merged(storage: Path, memory: MemoryLimit | None) -> MergeResult:
-    result = merge_directory(plan_directory(storage), MergeSettings(memory=memory))
+    result = merge_directory(plan_directory(storage), MergeSettings(memory=memory or MemoryLimit()))
     for path in result.saved.paths:
         path.unlink()
         path.with_name(f"{path.name}.md5").unlink()
