@@ -82,6 +82,7 @@ def assert_same_segments(node: NameNode, current: Path) -> int:
     return compared
 
 
+@pytest.mark.deep
 def test_ten_thousand_transactions_arrive_and_become_an_image(
     node: NameNode, backup: Backup, client: HdfsClient
 ) -> None:

@@ -198,6 +198,7 @@ def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None
     assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_check_beside_a_standby(pair: HaPair, client_jvm: ClientJvm) -> None:
     client = client_jvm.of(pair.client_conf)
     pair.nn1.start()

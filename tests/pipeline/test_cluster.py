@@ -156,6 +156,7 @@ def largest_case() -> Case:
     return max(ALL_CASES, key=lambda case: case.image("after").stat().st_size)
 
 
+@pytest.mark.deep
 def test_both_workers_make_the_table_that_one_machine_makes(
     cluster: SparkCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_both_workers_make_the_table_that_one_machine_makes(
     assert len(tasks_by_executor(cluster.folder / "table")) == 2
 
 
+@pytest.mark.deep
 def test_an_executor_killed_amid_a_job_costs_no_row(cluster: SparkCluster, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 20_000)
     target = tmp_path / "inodes.parquet"
@@ -194,6 +196,7 @@ def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path:
     assert len(tasks_by_executor(cluster.folder / driver)) == 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("free", [0, 6], ids=["at-the-start", "later"])
 def test_an_executor_killed_amid_a_merge_changes_no_byte(cluster: SparkCluster, tmp_path: Path, free: int) -> None:
     storage = storage_directory(tmp_path / "name")

@@ -75,6 +75,7 @@ def path_sums(shape: Shape) -> int:
     return sum(zlib.crc32(path.encode()) for each in (["/"], directories, files) for path in each)
 
 
+@pytest.mark.deep
 def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "aggregate"
     found = run(folder, "tests.pipeline.cluster_jobs", "aggregate", "local[2]", str(storage))
@@ -90,6 +91,7 @@ def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
     check_driver(folder)
 
 
+@pytest.mark.deep
 def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     options = ["--edits", str(storage), "--master", "local[2]", "--driver-memory", DRIVER_MEMORY, "--json"]
@@ -102,6 +104,7 @@ def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
     check_driver(folder)
 
 
+@pytest.mark.deep
 def test_the_merge_is_that_of_the_local_engine(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "merge"
     conf = tmp_path / "conf"

@@ -100,6 +100,7 @@ def test_an_empty_java_home_is_none(tmp_path: Path) -> None:
     assert found_version({"JAVA_HOME": "", "PATH": str(home / "bin")}) == 17
 
 
+@pytest.mark.deep
 def test_spark_counts_an_image_where_no_java_is_installed(tmp_path: Path) -> None:
     image = generate_image(tmp_path, FILES)
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))}

@@ -211,6 +211,7 @@ def test_a_removal_killed_anywhere(spark: SparkSession, tmp_path: Path, killed: 
         assert list((lake / "_staging").iterdir()) == []
 
 
+@pytest.mark.deep
 def test_sigkill(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     command = [sys.executable, "-m", "tests.pipeline.lake_child", str(edits), str(lake), "2"]

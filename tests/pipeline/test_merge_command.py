@@ -28,6 +28,7 @@ def started(folder: Path, scratch: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.deep
 def test_a_killed_merge_leaves_the_directory_for_the_next_one(tmp_path: Path) -> None:
     folder = CASE.copy_to(tmp_path / "nn").parent
     (scratch := tmp_path / "scratch").mkdir()

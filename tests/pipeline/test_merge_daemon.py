@@ -147,6 +147,7 @@ def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path
     assert properties["spark.driver.memory"] == "1g"
 
 
+@pytest.mark.deep
 def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         victim = daemon.waiting_java()
@@ -160,6 +161,7 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
     assert "Exception while sending command" not in said
 
 
+@pytest.mark.deep
 def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=1) as daemon:
         victim = daemon.waiting_java()

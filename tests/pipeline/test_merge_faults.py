@@ -155,6 +155,7 @@ def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_pat
     assert not (folder / "checkpoint-parts").exists()
 
 
+@pytest.mark.deep
 def test_a_worker_killed_amid_a_part_costs_one_try(folder: Path, tmp_path: Path) -> None:
     values = {"partitions": "3", "conf.spark.python.daemon.module": "tests.pipeline.mortal_daemon"}
     properties = "".join(

@@ -98,6 +98,7 @@ def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
     assert [section.id for section in found.sections] == ["owners"]
 
 
+@pytest.mark.deep
 def test_only_bounded_results_reach_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     """Every way to bring rows to the driver is watched while all sections of 50,000 files are made."""
     most = 400
