@@ -8,8 +8,8 @@ differ:
 2. Where Hadoop makes no checkpoint, for it does not load its own image or replay its own edits, ours may name the
    damage and stop; if it makes an image, a NameNode has to load that.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
-4. Where a NameNode loads Hadoop's image, but `image verify` finds that its snapshots do not fit together, ours is healed
-   (docs/snapshots.md) and may differ.
+4. Where a NameNode loads Hadoop's image, but `image verify` finds that its snapshots do not fit together, ours is
+   healed (docs/snapshots.md) and may differ.
 5. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to.
 """
 
