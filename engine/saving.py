@@ -38,7 +38,7 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
 def sound(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
-    """Write an image; where something was healed, verify it first, and repair what is left.
+    """Write an image; where it is doubtful, verify it first, and repair what is left.
 
     Args:
         write: writes the image.
@@ -53,7 +53,7 @@ def sound(
         ImageStorageError: there is no room.
     """
     namespace.settle()
-    if not namespace.heals:
+    if not namespace.is_doubtful:
         return write(sink)
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from image_format.errors import InconsistentHistoryError
 from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
-from image_format.kernels.history_check import first_misfit, reference_keys
+from image_format.kernels.history_check import first_misfit
 from image_format.proto import fsimage_pb2 as pb
 
 __all__ = ["check_history"]
@@ -49,9 +49,7 @@ def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
 
 
 def _check_references(index: ImageIndex, history: HistoryIndex) -> None:
-    keys = np.empty(history.reference_count, np.int64)
-    reference_keys(*history.reference_columns, keys)
-    pairs = np.stack([history.referred, keys], axis=1)
+    pairs = np.stack([history.referred, history.last_snapshots], axis=1)
     if np.unique(pairs, axis=0).shape[0] < pairs.shape[0]:
         what = "an inode has two references of one kind"
         raise index.place("INODE_REFERENCE").error(InconsistentHistoryError, what, 0)

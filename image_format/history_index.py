@@ -41,6 +41,10 @@ class BaseHistory(Protocol):
     def reference_count(self) -> int:
         """Records in INODE_REFERENCE; the first one has number 0."""
 
+    @property
+    def last_snapshots(self) -> Ids:
+        """By number: lastSnapshotId of a name in snapshots, -1 for any other reference."""
+
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from image_format.errors import Place, RecordError
 from image_format.kernels.history import copies_with_quota, diffs_by_snapshot, scan_diffs, scan_references
+from image_format.kernels.history_check import reference_keys
 from image_format.kernels.scan import find_id, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
@@ -85,6 +86,13 @@ class HistorySections:
         place = self._place("INODE_REFERENCE")
         record = read_record(self._references.data, int(self._reference_offsets[number]), place)
         return parse_message(pb.INodeReference, record, place)
+
+    @functools.cached_property
+    def last_snapshots(self) -> Ids:
+        """By number: lastSnapshotId of a name in snapshots, -1 for any other reference."""
+        found = np.empty(self.reference_count, np.int64)
+        reference_keys(self._references, self._reference_offsets, found)
+        return found
 
     def references_to(self, inode_id: int) -> Ids:
         first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])

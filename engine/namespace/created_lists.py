@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from engine.errors import InconsistentNamespaceError
 from engine.healing import Healed, Healing
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, LinkCopy, Node
@@ -31,11 +33,13 @@ class CreatedLists(Lineage):
         super().__init__(tree, snapshots)
         # by the row of a stray: the directories that it left, and the diffs that have it
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
+        # by the row of an inode that goes on elsewhere: the directories that it left plainly
+        self._shared: dict[int, list[int]] = {}
 
     @property
     def may_be_inconsistent(self) -> bool:
         """Whether `changes_since` may find fault with any directory."""
-        return bool(self._strays) or self.diffs.has_links
+        return bool(self._strays) or bool(self._shared) or self.diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
         """Who has a created name of a diff; None where nobody does."""
@@ -63,6 +67,32 @@ class CreatedLists(Lineage):
             if name in diff.deleted:
                 return
 
+    def make_shared(self, directory: int, name: bytes, row: int) -> None:
+        """A child that the newest snapshot of its path does not have moves: a newer diff may keep it as deleted.
+
+        That is so below a directory that was renamed out of a snapshot to a place with older ones only.
+        """
+        diffs = self.diffs.of_directory(directory)
+        last = None if diffs is None else diffs.last
+        if last is not None and last.deleted.get(name) == row:
+            self._shared.setdefault(row, []).append(directory)
+            self._table.marks[row] |= SPECIAL
+
+    def shared(self) -> Iterator[tuple[int, int, DirectoryDiff]]:
+        """(row, directory, diff) where a diff has an inode as deleted that moved elsewhere."""
+        for row in self._shared:
+            for directory, diff in self._sharing(row, self._table.name(row)):
+                yield row, directory, diff
+
+    def _sharing(self, row: int, name: bytes) -> list[tuple[int, DirectoryDiff]]:
+        found = []
+        for directory in self._shared.get(row, ()):
+            diffs = self.diffs.of_directory(directory)
+            found += [
+                (directory, diff) for diff in ([] if diffs is None else diffs.items) if diff.deleted.get(name) == row
+            ]
+        return found
+
     def check_replaceable(self, row: int) -> None:
         """Before an inode leaves its name to snapshots, look for the diff that has it as created.
 
@@ -86,27 +116,33 @@ class CreatedLists(Lineage):
                 del diff.created[old]
                 diff.created.setdefault(name, row)
                 self.diffs.touch(directory)
+        for directory, diff in self._sharing(row, old):
+            if name not in diff.deleted:
+                self._rename_deleted(directory, diff, old, name)
         if self.active and self.link_holder(row) != NO_ROW:
             self._rename_loaded_copies(self.link_holder(row), row, old, name)
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Copies that are the link itself get its new name, and so do the created entries that they resolve."""
+        """Copies that are the link itself get its new name."""
         diffs = self.diffs.of_directory(directory)
-        for index, diff in enumerate([] if diffs is None else diffs.items):
+        for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
-            if not isinstance(copy, LinkCopy) or not copy.loaded or copy.row != row:
-                continue
-            assert diffs is not None
-            del diff.deleted[old]
-            copy.name = name
-            diff.deleted[name] = copy
-            self.diffs.touch(directory)
-            for earlier in reversed(diffs.items[:index]):
-                if old in earlier.created:
-                    earlier.created[name] = earlier.created.pop(old)
-                if old in earlier.created or old in earlier.deleted or name in earlier.created:
-                    break
+            if isinstance(copy, LinkCopy) and copy.loaded and copy.row == row:
+                copy.name = name
+                self._rename_deleted(directory, diff, old, name)
+
+    def _rename_deleted(self, directory: int, diff: DirectoryDiff, old: bytes, name: bytes) -> None:
+        """A deleted entry gets another name, and so does the created entry that it resolves."""
+        diffs = self.diffs.of_directory(directory)
+        assert diffs is not None
+        diff.deleted[name] = diff.deleted.pop(old)
+        self.diffs.touch(directory)
+        for earlier in reversed(diffs.items[: diffs.items.index(diff)]):
+            if old in earlier.created:
+                earlier.created[name] = earlier.created.pop(old)
+            if old in earlier.created or old in earlier.deleted or name in earlier.created:
+                break
 
     def forget_strays(self, row: int) -> None:
         """The inode is gone: diffs that know it as created are written without it."""

@@ -160,8 +160,9 @@ class Lineage:
             if not self._table.born[row]:
                 self._table.born[row] = self._born(directory, row)
             found = self.child_at(directory, self._table.name(row), latest)
-            is_link = moved and isinstance(found, LinkCopy) and found.loaded and found.row == row
-            if found != row and not is_link:
+            # What leads to a renamed link in its directory is a reference, and no link.
+            is_link = isinstance(found, LinkCopy) and found.loaded and found.row == row
+            if not (is_link if moved else found == row):
                 return False
             row = directory
         return True

@@ -126,6 +126,14 @@ class Links:
             chosen["row"].astype(np.int64),
         )
 
+    def lost(self) -> list[tuple[int, int]]:
+        """(directory, row) of the children that are gone, in directories that are there."""
+        links, flags = self.links[: self.count], self._table.flags
+        held = links["row"] != NO_ROW
+        gone = held & (flags[np.where(held, links["row"], 0)] & DROPPED != 0)
+        found = links[gone & (flags[links["directory"]] & DROPPED == 0)]
+        return list(zip(found["directory"].tolist(), found["row"].tolist(), strict=True))
+
     def _find(self, directory: int, name: bytes) -> int:
         wanted = np.frombuffer(name, np.uint8)
         hashed = hash_name(directory, wanted, 0, wanted.size)

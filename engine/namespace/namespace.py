@@ -162,9 +162,25 @@ class Namespace:
         Raises:
             InconsistentNamespaceError: nothing is to be healed, but something has to be.
         """
+        if self.heals.mode is Healing.AS_HADOOP:
+            return
         suspicious = suspicious or self.history.may_be_inconsistent or bool(self.heals)
-        if suspicious and self.heals.mode is not Healing.AS_HADOOP:
+        if suspicious or (self.history.active and self.tree.links.lost()):
             Settling(self.tree, self.history).run()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether an image of it has to be verified before it counts.
+
+        That is so where something was healed, and where a directory has a name of a snapshot as a child: a rename
+        that was taken back leaves one, and it may end before the names of the directories above it.
+        """
+        if self.heals.mode is Healing.AS_HADOOP:
+            return False
+        base = self.base.history
+        if self.heals or not base.reference_count:
+            return bool(self.heals)
+        return bool(((base.holders() > 0) & (base.last_snapshots >= 0)).any())
 
     # ---- removal -------------------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class Settling:
         uses = self._uses()
         for row in sorted(uses, key=self._id):
             self._settle_inode(row, uses[row])
+        self._part_shared()
         self._keep_one_place()
         for directory in self._directories():
             self._settle_directory(directory)
@@ -110,23 +111,19 @@ class Settling:
 
     def _revive_children(self) -> None:
         """Children that are gone: links and files get their records back, a directory's name goes."""
-        changed = self._tree.links.changes()
-        for at, directory in enumerate(changed.directories.tolist()):
-            for row in changed.holders[changed.bounds[at] : changed.bounds[at + 1]].tolist():
-                if row == NO_ROW or not self._is_gone(row):
-                    continue
-                name = self._table.name(row)
-                path = self._path(directory, name)
-                if self._table.kind[row] == DIRECTORY:
-                    text = f"a child of directory {self._id(directory)} that is gone was dropped"
-                    self._note("dir-child-missing", _CHILDREN, row, path, text)
-                    self._tree.unlink(directory, name)
-                else:
-                    text = f"a path leads to an inode that is gone, a child of directory {self._id(directory)}: kept"
-                    self._note("dir-child-missing", _CHILDREN, row, path, text)
-                    self._revive(row, directory)
-                    if self._references.hub(row) is not None:
-                        self._refer_to_child(row)
+        for directory, row in self._tree.links.lost():
+            name = self._table.name(row)
+            path = self._path(directory, name)
+            if self._table.kind[row] == DIRECTORY:
+                text = f"a child of directory {self._id(directory)} that is gone was dropped"
+                self._note("dir-child-missing", _CHILDREN, row, path, text)
+                self._tree.unlink(directory, name)
+            else:
+                text = f"a path leads to an inode that is gone, a child of directory {self._id(directory)}: kept"
+                self._note("dir-child-missing", _CHILDREN, row, path, text)
+                self._revive(row, directory)
+                if self._references.hub(row) is not None:
+                    self._refer_to_child(row)
 
     def _revive(self, row: int, directory: int) -> None:
         self._tree.revive(row)
@@ -205,6 +202,29 @@ class Settling:
         self._note(code, _DIFFS, row, self._path(use.directory, use.name), text)
         del use.diff.deleted[use.name]
         self._diffs.touch(use.directory)
+
+    # ---- inodes that deleted lists have, and that are elsewhere as well ---------------------------------------
+
+    def _part_shared(self) -> None:
+        """An inode that moved within a directory never left it; one that is elsewhere gets references."""
+        for row, directory, diff in list(self._history.shared()):
+            if self._is_gone(row) or self._is_gone(directory):
+                continue
+            name = self._table.name(row)
+            use = _Use(directory, diff, name, row)
+            if self._history.current_child(directory, name) == row and name in diff.created:
+                self._drop(
+                    use, "diff-deleted-twice", "an inode that the directory has was deleted and created: neither"
+                )
+                del diff.created[name]
+                continue
+            text = (
+                f"a deleted inode of directory {self._id(directory)} is elsewhere, too: both lead to it by references"
+            )
+            self._note("diff-deleted-twice", _DIFFS, row, self._path(directory, name), text)
+            if self._history.in_current_state(row) and not self._references.is_dst(row):
+                self._refer_to_child(row)
+            self._keep_by_name(row, use)
 
     # ---- references in two places --------------------------------------------------------------------------
 

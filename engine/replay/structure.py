@@ -89,6 +89,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
         history.unlink_last(source, named, source_latest)
     else:
         history.unlink_last(source, source, source_latest)
+        history.make_shared(old_parent, old_name, source)
     open_below = [] if existing == NO_ROW else namespace.open_below(existing)
     removes = existing != NO_ROW and history.unlink_last(existing, existing, target_latest)
     history.rename(source, name)

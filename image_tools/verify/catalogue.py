@@ -109,6 +109,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("reference-inode", _E, "a reference to what is no inode", "dropped with its use"),
     ("reference-dst-twice", _E, "an inode has two DstReferences", "the first is kept"),
     ("reference-name-twice", _E, "two WithName references of one inode and lastSnapshotId", "the first is kept"),
+    (
+        "reference-snapshot",
+        _E,
+        "a name in snapshots ends before that of a directory which has it then: no NameNode counts quotas over it",
+        "its lastSnapshotId is raised",
+    ),
     ("reference-unused", _E, "a reference that no directory entry or deleted list uses", "dropped"),
     # SNAPSHOT
     ("snapshot-count", _E, "numSnapshots is not the number of records", "corrected"),
@@ -137,7 +143,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-created", _E, "a created name that resolves nowhere", "dropped"),
     ("diff-created-order", _W, "created names are not in order, or one stands twice", "sorted, each once"),
     ("diff-deleted", _E, "a deleted inode that is no inode", "dropped"),
-    ("diff-deleted-twice", _E, "a deleted inode is listed elsewhere too", "the other listing is kept"),
+    (
+        "diff-deleted-twice",
+        _E,
+        "a deleted inode is listed elsewhere too",
+        "the other listing is kept, and no created name hides it",
+    ),
     ("diff-deleted-order", _E, "deleted inodes are not in name order", "sorted"),
     ("diff-deleted-name", _E, "two deleted inodes have one name", "the first is kept, the other goes to /lost+found"),
     ("diff-reference-range", _E, "a reference number that INODE_REFERENCE does not have", "dropped"),

@@ -18,6 +18,7 @@ from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.leases import LeaseCheck
 from image_tools.verify.managers import Policies, check_caches, check_secrets
 from image_tools.verify.maxima import Maxima
+from image_tools.verify.name_ends import NameEnds
 from image_tools.verify.namesystem import NamesystemCheck
 from image_tools.verify.reach import Reach
 from image_tools.verify.references import References
@@ -184,6 +185,7 @@ def _audit_tree(
     step("snapshots")
     snapshots.check(fixes)
     lists = diffs.check(directories, snapshots, strings, maxima, fixes)
+    NameEnds(inodes, lists, diffs).check(fixes)
     step("reachability")
     reach = Reach(inodes, lists)
     inodes.report(findings, "inode-unreachable", reach.unreachable(), lambda _: "nothing leads to it from the root")

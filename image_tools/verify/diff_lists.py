@@ -31,13 +31,13 @@ class DiffLists:
     Attributes:
         sources, targets: slots of directory and inode for each deleted inode, by source, once `finish` was called.
         deleted: by slot, whether a deleted list holds the inode.
-        used: by number of the reference, whether a deleted list holds it.
+        users: by number of the reference, slot of the directory whose deleted list holds it, -1 for none.
     """
 
     def __init__(self, inodes: InodeArrays, directories: Directories, references: References) -> None:
         self.inodes, self.directories, self.references = inodes, directories, references
         self.deleted = np.zeros(inodes.count, np.bool_)
-        self.used = np.zeros(references.count, np.bool_)
+        self.users: Ids = np.full(references.count, -1, np.int64)
         self.sources: Ids = np.zeros(0, np.int64)
         self.targets: Ids = np.zeros(0, np.int64)
         self._edges = (array("q"), array("q"))
@@ -76,6 +76,7 @@ class ListCheck:
         self._inode = 0
         self._offset = 0
         self._changed = False
+        self._never_left: set[bytes] = set()
 
     def check(self, block: DiffBlock) -> bool:
         """Report what is wrong with a block and put it right; whether it changed."""
@@ -150,8 +151,9 @@ class ListCheck:
             if diff.childrenSize != size:
                 text = f"childrenSize of snapshot {diff.snapshotId} is {diff.childrenSize}, the lists say {size}"
                 self._add("diff-size", text)
-            block.created[index] = self._check_created(block.created[index], known)
+            created = self._check_created(block.created[index], known)
             known |= self._check_deleted(slot, diff)
+            block.created[index] = [entry for entry in created if entry.name not in self._never_left]
 
     def _check_created(self, created: list[pb.CreatedListEntry], known: set[bytes]) -> list[pb.CreatedListEntry]:
         by_name: dict[bytes, pb.CreatedListEntry] = {}
@@ -172,6 +174,7 @@ class ListCheck:
 
     def _check_deleted(self, slot: int, diff: pb.DirectoryDiff) -> set[bytes]:
         """Put both deleted lists right; the names in them."""
+        self._never_left = set()
         named: dict[bytes, int] = {}
         inodes = self._deleted_inodes(slot, diff, named)
         names = set(named)
@@ -199,6 +202,9 @@ class ListCheck:
                 text = f"deleted inode {inode_id} of directory {self._inode} is in another list, too"
                 if lists.inodes.kinds[at] != SYMLINK:
                     self._add("diff-deleted-twice", text, inode_id)
+                    if lists.directories.owner[at] == slot:
+                        # the diff has the child as created, too: both go, or the snapshot would lose it
+                        self._never_left.add(lists.inodes.name(at))
                     continue
                 # a copy of a link shares its record, and a NameNode loads that
                 self._add("diff-deleted-twice", text, inode_id, Severity.INFO)
@@ -223,10 +229,10 @@ class ListCheck:
                 text = f"directory {self._inode} uses reference {number} of {references.count}"
                 self._add("diff-reference-range", text)
                 continue
-            if references.owner[number] >= 0 or lists.used[number]:
+            if references.owner[number] >= 0 or lists.users[number] >= 0:
                 self._add("diff-reference-twice", f"reference {number} is used already")
                 continue
-            lists.used[number] = True
+            lists.users[number] = slot
             if not references.kept[number]:
                 continue
             name = references.name(number)

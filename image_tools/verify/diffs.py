@@ -84,6 +84,14 @@ class Diffs:
         lists.finish()
         return lists
 
+    def block(self, inode_id: int) -> DiffBlock | None:
+        """The first list of diffs of an inode as it is in the image, None where it has none."""
+        (found,) = np.nonzero(self._ids == inode_id)
+        if not found.size:
+            return None
+        bounds = np.append(self._offsets, self._end)
+        return read_block(self.view.data, int(bounds[found[0]]), int(bounds[found[0] + 1]), self.view.place)
+
     def _twins(self) -> set[int]:
         ordered = np.sort(self._ids)
         return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())

@@ -396,3 +396,39 @@ def test_the_worked_check(tmp_path: Path, layout: int, in_two: bool) -> None:
 def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: EditOp) -> None:
     with pytest.raises(ReplayError, match="has snapshots"):
         Setting(tmp_path, HADOOP3).merged(allow("/s/d/e"), create("e0", "/s/d/e"), op)
+
+
+# ---- what Hadoop leaves in two places ----------------------------------------------------------------------
+
+# /s/d comes to /z after z0 and before z1, so that its own snapshots do not count among those of a path below it
+IN_TWO_PLACES = [
+    *SNAPSHOT,
+    allow("/z"),
+    create("z0", "/z"),
+    rename("/s/d", "/z/d", 9000),
+    create("z1", "/z"),
+    allow("/z/d"),
+    create("d0", "/z/d"),
+    add("/z/d/new", NEW),
+    close("/z/d/new"),
+    create("d1", "/z/d"),
+]
+
+
+@layouts
+def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
+    """The newest snapshot of the path does not have the file, a newer one of its directory has (Hadoop 2.7.3)."""
+    moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
+    found = Setting(tmp_path, layout).merged(*moved)
+    assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]
+    assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
+    assert found.at("d1", "/z/d")["/renamed"] == NEW
+    assert (found.created("/z/d", 3), found.created("/z/d", 4)) == (["renamed"], [])
+
+
+@layouts
+def test_an_inode_that_went_on_elsewhere_gets_references(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*IN_TWO_PLACES, rename("/z/d/new", "/z/new", 9001))
+    assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
+    assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
+    assert found.at("d1", "/z/d")["/new"] == found.present()["/z/new"] == NEW

@@ -387,6 +387,26 @@ def two_names_for_one_snapshot(model: Model) -> None:
     found.diffs[index].deletedINodeRef.append(len(model.refs) - 1)
 
 
+@damage("reference-snapshot", "rename", "rename3", also="diff-size")
+def name_that_ends_before_its_directory(model: Model) -> None:
+    """A name of a snapshot among the children of a directory that has a name up to a later one."""
+    directories = {inode.id for inode in model.kind(DIRECTORY)}
+    files = {inode.id: inode for inode in model.kind(FILE)}
+    created = {name for found in model.diffs for names in found.created for name in names}
+    outer, entry, child = next(
+        (outer, entry, child)
+        for outer in model.refs
+        for entry in model.dirs
+        for child in entry.children
+        if outer.HasField("lastSnapshotId") and entry.parent == outer.referredId in directories
+        if outer.lastSnapshotId and child in files and files[child].name not in created
+    )
+    early = pb.INodeReference(referredId=child, name=files[child].name, lastSnapshotId=outer.lastSnapshotId - 1)
+    entry.children.remove(child)
+    entry.refChildren.append(len(model.refs))
+    model.refs.append(early)
+
+
 @damage("reference-unused", "rename", "rename3", restored=True)
 def reference_unused(model: Model) -> None:
     model.refs.append(pb.INodeReference(referredId=model.kind(FILE)[0].id, name=b"n", lastSnapshotId=99))

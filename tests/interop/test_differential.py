@@ -8,7 +8,11 @@ differ:
 2. Where Hadoop makes no checkpoint, for it does not load its own image or replay its own edits, ours may name the
    damage and stop; if it makes an image, a NameNode has to load that.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
-4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to.
+4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to; in
+   the one it started from, where it makes none.
+5. An error that it finds in the snapshots of Hadoop's image is healed in ours: ours is what a repair makes of Hadoop's.
+6. Where a created list of Hadoop's is out of order, as a renamed symlink leaves it, Hadoop looks for other names in
+   vain, and later renames are recorded wrongly: created names of that directory may differ.
 """
 
 from __future__ import annotations
@@ -23,8 +27,10 @@ import pytest
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
 from hadoop_common.names import image_name, parse_image
+from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
+from image_tools.verify.history_repair import repair_history
 from journal.segment_file import list_segments, select_segments
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import imgcmp
@@ -89,12 +95,31 @@ def errors(image: Path) -> set[str]:
     return {found.code for found in verify_image(image).findings.listed if found.severity is Severity.ERROR}
 
 
+def repaired(theirs: Path, folder: Path) -> Path:
+    """Hadoop's image as rule 5 wants it."""
+    if errors(theirs) <= {"inode-unreachable"}:
+        return theirs
+    image, _ = repair_history(ImageFile.open(theirs))
+    copy = folder / theirs.name
+    with image:
+        copy.write_bytes(image.file_bytes())
+    return copy
+
+
 def differences(theirs: Path, ours: Path, storage: Path) -> list[str]:
-    """What rule 1 does not explain."""
+    """What rules 1, 5 and 6 do not explain."""
     (segment,) = list_segments(storage / "current")
     xml = storage / "edits.xml"
     assert run_cli("edits", "dump", segment.path, "--format", "xml", "--output", xml).code == 0
-    found: list[str] = imgcmp.compare(imgcmp.Image(str(theirs)), imgcmp.Image(str(ours)), clock=imgcmp.Clock(str(xml)))
+    findings = verify_image(theirs).findings.listed
+    disordered = {found.inode for found in findings if found.code == "diff-created-order"}
+    sides = [imgcmp.Image(str(path)) for path in (repaired(theirs, storage), ours)]
+    for side in sides:
+        for (_, inode_id), diffs in side.diffs.items():
+            if inode_id in disordered:
+                for diff in diffs:
+                    diff["created"] = ()
+    found: list[str] = imgcmp.compare(*sides, clock=imgcmp.Clock(str(xml)))
     return found
 
 
@@ -116,5 +141,7 @@ def test_our_merge_is_what_hadoop_makes(
     assert loads(hadoop, ours, recording), storage
     if theirs.exists() and loads(hadoop, theirs, recording):
         assert differences(theirs, ours, storage) == [], storage
-    assert errors(ours) <= (errors(theirs) if theirs.exists() else set()), storage
+    base = min(images(storage / "current"))
+    known = theirs if theirs.exists() else storage / "current" / image_name(base)
+    assert errors(ours) <= errors(known), storage
     shutil.rmtree(recording.current.parent.parent)
