@@ -15,7 +15,6 @@ from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
     collect_parents,
     deleted_by,
-    diff_holders,
     directory_holders,
     mark_below,
     mark_upwards,
@@ -56,6 +55,11 @@ class BaseHistory(Protocol):
 
     def reference_bytes(self, first: int, behind: int) -> memoryview:
         """Records `first` to `behind` - 1, delimited."""
+
+    def held_in_diffs(self) -> tuple[Ids, Ids]:
+        """By number: (minus the id of the owner of the diffs that have a reference as deleted, else 0; id of the
+        snapshot of that diff, else -1); raises RecordError where a diff is damaged.
+        """
 
     def holders(self) -> Ids:
         """By number: id of the directory that has the reference as a child, or minus the id of the owner of
@@ -122,10 +126,8 @@ class HistoryIndex(HistorySections):
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a reference that does not exist")
-        order = np.argsort(self._offsets)
-        if not diff_holders(self._diffs, self.owners[order], self._offsets[order], held):
-            raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff, or a reference that does not exist")
-        return held
+        in_diffs, _ = self.held_in_diffs()
+        return np.where(in_diffs, in_diffs, held)
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:

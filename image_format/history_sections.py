@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import Place, RecordError
-from image_format.kernels.history import copies_with_quota, diffs_by_snapshot, scan_diffs, scan_references
+from image_format.kernels.history import copies_with_quota, diff_holders, diffs_by_snapshot, scan_diffs, scan_references
 from image_format.kernels.history_check import reference_keys
 from image_format.kernels.scan import find_id, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
@@ -93,6 +93,16 @@ class HistorySections:
         found = np.empty(self.reference_count, np.int64)
         reference_keys(self._references, self._reference_offsets, found)
         return found
+
+    def held_in_diffs(self) -> tuple[Ids, Ids]:
+        """By number: (minus the id of the owner of the diffs that have a reference as deleted, else 0; id of the
+        snapshot of that diff, else -1).
+        """
+        held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
+        order = np.argsort(self._offsets)
+        if not diff_holders(self._diffs, self.owners[order], self._offsets[order], held, snapshots):
+            raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff, or a reference that does not exist")
+        return held, snapshots
 
     def references_to(self, inode_id: int) -> Ids:
         first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])

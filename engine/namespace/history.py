@@ -105,7 +105,9 @@ class History(CreatedLists):
     def remove_child(self, directory: int, name: bytes, node: int | WithName, latest: int) -> None:
         """Take `node`, the child `name`, out of a directory (INodeDirectory.removeChild)."""
         if self.in_latest(directory, latest):
-            self.directory_diff(directory, latest).delete(name, node)
+            diff = self.directory_diff(directory, latest)
+            diff.delete(name, node)
+            self.has_early_names |= isinstance(node, WithName) and node.last_snapshot < diff.snapshot_id
         elif self.active and isinstance(node, int):
             self.make_stray(directory, name, node)
         self._tree.unlink(directory, name)

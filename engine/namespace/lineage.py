@@ -25,6 +25,7 @@ class Lineage:
 
     Attributes:
         diffs: the snapshot diffs of all inodes.
+        has_early_names: whether a name in snapshots went into a diff that is newer than its end.
     """
 
     def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
@@ -33,6 +34,7 @@ class Lineage:
         self._references = tree.references
         self._snapshots = snapshots
         self._link_holders: dict[int, int] = {}
+        self.has_early_names = False
         self.diffs = DiffStore(tree.base, tree.table, tree.load, tree.place, tree.references, snapshots.root)
 
     @property

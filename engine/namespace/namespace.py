@@ -172,15 +172,17 @@ class Namespace:
     def is_doubtful(self) -> bool:
         """Whether an image of it has to be verified before it counts.
 
-        That is so where something was healed, and where a directory has a name of a snapshot as a child: a rename
-        that was taken back leaves one, and it may end before the names of the directories above it.
+        That is so where something was healed, and where a directory has a name of a snapshot after its end, as a
+        child or in a newer diff: the names of the directories above may end later, and no NameNode loads that.
         """
         if self.heals.mode is Healing.AS_HADOOP:
             return False
         base = self.base.history
-        if self.heals or not base.reference_count:
-            return bool(self.heals)
-        return bool(((base.holders() > 0) & (base.last_snapshots >= 0)).any())
+        if self.heals or self.history.has_early_names or not base.reference_count:
+            return bool(self.heals) or self.history.has_early_names
+        _, snapshots = base.held_in_diffs()
+        early = (base.holders() > 0) | (snapshots > base.last_snapshots)
+        return bool(((base.last_snapshots >= 0) & early).any())
 
     # ---- removal -------------------------------------------------------------------------------------------
 

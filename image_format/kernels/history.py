@@ -313,10 +313,10 @@ def directory_holders(buf, holders):
 
 
 @kernel
-def diff_holders(buf, owners, offsets, holders):
+def diff_holders(buf, owners, offsets, holders, snapshots):
     """Fill `holders[number]` with the negative id of the inode in whose diffs this reference is deleted.
 
-    `owners` and `offsets` are what `scan_diffs` filled.
+    `snapshots[number]` becomes the id of that diff's snapshot. `owners` and `offsets` are what `scan_diffs` filled.
     """
     for i in range(owners.size):
         pos = offsets[i]
@@ -331,6 +331,7 @@ def diff_holders(buf, owners, offsets, holders):
             if end < 0:
                 return False
             created, _ = _number(buf, body, end, 48)
+            snapshot, _ = _number(buf, body, end, 8)
             pos = body
             while pos < end:
                 number, value_pos, stop = _field(buf, pos, end)
@@ -341,6 +342,7 @@ def diff_holders(buf, owners, offsets, holders):
                     if value_pos < 0 or reference < 0 or reference >= holders.size:
                         return False
                     holders[reference] = -owners[i]
+                    snapshots[reference] = snapshot
                 pos = stop
             pos = end
             for _ in range(created):

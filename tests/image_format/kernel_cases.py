@@ -180,9 +180,9 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "history.directory_holders": [lambda b=b: (b, zeros(3)) for b in (ENTRIES, *BROKEN_ENTRIES)],
     "history.diff_holders": [
-        lambda: (DIFFS, OWNERS, OFFSETS, zeros(3)),
-        lambda: (DIFFS, OWNERS, OFFSETS, zeros(1)),
-        *(lambda b=b: (b, numbers(5), numbers(0), zeros(3)) for b in BROKEN[3:]),
+        lambda: (DIFFS, OWNERS, OFFSETS, zeros(3), zeros(3)),
+        lambda: (DIFFS, OWNERS, OFFSETS, zeros(1), zeros(1)),
+        *(lambda b=b: (b, numbers(5), numbers(0), zeros(3), zeros(3)) for b in BROKEN[3:]),
     ],
     "history.deleted_by": [
         lambda: (DIFFS, OWNERS, OFFSETS, Packed.of(numbers(1, 3, 300)), zeros(3)),

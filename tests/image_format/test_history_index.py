@@ -92,6 +92,13 @@ class Parts:
                 held[number] = -owner
         return held
 
+    def held_in_diffs(self) -> tuple[list[int], list[int]]:
+        held, snapshots = [0] * len(self.references), [-1] * len(self.references)
+        for owner, diff in self.directory_diffs():
+            for number in diff.deletedINodeRef:
+                held[number], snapshots[number] = -owner, diff.snapshotId
+        return held, snapshots
+
     def chain(self, inode_id: int) -> list[int]:
         parents, chain = self.parents(), [inode_id]
         while chain[-1] in parents:
@@ -135,6 +142,9 @@ def compare(parts: Parts, index: HistoryIndex, *, backwards: bool = False) -> No
         end += len(record)
     assert index.diff_span(max(parts.ids) + 1) == (-1, -1)
     assert index.reference_count == len(parts.references)
+    assert tuple(each.tolist() for each in index.held_in_diffs()) == parts.held_in_diffs()
+    named = [each.lastSnapshotId if each.HasField("name") else -1 for each in parts.references]
+    assert index.last_snapshots.tolist() == named
     assert [index.reference(number) for number in range(len(parts.references))] == parts.references
     for inode_id in parts.ids:
         numbers = [number for number, each in enumerate(parts.references) if each.referredId == inode_id]

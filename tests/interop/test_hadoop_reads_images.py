@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from image_format.publish import publish_image
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
 from image_tools.compare.images import ImageComparison
+from image_tools.verify.checker import verify_image
 from tests.bench.made import make
-from tests.checkpointer.recorded_cases import Case, all_cases, imgcmp
+from tests.checkpointer.recorded_cases import RECORDED, Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.oiv import items
 
@@ -44,6 +46,7 @@ UNLOADABLE = {
     "random-snapshot-11048",
     "random-snapshot-11090",
     "random-snapshot-2",
+    "random-snapshot-410001",
     "random-snapshot-551343",
     "symlinks",
     "truncate-append-concat",
@@ -51,6 +54,8 @@ UNLOADABLE = {
 
 # Hadoop looked for a name in a created list that is in no order, and did not find it.
 OUT_OF_ORDER = {"random-snapshot-551343"}
+
+NO_CHECKPOINT = sorted((RECORDED / "no-checkpoint").glob("*/current"))
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 
@@ -104,6 +109,15 @@ def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
         text = hadoop.view_image(right)
     expected, ours = items(text, clock, nowhere), items(hadoop.view_image(image), clock, nowhere)
     return sorted((expected - ours) + (ours - expected))
+
+
+@pytest.mark.parametrize("current", NO_CHECKPOINT, ids=lambda path: path.parent.name)
+def test_a_namenode_loads_what_hadoop_makes_no_checkpoint_of(hadoop: Hadoop, current: Path, tmp_path: Path) -> None:
+    shutil.copytree(current, tmp_path / "current")
+    made = merge_directory(plan_directory(tmp_path))
+    assert "reference-snapshot" in {healed.code for healed in made.healed}
+    assert verify_image(made.saved.paths[0]).findings.clean
+    hadoop.load_and_save(made.saved.paths[0], current / "VERSION")
 
 
 @every_case
