@@ -13,7 +13,7 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.status import status_values
+from checkpointer.daemon.status import daemon_state
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
@@ -21,6 +21,7 @@ from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
 from hadoop_common.file_faults import explained, told
+from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
 
@@ -342,15 +343,23 @@ class CheckpointService:
 
     # ---- views ---------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        """Values for GET /status, see `daemon.status`."""
+    def state(self) -> NodeState:
+        """The daemon as it is now."""
         left = self._prevented_until - self._clock()
-        return {
-            **status_values(self._role, self._record.now, self._lake, self._outlook),
-            "enabled": not self.switched_off,
-            "cancelled": {"reason": self._refused_because, "secondsLeft": round(left, 3)} if left > 0 else None,
-            "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),
-        }
+        return daemon_state(
+            self._role,
+            self._record.now,
+            self._lake,
+            self._outlook,
+            enabled=not self.switched_off,
+            cancelled=Cancelled(reason=self._refused_because, seconds_left=round(left, 3)) if left > 0 else None,
+            seconds_since_checkpoint=round(self._clock() - self._saved_at, 3),
+        )
+
+    def status(self) -> dict[str, Any]:
+        """`state` as GET /status has it."""
+        values: dict[str, Any] = as_json(self.state())
+        return values
 
     def live(self) -> Health:
         """Whether the daemon works at all: until it is told to stop."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hadoop_common.errors import StorageError
 
@@ -18,23 +17,19 @@ _FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Why a node set aside what it had, where that is now, and when it was, in seconds since the epoch."""
+    """Why a node set aside what it had, the folders where that is now, and when it was, in seconds since the epoch."""
 
     reason: str
-    folders: Sequence[Path]
-    at: float = field(default_factory=time.time)
+    set_aside: Sequence[Path]
+    at: float = field(default_factory=lambda: round(time.time(), 3))
+
+    @classmethod
+    def of(cls, reason: str, folders: Iterable[Path]) -> LostPast:
+        return cls(reason, sorted(set(folders)))
 
     def sentence(self) -> str:
-        where = ", ".join(sorted({str(folder) for folder in self.folders}))
-        return f"this node begins anew with its image, what was here is in {where or 'no folder'}"
-
-    def values(self) -> Mapping[str, Any]:
-        """`at`, `reason`, and `setAside`, the folders."""
-        return {
-            "at": round(self.at, 3),
-            "reason": self.reason,
-            "setAside": sorted({str(folder) for folder in self.folders}),
-        }
+        where = ", ".join(map(str, self.set_aside)) or "no folder"
+        return f"this node begins anew with its image, what was here is in {where}"
 
 
 class Beginnings:

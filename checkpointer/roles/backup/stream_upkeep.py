@@ -181,7 +181,7 @@ class StreamUpkeep:
         self._beginnings.check(self._link.newest_image_txid(), problem)
         # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
         self.take_version()
-        self.lost = LostPast(problem, self._follower.begin_anew(self._receiver.open_first))
+        self.lost = LostPast.of(problem, self._follower.begin_anew(self._receiver.open_first))
         image = self._storage.latest_image().txid
         self._beginnings.began(image)
         self._receiver.begin_anew(image)
