@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import HdfsError
 from servlets.application import create_application, sentence_response
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_transfer import image_transfer_blueprint
@@ -70,13 +69,9 @@ HEADERS = st.dictionaries(
 )
 
 
-def refused(*_: object, **__: object) -> None:
-    raise HdfsError("nothing is fetched in this test")
-
-
 def application(store):
     return create_application(
-        image_transfer_blueprint(store, fetch=refused),
+        image_transfer_blueprint(store),
         status_blueprint(
             status=lambda: as_json(STATE),
             checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
