@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import StorageError
 
 __all__ = ["Beginnings", "LostPast"]
 
-# Seconds; the wait doubles.
-_FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0
+_BACK_OFF = BackOff(60.0, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Beginnings:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._txid = -1
-        self._next, self._wait = clock(), _FIRST_WAIT
+        self._next, self._in_vain = clock(), 0
 
     def check(self, txid: int, reason: str) -> None:
         """Whether to begin with the image at `txid`, for `reason`.
@@ -60,9 +60,9 @@ class Beginnings:
     def began(self, txid: int) -> None:
         """Note that the node has the image at `txid` and nothing else."""
         self._txid = txid
-        self._next = self._clock() + self._wait
-        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        self._in_vain += 1
+        self._next = self._clock() + _BACK_OFF.wait(self._in_vain)
 
     def helped(self) -> None:
         """What it holds is of the NameNode's past."""
-        self._wait = _FIRST_WAIT
+        self._in_vain = 0

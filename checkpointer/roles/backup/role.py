@@ -32,6 +32,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.stretches import Recorder
 from engine.warm_namespace import MergeResult, WarmNamespace
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.journal_protocol import journal_service
@@ -180,7 +181,7 @@ class BackupRole:
                 self._link,
                 self._receiver,
                 self._follower,
-                Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
+                Pace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
                 streaming=self._streaming,
                 closing=stopping,
                 anew=self._uploader.forget,
