@@ -131,6 +131,20 @@ class Configuration:
         """Bytes, with k, m, g, t, p as powers of 1024."""
         return self._typed(key, default, parse_size)
 
+    def parsed(self, key: str, default: str, parse: Callable[[str], T]) -> T:
+        """What `parse` makes of the text of `key`, or of `default` where nothing sets it.
+
+        Raises:
+            ConfigurationError: the text is empty, or `parse` raised ValueError.
+        """
+        text = self.get(key, default)
+        if not text:
+            raise ConfigurationError([self.fault(key, "is not set")])
+        try:
+            return parse(text)
+        except ValueError as fault:
+            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
+
     def get_list(self, key: str, default: str = "") -> list[str]:
         """Comma-separated items, trimmed, without the empty ones."""
         return [item for item in (part.strip() for part in self.get(key, default).split(",")) if item]
@@ -182,15 +196,9 @@ class Configuration:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
     def _typed(self, key: str, default: T | None, parse: Callable[[str], T]) -> T:
-        text = self.get(key)
-        if not text:
-            if default is None:
-                raise ConfigurationError([self.fault(key, "is not set")])
+        if default is not None and not self.get(key):
             return default
-        try:
-            return parse(text)
-        except ValueError as fault:
-            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
+        return self.parsed(key, "", parse)
 
 
 def local_path(item: str) -> Path:
