@@ -1,4 +1,9 @@
-"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for."""
+"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for.
+
+There is at most one append that runs and one that is due. A new image replaces the one that is due, for it brings all
+that the other would have. A failure stays until an append succeeds; it is not repeated by itself, as the next image
+does that. After `stop` nothing begins, and what ran is ended with all processes it started.
+"""
 
 from __future__ import annotations
 

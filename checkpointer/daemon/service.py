@@ -1,4 +1,13 @@
-"""Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome."""
+"""Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome.
+
+One lock, `_running`, is held by whoever makes a checkpoint or uploads; so there are never two. Who finds it taken is
+BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
+SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a role that gives up ends the daemon.
+
+A cancellation is a reason that is set, a lock that is waited for, and a time until which none begins: when `cancel`
+returns nothing runs. It is asked at safe points alone, where what is unfinished can be deleted. `stop` is the same
+for good. The period counts from the last image, or from the last time that it passed with nothing to save.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Offers images to all NameNodes that are due at once, and keeps for each of them how that went."""
+"""Offers images to all NameNodes that are due at once, and keeps for each of them how that went.
+
+For each NameNode there is a `Target`, and an offer of an image ends in one of these:
+
+- taken, or refused as old: that image is settled there.
+- not active: nothing is settled, and it is left alone for a while.
+- failed: it is offered again after a wait that grows.
+- none made: it said beforehand, or meanwhile, that it is not active.
+
+Who was refused for another checkpointer's image is not the primary there, and leaves that NameNode alone for a while.
+What can never happen: an image goes out that was not confirmed right before; a txid that is settled is offered again,
+for Hadoop refuses for ever what it once refused as too recent; one target's fault cuts a transfer to another.
+"""
 
 from __future__ import annotations
 

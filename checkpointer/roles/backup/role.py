@@ -1,4 +1,10 @@
-"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer)."""
+"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer).
+
+One lock says who works: a look at the NameNode (`StreamUpkeep`) or a checkpoint (`BackupCheckpoints`), never both.
+The stream goes on beside them, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the
+namespace where a segment begins, saves it, and gives it back; edits are written meanwhile, and applied when it is
+back.
+"""
 
 from __future__ import annotations
 

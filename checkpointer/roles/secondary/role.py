@@ -1,4 +1,19 @@
-"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back."""
+"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back.
+
+A checkpoint is a line of steps, and each may fail: ask whose the NameNode is, roll, compare the past, fetch the image
+if ours is another, fetch segments, merge, prove, write VERSION. Nothing is kept of a step that failed but whole files
+under their final names, which the next attempt checks and does not fetch again. `agreement.standing` says how our
+storage is to the NameNode: FRESH is formatted by the first roll, MOVED fetches everything anew, another namespace
+ends the attempt.
+
+What can never happen, and why:
+
+- An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge
+  (`_prove_pending`), and what was not settled then is compared right before the upload (`_confirm`).
+- An image of ours that reaches up to the roll: the roll itself wrote the last transaction. Such an image is of a lost
+  past, and is set aside.
+- A roll at a NameNode that we cannot serve: its namespace and layout are asked for first.
+"""
 
 from __future__ import annotations
 

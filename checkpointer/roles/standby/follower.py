@@ -1,4 +1,19 @@
-"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due."""
+"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due.
+
+The namespace is not loaded, following, held at a rolling upgrade's begin, or being saved. Who works on it holds one
+lock.
+
+- Not loaded: before the first tail, and after any fault that leaves it unsure (an edit that does not fit, another
+  VERSION, another past). The next tail loads the newest image.
+- Following: each tail asks whether the past is still the cluster's, then applies what there is. A gap puts the past
+  in doubt before it is an alarm: segments that are missing may have been purged in another past.
+- Held: a rolling upgrade began, and nothing is applied until its rollback image is saved.
+- Lost: what is here is not of the cluster's past. It is set aside and the active's image is taken; the same image
+  once more only after growing waits.
+
+No image is made of what was not compared (`_assure(deep=True)`), and none is made of nothing new. A fault of a tail
+is an alarm until a later one goes well; the namespace stays where it was.
+"""
 
 from __future__ import annotations
 

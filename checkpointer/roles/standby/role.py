@@ -1,4 +1,9 @@
-"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes."""
+"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes.
+
+Two things go on and exclude each other: the tail, which applies edits as they come, and the checkpoint, which saves
+what is applied (`JournalFollower`). Nothing is written but this node's own directories: the shared edits are only
+read, so it does not matter who is active, and an image goes to who says that it takes one.
+"""
 
 from __future__ import annotations
 
