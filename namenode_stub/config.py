@@ -11,7 +11,7 @@ from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, address, identity, scoped_key
 from checkpointer.config.rpc_user import process_user, rpc_user
 from checkpointer.config.shared_edits import directory_of, journal_uris
-from hadoop_common.config_key import BYTES, COUNT, FACTOR, ConfigKey, text
+from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults
@@ -30,11 +30,6 @@ ROLL_SHARE = ConfigKey(
 RPC_BIND_HOST = ConfigKey("dfs.namenode.rpc-bind-host", "", text("host"), "What the RPC server binds to instead.")
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)
 SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Whose members administer.")
-BLOCK_SIZE = ConfigKey("dfs.blocksize", "128m", BYTES, "What clients are told to take.", least=1)
-BYTES_PER_CHECKSUM = ConfigKey("dfs.bytes-per-checksum", "512", COUNT, "The same.", least=1)
-REPLICATION = ConfigKey("dfs.replication", "3", COUNT, "The same.", least=1)
-BUFFER_SIZE = ConfigKey("io.file.buffer.size", "4096", COUNT, "The same.", least=1)
-TRASH_INTERVAL = ConfigKey("fs.trash.interval", "0", COUNT, "The same.", least=0)
 LOG_DIRECTORY = ConfigKey("hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Where metaSave writes.")
 
 _RPC_PORT = 8020
@@ -164,17 +159,8 @@ class _Reader:
             supergroup=self._get(SUPERGROUP),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),
-            server_defaults=self._server_defaults(),
+            server_defaults=ServerDefaults.of(self._settings, self._faults),
             log_directory=Path(LOG_DIRECTORY.read(self._settings)),
-        )
-
-    def _server_defaults(self) -> ServerDefaults:
-        return ServerDefaults(
-            block_size=self._get(BLOCK_SIZE),
-            bytes_per_checksum=self._get(BYTES_PER_CHECKSUM),
-            replication=self._get(REPLICATION),
-            buffer_size=self._get(BUFFER_SIZE),
-            trash_interval=self._get(TRASH_INTERVAL),
         )
 
     def _get(self, key: ConfigKey[T]) -> T:
