@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -29,13 +29,19 @@ __all__ = [
     "ConfigKey",
     "KeyStatus",
     "Kind",
+    "bound",
+    "bound_keys",
     "count_of",
     "keys_in",
     "paths",
+    "read_bound",
+    "take_bound",
     "text",
 ]
 
 T = TypeVar("T")
+
+_KEY = "key"
 
 ABSENT = "(absent)"
 
@@ -158,3 +164,33 @@ class ConfigKey(Generic[T]):
 def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
     """The keys that a module declares, in their order."""
     return tuple(each for each in namespace.values() if isinstance(each, ConfigKey))
+
+
+def bound(key: ConfigKey[T]) -> T:
+    """A field of a dataclass that `key` sets; its default is the key's."""
+    made: Any = field(default=key.fallback, metadata={_KEY: key})
+    value: T = made
+    return value
+
+
+def _bindings(kind: type) -> dict[str, ConfigKey[Any]]:
+    return {each.name: each.metadata[_KEY] for each in fields(kind) if _KEY in each.metadata}
+
+
+def bound_keys(kind: type) -> tuple[ConfigKey[Any], ...]:
+    """The keys that set fields of a dataclass."""
+    return tuple(_bindings(kind).values())
+
+
+def read_bound(kind: type, settings: Configuration) -> dict[str, Any]:
+    """The values of all bound fields of a dataclass, by name.
+
+    Raises:
+        ConfigurationError: one is none that its key can have.
+    """
+    return {name: key.read(settings) for name, key in _bindings(kind).items()}
+
+
+def take_bound(kind: type, settings: Configuration, faults: FaultCollector) -> dict[str, Any]:
+    """The same; what is wrong with values goes to `faults`, and the defaults stand in."""
+    return {name: key.take(settings, faults) for name, key in _bindings(kind).items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, namenode_rpc, namenode_urls
+from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration, FaultCollector
 from journal.quorum.settings import TAIL_IN_PROGRESS
 
@@ -26,12 +27,12 @@ class StandbySettings:
         namenodes: HTTP address (`http://host:port`) and RPC address of the others.
     """
 
-    tail_period: float = keys.HA_TAIL_EDITS_PERIOD.fallback
-    tail_in_progress: bool = TAIL_IN_PROGRESS.fallback
-    roll_period: float = keys.HA_LOG_ROLL_PERIOD.fallback
-    roll_retries: int = keys.HA_TAIL_EDITS_NAMENODE_RETRIES.fallback
-    lag_alarm: float = keys.STANDBY_LAG_ALARM.fallback
-    rpc_timeout: float = keys.RPC_TIMEOUT.fallback
+    tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
+    tail_in_progress: bool = bound(TAIL_IN_PROGRESS)
+    roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
+    roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)
+    lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
+    rpc_timeout: float = bound(keys.RPC_TIMEOUT)
     namenodes: tuple[tuple[str, tuple[str, int]], ...] = ()
 
 
@@ -44,12 +45,4 @@ def standby_settings(settings: Configuration, who: Identity, faults: FaultCollec
         urls = namenode_urls(settings, who, keys.HTTP_POLICY.read(settings))
         return tuple(zip(urls, namenode_rpc(settings, who), strict=True))
 
-    return StandbySettings(
-        tail_period=keys.HA_TAIL_EDITS_PERIOD.take(settings, faults),
-        tail_in_progress=TAIL_IN_PROGRESS.take(settings, faults),
-        roll_period=keys.HA_LOG_ROLL_PERIOD.take(settings, faults),
-        roll_retries=keys.HA_TAIL_EDITS_NAMENODE_RETRIES.take(settings, faults),
-        lag_alarm=keys.STANDBY_LAG_ALARM.take(settings, faults),
-        rpc_timeout=keys.RPC_TIMEOUT.take(settings, faults),
-        namenodes=faults.take(others, ()),
-    )
+    return StandbySettings(**take_bound(StandbySettings, settings, faults), namenodes=faults.take(others, ()))

@@ -25,11 +25,11 @@ from checkpointer.config.rpc_user import rpc_user
 from checkpointer.config.shared_edits import directory_of, shared_edits
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
-from hadoop_common.config_key import ConfigKey
+from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
-from journal.quorum import settings as quorum
+from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 
 __all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
@@ -83,44 +83,44 @@ class CheckpointConfig:
     role: Role
     period: float
     poll_interval: float
-    transactions: int
-    quiet_multiplier: float
-    max_retries: int
-    images_retained: int
-    extra_edits_retained: int
-    max_extra_segments: int
+    transactions: int = bound(keys.CHECKPOINT_TXNS)
+    quiet_multiplier: float = bound(keys.CHECKPOINT_CHECK_QUIET_MULTIPLIER)
+    max_retries: int = bound(keys.CHECKPOINT_MAX_RETRIES)
+    images_retained: int = bound(keys.NUM_CHECKPOINTS_RETAINED)
+    extra_edits_retained: int = bound(keys.NUM_EXTRA_EDITS_RETAINED)
+    max_extra_segments: int = bound(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED)
     image_directories: tuple[Path, ...]
     edits_directories: tuple[Path, ...]
     storage_permission: int
-    restore_directories: bool
+    restore_directories: bool = bound(keys.NAME_DIR_RESTORE)
     shared_edits: str
     nameservice: str
     quorum: QuorumSettings
     standby_checkpoints: bool
-    rebootstrap: bool
-    lag_alarm: float
+    rebootstrap: bool = bound(keys.STANDBY_REBOOTSTRAP)
+    lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
-    rpc_timeout: float
-    tail_period: float
-    tail_in_progress: bool
-    log_roll_period: float
-    roll_retries: int
-    upload_parallelism: int
+    rpc_timeout: float = bound(keys.RPC_TIMEOUT)
+    tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
+    tail_in_progress: bool = bound(quorum_keys.TAIL_IN_PROGRESS)
+    log_roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
+    roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)
+    upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
     http_policy: str
     engine: EngineSettings
     merge_settings: MergeSettings
-    transfer_timeout: float
-    transfer_bandwidth: int
-    bootstrap_bandwidth: int
-    transfer_chunk_size: int
-    lake_directory: str
-    lake_images_retained: int
-    lake_master: str
-    lake_driver_memory: str
+    transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
+    transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
+    bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)
+    transfer_chunk_size: int = bound(keys.IMAGE_TRANSFER_CHUNKSIZE)
+    lake_directory: str = bound(keys.LAKE_DIR)
+    lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
+    lake_master: str = bound(keys.LAKE_SPARK_MASTER)
+    lake_driver_memory: str = bound(keys.LAKE_SPARK_DRIVER_MEMORY)
 
     @property
     def shared_edits_directory(self) -> Path | None:
@@ -200,34 +200,20 @@ class _Reader:
         policy = self._policy()
         self._take(self._check_role, None)
         return CheckpointConfig(
+            **take_bound(CheckpointConfig, self._settings, self._faults),
             role=self._role,
             period=period,
             poll_interval=min(check, period),
-            transactions=self._get(keys.CHECKPOINT_TXNS),
-            quiet_multiplier=self._get(keys.CHECKPOINT_CHECK_QUIET_MULTIPLIER),
-            max_retries=self._get(keys.CHECKPOINT_MAX_RETRIES),
-            images_retained=self._get(keys.NUM_CHECKPOINTS_RETAINED),
-            extra_edits_retained=self._get(keys.NUM_EXTRA_EDITS_RETAINED),
-            max_extra_segments=self._get(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED),
             image_directories=self._image_directories(),
             edits_directories=self._take(self._edits_directories, ()),
             storage_permission=self._permission(),
-            restore_directories=self._get(keys.NAME_DIR_RESTORE),
             shared_edits=self._shared_edits(),
             nameservice=self._who.nameservice,
             quorum=self._quorum(),
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
-            rebootstrap=self._get(keys.STANDBY_REBOOTSTRAP),
-            lag_alarm=self._get(keys.STANDBY_LAG_ALARM),
             namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
             namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
-            rpc_timeout=self._get(keys.RPC_TIMEOUT),
-            tail_period=self._get(keys.HA_TAIL_EDITS_PERIOD),
-            tail_in_progress=self._get(quorum.TAIL_IN_PROGRESS),
-            log_roll_period=self._get(keys.HA_LOG_ROLL_PERIOD),
-            roll_retries=self._get(keys.HA_TAIL_EDITS_NAMENODE_RETRIES),
-            upload_parallelism=self._get(keys.UPLOAD_PARALLELISM),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
             http_policy=policy,
@@ -238,14 +224,6 @@ class _Reader:
                 rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
                 memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
             ),
-            transfer_timeout=self._get(keys.IMAGE_TRANSFER_TIMEOUT),
-            transfer_bandwidth=self._get(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC),
-            bootstrap_bandwidth=self._get(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC),
-            transfer_chunk_size=self._get(keys.IMAGE_TRANSFER_CHUNKSIZE),
-            lake_directory=self._get(keys.LAKE_DIR),
-            lake_images_retained=self._get(keys.LAKE_IMAGES_RETAINED),
-            lake_master=self._get(keys.LAKE_SPARK_MASTER),
-            lake_driver_memory=self._get(keys.LAKE_SPARK_DRIVER_MEMORY),
         )
 
     def _get(self, key: ConfigKey[T], *, scoped: bool = False) -> T:
@@ -293,10 +271,10 @@ class _Reader:
     def _quorum(self) -> QuorumSettings:
         """What a reader goes by; the rest is the writer's."""
         return QuorumSettings(
-            select_input_streams=self._get(quorum.SELECT_INPUT_STREAMS),
-            http_open=self._get(quorum.HTTP_OPEN),
-            http_read=self._get(quorum.HTTP_READ),
-            max_tail_transactions=self._get(quorum.MAX_TAIL_TRANSACTIONS),
+            select_input_streams=self._get(quorum_keys.SELECT_INPUT_STREAMS),
+            http_open=self._get(quorum_keys.HTTP_OPEN),
+            http_read=self._get(quorum_keys.HTTP_READ),
+            max_tail_transactions=self._get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
 
     def _permission(self) -> int:

@@ -11,7 +11,10 @@ from hadoop_common.config_key import (
     SWITCH,
     TRANSACTIONS,
     ConfigKey,
+    bound,
+    bound_keys,
     keys_in,
+    read_bound,
 )
 from hadoop_common.configuration import Configuration
 
@@ -64,22 +67,11 @@ HTTP_READ = ConfigKey(
 READER_KEYS = keys_in(globals())
 
 
+_WRITER = "Quorum journals, the NameNode's side."
+
+
 def _call(name: str, default: str) -> ConfigKey[float]:
     return ConfigKey(f"dfs.qjournal.{name}.timeout.ms", default, MILLISECONDS, _WRITER)
-
-
-_WRITER = "Quorum journals, the NameNode's side."
-OPERATIONS = ConfigKey("dfs.qjm.operations.timeout", "60s", MILLISECONDS, _WRITER, release2=ABSENT)
-QUEUE_LIMIT = ConfigKey("dfs.qjournal.queued-edits.limit.mb", "10", MEGABYTES, _WRITER)
-START_SEGMENT = _call("start-segment", "20000")
-WRITE_TRANSACTIONS = _call("write-txns", "20000")
-PREPARE_RECOVERY = _call("prepare-recovery", "120000")
-ACCEPT_RECOVERY = _call("accept-recovery", "120000")
-FINALIZE_SEGMENT = _call("finalize-segment", "120000")
-GET_JOURNAL_STATE = _call("get-journal-state", "120000")
-NEW_EPOCH = _call("new-epoch", "120000")
-
-WRITER_KEYS = tuple(key for key in keys_in(globals()) if key not in READER_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +86,20 @@ class QuorumSettings:
         max_tail_transactions: how many a node sends from its cache at once.
     """
 
-    start_segment: float = START_SEGMENT.fallback
-    select_input_streams: float = SELECT_INPUT_STREAMS.fallback
-    write_transactions: float = WRITE_TRANSACTIONS.fallback
-    prepare_recovery: float = PREPARE_RECOVERY.fallback
-    accept_recovery: float = ACCEPT_RECOVERY.fallback
-    finalize_segment: float = FINALIZE_SEGMENT.fallback
-    get_journal_state: float = GET_JOURNAL_STATE.fallback
-    new_epoch: float = NEW_EPOCH.fallback
-    operations: float = OPERATIONS.fallback
-    http_open: float = HTTP_OPEN.fallback
-    http_read: float = HTTP_READ.fallback
-    queue_limit: int = QUEUE_LIMIT.fallback
-    tail_in_progress: bool = TAIL_IN_PROGRESS.fallback
-    max_tail_transactions: int = MAX_TAIL_TRANSACTIONS.fallback
+    start_segment: float = bound(_call("start-segment", "20000"))
+    select_input_streams: float = bound(SELECT_INPUT_STREAMS)
+    write_transactions: float = bound(_call("write-txns", "20000"))
+    prepare_recovery: float = bound(_call("prepare-recovery", "120000"))
+    accept_recovery: float = bound(_call("accept-recovery", "120000"))
+    finalize_segment: float = bound(_call("finalize-segment", "120000"))
+    get_journal_state: float = bound(_call("get-journal-state", "120000"))
+    new_epoch: float = bound(_call("new-epoch", "120000"))
+    operations: float = bound(ConfigKey("dfs.qjm.operations.timeout", "60s", MILLISECONDS, _WRITER, release2=ABSENT))
+    http_open: float = bound(HTTP_OPEN)
+    http_read: float = bound(HTTP_READ)
+    queue_limit: int = bound(ConfigKey("dfs.qjournal.queued-edits.limit.mb", "10", MEGABYTES, _WRITER))
+    tail_in_progress: bool = bound(TAIL_IN_PROGRESS)
+    max_tail_transactions: int = bound(MAX_TAIL_TRANSACTIONS)
 
     @property
     def longest_call(self) -> float:
@@ -131,19 +123,7 @@ class QuorumSettings:
         Raises:
             ConfigurationError: a value is none that the key can have.
         """
-        return cls(
-            start_segment=START_SEGMENT.read(configuration),
-            select_input_streams=SELECT_INPUT_STREAMS.read(configuration),
-            write_transactions=WRITE_TRANSACTIONS.read(configuration),
-            prepare_recovery=PREPARE_RECOVERY.read(configuration),
-            accept_recovery=ACCEPT_RECOVERY.read(configuration),
-            finalize_segment=FINALIZE_SEGMENT.read(configuration),
-            get_journal_state=GET_JOURNAL_STATE.read(configuration),
-            new_epoch=NEW_EPOCH.read(configuration),
-            operations=OPERATIONS.read(configuration),
-            http_open=HTTP_OPEN.read(configuration),
-            http_read=HTTP_READ.read(configuration),
-            queue_limit=QUEUE_LIMIT.read(configuration),
-            tail_in_progress=TAIL_IN_PROGRESS.read(configuration),
-            max_tail_transactions=MAX_TAIL_TRANSACTIONS.read(configuration),
-        )
+        return cls(**read_bound(cls, configuration))
+
+
+WRITER_KEYS = tuple(key for key in bound_keys(QuorumSettings) if key not in READER_KEYS)
