@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from checkpointer.config import keys
+from hadoop_common.config_key import BYTES
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 
@@ -66,7 +67,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         keys.ENGINE_SPARK_MIN_SIZE.take(settings, faults),
         SparkSettings(
             master=keys.ENGINE_SPARK_MASTER.take(settings, faults),
-            driver_memory=faults.take(lambda: _memory(settings, keys.ENGINE_SPARK_DRIVER_MEMORY.name), ""),
+            driver_memory=faults.take(lambda: _memory(settings), ""),
             shared_storage=keys.ENGINE_SPARK_SHARED_STORAGE.take(settings, faults),
             partitions=keys.ENGINE_SPARK_PARTITIONS.take(settings, faults),
             conf=faults.take(lambda: _conf(settings), {}),
@@ -83,10 +84,11 @@ def _conf(settings: Configuration) -> dict[str, str]:
     return {key.removeprefix(_CONF): settings.get(key, "") for key in names}
 
 
-def _memory(settings: Configuration, key: str) -> str:
-    if settings.get_size(key) < _LEAST_MEMORY:
-        raise ConfigurationError([settings.fault(key, "must be at least 512m, less does not start Spark")])
-    return settings.get(key, "")
+def _memory(settings: Configuration) -> str:
+    key = keys.ENGINE_SPARK_DRIVER_MEMORY
+    if BYTES.read(settings, key.name, key.default) < _LEAST_MEMORY:
+        raise ConfigurationError([settings.fault(key.name, "must be at least 512m, less does not start Spark")])
+    return key.read(settings)
 
 
 def _choice(settings: Configuration) -> EngineChoice:

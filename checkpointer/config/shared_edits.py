@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.config_key import ABSENT, SWITCH, ConfigKey, KeyStatus
+from hadoop_common.config_key import ABSENT, OPTIONAL_SWITCH, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
@@ -16,7 +16,7 @@ _FILE = "file"
 RESOLUTION = ConfigKey(
     "dfs.namenode.edits.qjournals.resolution-enabled",
     "false",
-    SWITCH,
+    OPTIONAL_SWITCH,
     "Quorum journals whose nodes a resolver finds behind one name.",
     KeyStatus.IGNORED,
     "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
