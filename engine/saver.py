@@ -1,8 +1,8 @@
 """Saves an image in all storage directories (FSImage.saveFSImageInAllDirs) so that a kill at any point is safe.
 
 `fsimage.ckpt_TXID` is written, synced and read back; then its digest file gets the final name, and only then the
-image. Until that rename the newest complete image is the old one, whose digest file nobody touched; a digest
-file without an image means nothing to a NameNode.
+image (`image_format.publish.place_image`). Until that rename the newest complete image is the old one, whose digest
+file nobody touched.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CheckpointInProgressError
-from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
-from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
+from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.output import DigestingFileSet, Md5
+from image_format.publish import place_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 
@@ -143,11 +143,9 @@ def _place_all(
         target = path.with_name(image_name(txid, rollback))
         try:
             _check(path, txid)
-            fsync_directory(path.parent)
-            write_atomically(md5_path(target), format_md5(md5, target.name))
-            rename_durably(path, target)
+            place_image(path, target, md5)
         except (OSError, ImageFormatError, ImageStorageError) as fault:
-            failures.append(SaveFailure(path.parent, _withdraw(path, target, fault)))
+            failures.append(SaveFailure(path.parent, _withdraw(path, fault)))
         else:
             yield target
 
@@ -158,12 +156,10 @@ def _check(path: Path, txid: int) -> None:
             raise ImageFormatError(f"the image is of txid {image.txid}, expected {txid}", file=str(path))
 
 
-def _withdraw(path: Path, target: Path, fault: Exception) -> str:
-    """Remove what a failed folder holds of the image; returns the reason of the failure, or of both."""
+def _withdraw(path: Path, fault: Exception) -> str:
+    """Remove the unfinished image of a failed folder; returns the reason of the failure, or of both."""
     try:
         path.unlink(missing_ok=True)
-        if not target.exists():
-            md5_path(target).unlink(missing_ok=True)
     except OSError as second:
         return f"{told(fault)}; and it could not be cleaned up: {told(second)}"
     return told(fault)

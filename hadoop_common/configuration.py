@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.deprecations import current_name
-from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_size, parse_time
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
 __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]
@@ -110,26 +109,19 @@ class Configuration:
             text = default
         return None if text is None else self._substituted(key, text)
 
-    def get_int(self, key: str, default: int | None = None) -> int:
-        """An integer, decimal or `0x…`."""
-        return self._typed(key, default, parse_int)
+    def parsed(self, key: str, default: str, parse: Callable[[str], T]) -> T:
+        """What `parse` makes of the text of `key`, or of `default` where nothing sets it.
 
-    def get_float(self, key: str, default: float | None = None) -> float:
-        """A decimal number."""
-        return self._typed(key, default, parse_float)
-
-    def get_bool(self, key: str, default: bool | None = None) -> bool:
-        """`true` or `false`; any other word is a fault, where Hadoop takes the default silently."""
-        return self._typed(key, default, parse_bool)
-
-    def get_time(self, key: str, default: str | None = None, unit: str = "s") -> float:
-        """Seconds; a bare number counts in `unit` (ns, us, ms, s, m, h, d). `default` is text: `"3600s"`."""
-        fallback = None if default is None else parse_time(default, unit)
-        return self._typed(key, fallback, lambda text: parse_time(text, unit))
-
-    def get_size(self, key: str, default: int | None = None) -> int:
-        """Bytes, with k, m, g, t, p as powers of 1024."""
-        return self._typed(key, default, parse_size)
+        Raises:
+            ConfigurationError: the text is empty, or `parse` raised ValueError.
+        """
+        text = self.get(key, default)
+        if not text:
+            raise ConfigurationError([self.fault(key, "is not set")])
+        try:
+            return parse(text)
+        except ValueError as fault:
+            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
     def get_list(self, key: str, default: str = "") -> list[str]:
         """Comma-separated items, trimmed, without the empty ones."""
@@ -178,17 +170,6 @@ class Configuration:
     def _substituted(self, key: str, text: str) -> str:
         try:
             return substitute(text, self._environment, self._look_up).strip()
-        except ValueError as fault:
-            raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
-
-    def _typed(self, key: str, default: T | None, parse: Callable[[str], T]) -> T:
-        text = self.get(key)
-        if not text:
-            if default is None:
-                raise ConfigurationError([self.fault(key, "is not set")])
-            return default
-        try:
-            return parse(text)
         except ValueError as fault:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 

@@ -10,9 +10,28 @@ from pathlib import Path
 
 from hadoop_common.file_faults import file_faults
 
-__all__ = ["TEMPORARY_SUFFIX", "fsync_directory", "rename_durably", "write_atomically", "written_atomically"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "fsync_directory",
+    "fsync_file",
+    "remove_durably",
+    "removed_on_fault",
+    "rename_durably",
+    "sync_output",
+    "write_atomically",
+    "written_atomically",
+]
 
 TEMPORARY_SUFFIX = ".tmp"
+
+
+def fsync_file(path: Path) -> None:
+    """Make the content of `path` durable, which another process may have written.
+
+    Raises:
+        FileFaultError: it cannot be opened or synced.
+    """
+    _fsync(path, os.O_RDONLY)
 
 
 def fsync_directory(path: Path) -> None:
@@ -21,16 +40,26 @@ def fsync_directory(path: Path) -> None:
     Raises:
         FileFaultError: the directory cannot be opened or synced.
     """
+    _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _fsync(path: Path, flags: int) -> None:
     with file_faults(path, "cannot be synced"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(path, flags)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
+def sync_output(out: BufferedWriter) -> None:
+    """Make durable what was written to `out`."""
+    out.flush()
+    os.fsync(out.fileno())
+
+
 def rename_durably(source: Path, target: Path) -> None:
-    """Rename `source` over `target`, in one directory, and sync that directory.
+    """Rename `source` over `target`, and sync the directories of both.
 
     Raises:
         FileFaultError: the rename or the sync failed.
@@ -38,6 +67,30 @@ def rename_durably(source: Path, target: Path) -> None:
     with file_faults(source, f"cannot be renamed to {target.name}"):
         source.replace(target)
     fsync_directory(target.parent)
+    if source.parent != target.parent:
+        fsync_directory(source.parent)
+
+
+def remove_durably(path: Path) -> None:
+    """Remove `path`, if it is there, and sync its directory.
+
+    Raises:
+        OSError: it cannot be removed, or the sync failed.
+    """
+    path.unlink(missing_ok=True)
+    fsync_directory(path.parent)
+
+
+@contextmanager
+def removed_on_fault(path: Path) -> Iterator[None]:
+    """An exception inside removes the unfinished file `path`."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            # the fault that brought us here says it all
+            path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -50,17 +103,11 @@ def written_atomically(path: Path) -> Iterator[BufferedWriter]:
         FileFaultError: the file could not be written.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    try:
+    with removed_on_fault(temporary):
         with file_faults(path, "cannot be written"), temporary.open("wb") as out:
             yield out
-            out.flush()
-            os.fsync(out.fileno())
+            sync_output(out)
         rename_durably(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            # the fault that brought us here says it all
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_atomically(path: Path, data: bytes) -> None:

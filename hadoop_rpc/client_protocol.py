@@ -7,10 +7,13 @@ from typing import Final
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
+from hadoop_rpc.rpc_protocol import RpcProtocol
 
 __all__ = ["CLIENT_PROTOCOL", "ClientProtocolClient", "RollingUpgradeInfo"]
 
-CLIENT_PROTOCOL: Final = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+CLIENT_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.hdfs.protocol.ClientProtocol", pb.DESCRIPTOR.services_by_name["ClientNamenodeProtocol"]
+)
 
 # RollingUpgradeActionProto
 _QUERY: Final = 1
@@ -33,7 +36,7 @@ class ClientProtocolClient(ProtocolClient):
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
         """The rolling upgrade that the NameNode is in, None where it is in none (`dfsadmin -rollingUpgrade query`)."""
         request = pb.RollingUpgradeRequestProto(action=_QUERY)
-        answer = self._rpc.call("rollingUpgrade", request, pb.RollingUpgradeResponseProto)
+        answer = self._call("rollingUpgrade", request)
         if not answer.HasField("rollingUpgradeInfo"):
             return None
         info = answer.rollingUpgradeInfo

@@ -1,4 +1,10 @@
-"""The client's side of one connection as a state machine: bytes in, events out; no socket, no clock."""
+"""The client's side of one connection as a state machine: bytes in, events out; no socket, no clock.
+
+The states are `ClientState`. Calls go out in OPEN alone; their answers come in any order, and the call id says whose
+each is. An answer without one is about the connection: it ends all calls, and the connection too. So do bytes that
+are no answer, for where the next one begins is not known then. Nothing leads back from CLOSED: a call that is
+repeated goes over a new one.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import Final, Protocol
 
 from hadoop_rpc.proto import ha_service_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.service import CallContext, Handler, Service
 
 __all__ = [
     "HA_PROTOCOL",
@@ -20,7 +21,9 @@ __all__ = [
     "ha_service",
 ]
 
-HA_PROTOCOL: Final = "org.apache.hadoop.ha.HAServiceProtocol"
+HA_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.ha.HAServiceProtocol", pb.DESCRIPTOR.services_by_name["HAServiceProtocolService"]
+)
 
 
 class HAState(Enum):
@@ -56,22 +59,22 @@ class HAServiceClient(ProtocolClient):
 
     def service_status(self) -> ServiceStatus:
         """State of the NameNode; one without HA answers NoSuchProtocolError or as active."""
-        answer = self._rpc.call("getServiceStatus", pb.GetServiceStatusRequestProto(), pb.GetServiceStatusResponseProto)
+        answer = self._call("getServiceStatus", pb.GetServiceStatusRequestProto())
         return ServiceStatus(HAState(answer.state), answer.readyToBecomeActive, answer.notReadyReason)
 
     def monitor_health(self) -> None:
         """Raises RemoteError where the NameNode is not well (HealthCheckFailedException)."""
-        self._rpc.call("monitorHealth", pb.MonitorHealthRequestProto(), pb.MonitorHealthResponseProto)
+        self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
         """Make the NameNode active; nothing happens where it is. Raises RemoteError where it cannot."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
-        self._rpc.call("transitionToActive", request, pb.TransitionToActiveResponseProto)
+        self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
         """Make the NameNode a standby; nothing happens where it is. Raises RemoteError where it cannot."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
-        self._rpc.call("transitionToStandby", request, pb.TransitionToStandbyResponseProto)
+        self._call("transitionToStandby", request)
 
 
 class HAServiceProtocol(Protocol):
@@ -113,13 +116,13 @@ def ha_service(node: HAServiceProtocol) -> Service:
         node.transition_to_standby(RequestSource(request.reqInfo.reqSource), caller)
         return pb.TransitionToStandbyResponseProto()
 
-    methods = {
-        "getServiceStatus": Method(pb.GetServiceStatusRequestProto, status),
-        "monitorHealth": Method(pb.MonitorHealthRequestProto, health),
-        "transitionToActive": Method(pb.TransitionToActiveRequestProto, activate),
-        "transitionToStandby": Method(pb.TransitionToStandbyRequestProto, stand_by),
+    methods: dict[str, Handler] = {
+        "getServiceStatus": status,
+        "monitorHealth": health,
+        "transitionToActive": activate,
+        "transitionToStandby": stand_by,
     }
-    return Service(HA_PROTOCOL, methods)
+    return HA_PROTOCOL.served_by(methods)
 
 
 def _request_info(source: RequestSource) -> pb.HAStateChangeRequestInfoProto:

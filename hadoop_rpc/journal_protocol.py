@@ -9,11 +9,14 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.proto import journal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.retry import NO_RETRY
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.service import CallContext, Handler, Service
 
 __all__ = ["JOURNAL_PROTOCOL", "FenceResult", "JournalClient", "JournalInfo", "JournalProtocol", "journal_service"]
 
-JOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.server.protocol.JournalProtocol"
+JOURNAL_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.hdfs.server.protocol.JournalProtocol", pb.DESCRIPTOR.services_by_name["JournalProtocolService"]
+)
 
 _INT = 1 << 32
 
@@ -58,12 +61,12 @@ class JournalClient(ProtocolClient):
         request = pb.JournalRequestProto(
             journalInfo=_info_message(info), firstTxnId=first_txid, numTxns=count, records=records, epoch=epoch
         )
-        self._rpc.call("journal", request, pb.JournalResponseProto, idempotent=False)
+        self._call("journal", request, idempotent=False)
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int) -> None:
         """Begin a segment with `txid`."""
         request = pb.StartLogSegmentRequestProto(journalInfo=_info_message(info), txid=txid, epoch=epoch)
-        self._rpc.call("startLogSegment", request, pb.StartLogSegmentResponseProto, idempotent=False)
+        self._call("startLogSegment", request, idempotent=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,9 @@ def journal_service(node: JournalProtocol) -> Service:
             previousEpoch=found.previous_epoch, lastTransactionId=found.last_txid, inSync=found.in_sync
         )
 
-    methods = {
-        "journal": Method(pb.JournalRequestProto, journal),
-        "startLogSegment": Method(pb.StartLogSegmentRequestProto, start),
-        "fence": Method(pb.FenceRequestProto, fence),
+    methods: dict[str, Handler] = {
+        "journal": journal,
+        "startLogSegment": start,
+        "fence": fence,
     }
-    return Service(JOURNAL_PROTOCOL, methods)
+    return JOURNAL_PROTOCOL.served_by(methods)

@@ -28,7 +28,8 @@ from hadoop_rpc.namenode_values import (
 )
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.service import CallContext, Handler, Service
 
 __all__ = [
     "NAMENODE_PROTOCOL",
@@ -47,7 +48,9 @@ __all__ = [
     "namenode_service",
 ]
 
-NAMENODE_PROTOCOL: Final = "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol"
+NAMENODE_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol", pb.DESCRIPTOR.services_by_name["NamenodeProtocolService"]
+)
 
 _ACT_SHUTDOWN: Final = 50
 _ACT_CHECKPOINT: Final = 51
@@ -60,59 +63,47 @@ class NamenodeClient(ProtocolClient):
 
     def transaction_id(self) -> int:
         """The last transaction the NameNode has written."""
-        answer = self._rpc.call("getTransactionId", pb.GetTransactionIdRequestProto(), pb.GetTransactionIdResponseProto)
+        answer = self._call("getTransactionId", pb.GetTransactionIdRequestProto())
         return signed(answer.txId, 64)
 
     def most_recent_checkpoint_txid(self) -> int:
         """Txid of the NameNode's newest image."""
-        answer = self._rpc.call(
-            "getMostRecentCheckpointTxId",
-            pb.GetMostRecentCheckpointTxIdRequestProto(),
-            pb.GetMostRecentCheckpointTxIdResponseProto,
-        )
+        answer = self._call("getMostRecentCheckpointTxId", pb.GetMostRecentCheckpointTxIdRequestProto())
         return signed(answer.txId, 64)
 
     def roll_edit_log(self) -> CheckpointSignature:
         """Let the NameNode finalize its segment and begin the next."""
-        answer = self._rpc.call("rollEditLog", pb.RollEditLogRequestProto(), pb.RollEditLogResponseProto)
+        answer = self._call("rollEditLog", pb.RollEditLogRequestProto())
         return signature_of(answer.signature)
 
     def version_request(self) -> NamespaceInfo:
         """Which namespace it holds, and its release."""
-        return namespace_info_of(
-            self._rpc.call("versionRequest", pb.VersionRequestProto(), pb.VersionResponseProto).info
-        )
+        return namespace_info_of(self._call("versionRequest", pb.VersionRequestProto()).info)
 
     def edit_log_manifest(self, since: int) -> EditLogManifest:
         """The NameNode's finalized segments from the one that begins with txid `since`, or after it, on."""
-        answer = self._rpc.call(
-            "getEditLogManifest",
-            pb.GetEditLogManifestRequestProto(sinceTxId=unsigned(since, 64)),
-            pb.GetEditLogManifestResponseProto,
-        )
+        answer = self._call("getEditLogManifest", pb.GetEditLogManifestRequestProto(sinceTxId=unsigned(since, 64)))
         return manifest_of(answer.manifest)
 
     def is_upgrade_finalized(self) -> bool:
         """False while the NameNode keeps a `previous` directory to roll back to."""
         request = pb.IsUpgradeFinalizedRequestProto()
-        return self._rpc.call("isUpgradeFinalized", request, pb.IsUpgradeFinalizedResponseProto).isUpgradeFinalized
+        return bool(self._call("isUpgradeFinalized", request).isUpgradeFinalized)
 
     def is_rolling_upgrade(self) -> bool:
         """Whether a rolling upgrade is in progress; releases before 3.0 answer NoSuchRpcMethodError."""
         request = pb.IsRollingUpgradeRequestProto()
-        return self._rpc.call("isRollingUpgrade", request, pb.IsRollingUpgradeResponseProto).isRollingUpgrade
+        return bool(self._call("isRollingUpgrade", request).isRollingUpgrade)
 
     def register(self, registration: NamenodeRegistration) -> NamenodeRegistration:
         """Become a backup or checkpoint node of this NameNode; returns the NameNode's own registration."""
         request = pb.RegisterRequestProto(registration=registration_message(registration))
-        return registration_of(
-            self._rpc.call("registerSubordinateNamenode", request, pb.RegisterResponseProto).registration
-        )
+        return registration_of(self._call("registerSubordinateNamenode", request).registration)
 
     def start_checkpoint(self, registration: NamenodeRegistration) -> CheckpointCommand | None:
         """Begin a checkpoint; None where the NameNode does not want one, or wants this node to stop."""
         request = pb.StartCheckpointRequestProto(registration=registration_message(registration))
-        answer = self._rpc.call("startCheckpoint", request, pb.StartCheckpointResponseProto, idempotent=False).command
+        answer = self._call("startCheckpoint", request, idempotent=False).command
         if answer.action != _ACT_CHECKPOINT or not answer.HasField("checkpointCmd"):
             return None
         command = answer.checkpointCmd
@@ -123,14 +114,14 @@ class NamenodeClient(ProtocolClient):
         request = pb.EndCheckpointRequestProto(
             registration=registration_message(registration), signature=signature_message(signature)
         )
-        self._rpc.call("endCheckpoint", request, pb.EndCheckpointResponseProto, idempotent=False)
+        self._call("endCheckpoint", request, idempotent=False)
 
     def error_report(self, registration: NamenodeRegistration, code: ErrorCode, text: str) -> None:
         """Tell a fault of this node; FATAL makes the NameNode forget it."""
         request = pb.ErrorReportRequestProto(
             registration=registration_message(registration), errorCode=code.value, msg=text
         )
-        self._rpc.call("errorReport", request, pb.ErrorReportResponseProto)
+        self._call("errorReport", request)
 
 
 class NamenodeQuestions(Protocol):
@@ -168,23 +159,21 @@ class NamenodeProtocol(NamenodeQuestions, Protocol):
 
 def namenode_questions(node: NamenodeQuestions) -> Service:
     """The part of NamenodeProtocol that a standby serves (OperationCategory.UNCHECKED in NameNodeRpcServer)."""
-    methods = {
-        "getTransactionId": Method(
-            pb.GetTransactionIdRequestProto,
-            lambda _, caller: pb.GetTransactionIdResponseProto(txId=unsigned(node.transaction_id(caller), 64)),
+    return NAMENODE_PROTOCOL.served_by(_questions(node))
+
+
+def _questions(node: NamenodeQuestions) -> dict[str, Handler]:
+    return {
+        "getTransactionId": lambda _, caller: pb.GetTransactionIdResponseProto(
+            txId=unsigned(node.transaction_id(caller), 64)
         ),
-        "getMostRecentCheckpointTxId": Method(
-            pb.GetMostRecentCheckpointTxIdRequestProto,
-            lambda _, caller: pb.GetMostRecentCheckpointTxIdResponseProto(
-                txId=unsigned(node.most_recent_checkpoint_txid(caller), 64)
-            ),
+        "getMostRecentCheckpointTxId": lambda _, caller: pb.GetMostRecentCheckpointTxIdResponseProto(
+            txId=unsigned(node.most_recent_checkpoint_txid(caller), 64)
         ),
-        "versionRequest": Method(
-            pb.VersionRequestProto,
-            lambda _, caller: pb.VersionResponseProto(info=namespace_message(node.version_request(caller))),
+        "versionRequest": lambda _, caller: pb.VersionResponseProto(
+            info=namespace_message(node.version_request(caller))
         ),
     }
-    return Service(NAMENODE_PROTOCOL, methods)
 
 
 def namenode_service(node: NamenodeProtocol) -> Service:
@@ -220,24 +209,21 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         found = node.edit_log_manifest(signed(request.sinceTxId, 64), caller)
         return pb.GetEditLogManifestResponseProto(manifest=manifest_message(found))
 
-    methods = {
-        **namenode_questions(node).methods,
-        "rollEditLog": Method(
-            pb.RollEditLogRequestProto,
-            lambda _, caller: pb.RollEditLogResponseProto(signature=signature_message(node.roll_edit_log(caller))),
+    methods: dict[str, Handler] = {
+        **_questions(node),
+        "rollEditLog": lambda _, caller: pb.RollEditLogResponseProto(
+            signature=signature_message(node.roll_edit_log(caller))
         ),
-        "getEditLogManifest": Method(pb.GetEditLogManifestRequestProto, manifest),
-        "isUpgradeFinalized": Method(
-            pb.IsUpgradeFinalizedRequestProto,
-            lambda _, caller: pb.IsUpgradeFinalizedResponseProto(isUpgradeFinalized=node.is_upgrade_finalized(caller)),
+        "getEditLogManifest": manifest,
+        "isUpgradeFinalized": lambda _, caller: pb.IsUpgradeFinalizedResponseProto(
+            isUpgradeFinalized=node.is_upgrade_finalized(caller)
         ),
-        "isRollingUpgrade": Method(
-            pb.IsRollingUpgradeRequestProto,
-            lambda _, caller: pb.IsRollingUpgradeResponseProto(isRollingUpgrade=node.is_rolling_upgrade(caller)),
+        "isRollingUpgrade": lambda _, caller: pb.IsRollingUpgradeResponseProto(
+            isRollingUpgrade=node.is_rolling_upgrade(caller)
         ),
-        "registerSubordinateNamenode": Method(pb.RegisterRequestProto, register),
-        "startCheckpoint": Method(pb.StartCheckpointRequestProto, start),
-        "endCheckpoint": Method(pb.EndCheckpointRequestProto, end),
-        "errorReport": Method(pb.ErrorReportRequestProto, report),
+        "registerSubordinateNamenode": register,
+        "startCheckpoint": start,
+        "endCheckpoint": end,
+        "errorReport": report,
     }
-    return Service(NAMENODE_PROTOCOL, methods)
+    return NAMENODE_PROTOCOL.served_by(methods)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+from google.protobuf.message import Message
 
 from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
 from hadoop_rpc.retry import RetryPolicy
+from hadoop_rpc.rpc_protocol import RpcProtocol
 
 __all__ = ["ProtocolClient"]
 
@@ -22,7 +25,7 @@ class ProtocolClient:
         retry: when a call is tried again; None for the protocol's own `default_retry`.
     """
 
-    protocol: ClassVar[str]
+    protocol: ClassVar[RpcProtocol]
     default_retry: ClassVar[RetryPolicy] = RetryPolicy()
 
     def __init__(
@@ -38,7 +41,7 @@ class ProtocolClient:
         self._rpc = RpcClient(
             host,
             port,
-            self.protocol,
+            self.protocol.name,
             user=user,
             timeout=timeout,
             connect_timeout=connect_timeout,
@@ -49,6 +52,10 @@ class ProtocolClient:
     def address(self) -> str:
         """`host:port` of the server."""
         return self._rpc.address
+
+    def _call(self, method: str, request: Message, *, idempotent: bool = True) -> Any:
+        """The answer to `request`, the message that the protocol says; raises as `RpcClient.call`."""
+        return self._rpc.call(method, request, self.protocol.response(method), idempotent=idempotent)
 
     def close(self) -> None:
         """Close the connection; calls that wait end with RpcConnectionError."""

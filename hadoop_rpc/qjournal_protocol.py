@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
-from google.protobuf.message import Message
+from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT
 from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
-from hadoop_rpc.proto import namenode_protocol_pb2 as namenode_pb
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.qjournal_messages import (
@@ -47,8 +44,6 @@ __all__ = [
     "qjournal_service",
 ]
 
-M = TypeVar("M", bound=Message)
-
 
 class _JournalNodeClient(ProtocolClient):
     """Calls a JournalNode; nothing is repeated, the quorum decides what a failed call means.
@@ -72,9 +67,6 @@ class _JournalNodeClient(ProtocolClient):
         super().__init__(host, port, user=user, timeout=timeout, connect_timeout=connect_timeout)
         self._nameservice = nameservice
 
-    def _call(self, method: str, request: Message, response: type[M]) -> M:
-        return self._rpc.call(method, request, response, idempotent=False)
-
     def _named(self, journal_id: str) -> dict[str, Any]:
         """The fields that every call about a whole journal has."""
         return {"jid": pb.JournalIdProto(identifier=journal_id), "nameServiceId": self._nameservice}
@@ -83,7 +75,7 @@ class _JournalNodeClient(ProtocolClient):
         request = pb.GetEditLogManifestRequestProto(
             **self._named(journal_id), sinceTxId=unsigned(since, 64), inProgressOk=in_progress_ok
         )
-        return node_manifest_of(self._call(method, request, pb.GetEditLogManifestResponseProto))
+        return node_manifest_of(self._call(method, request))
 
 
 class InterQJournalClient(_JournalNodeClient):
@@ -98,7 +90,7 @@ class InterQJournalClient(_JournalNodeClient):
     def get_storage_info(self, journal_id: str) -> StorageInfo:
         """Which namespace its journal is of; a node before 3.5 answers NoSuchRpcMethodError."""
         request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
-        return storage_of(self._call("getStorageInfo", request, namenode_pb.StorageInfoProto))
+        return storage_of(self._call("getStorageInfo", request))
 
 
 class QJournalClient(_JournalNodeClient):
@@ -108,28 +100,28 @@ class QJournalClient(_JournalNodeClient):
 
     def is_formatted(self, journal_id: str) -> bool:
         request = pb.IsFormattedRequestProto(**self._named(journal_id))
-        return self._call("isFormatted", request, pb.IsFormattedResponseProto).isFormatted
+        return bool(self._call("isFormatted", request).isFormatted)
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
         request = pb.FormatRequestProto(**self._named(journal_id), nsInfo=namespace_to_message(namespace), force=force)
-        self._call("format", request, pb.FormatResponseProto)
+        self._call("format", request)
 
     def get_journal_state(self, journal_id: str) -> JournalState:
         request = pb.GetJournalStateRequestProto(**self._named(journal_id))
-        return journal_state_of(self._call("getJournalState", request, pb.GetJournalStateResponseProto))
+        return journal_state_of(self._call("getJournalState", request))
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
         request = pb.NewEpochRequestProto(
             **self._named(journal_id), nsInfo=namespace_to_message(namespace), epoch=unsigned(epoch, 64)
         )
-        answer = self._call("newEpoch", request, pb.NewEpochResponseProto)
+        answer = self._call("newEpoch", request)
         return signed(answer.lastSegmentTxId, 64) if answer.HasField("lastSegmentTxId") else None
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
         message = pb.StartLogSegmentRequestProto(
             reqInfo=request_info_message(request), txid=unsigned(txid, 64), layoutVersion=layout_version
         )
-        self._call("startLogSegment", message, pb.StartLogSegmentResponseProto)
+        self._call("startLogSegment", message)
 
     def journal(self, request: RequestInfo, segment_txid: int, first_txid: int, count: int, records: bytes) -> None:
         message = pb.JournalRequestProto(
@@ -139,23 +131,23 @@ class QJournalClient(_JournalNodeClient):
             records=records,
             segmentTxnId=unsigned(segment_txid, 64),
         )
-        self._call("journal", message, pb.JournalResponseProto)
+        self._call("journal", message)
 
     def heartbeat(self, request: RequestInfo) -> None:
         message = pb.HeartbeatRequestProto(reqInfo=request_info_message(request))
-        self._call("heartbeat", message, pb.HeartbeatResponseProto)
+        self._call("heartbeat", message)
 
     def finalize_log_segment(self, request: RequestInfo, first: int, last: int) -> None:
         message = pb.FinalizeLogSegmentRequestProto(
             reqInfo=request_info_message(request), startTxId=unsigned(first, 64), endTxId=unsigned(last, 64)
         )
-        self._call("finalizeLogSegment", message, pb.FinalizeLogSegmentResponseProto)
+        self._call("finalizeLogSegment", message)
 
     def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
         message = pb.PurgeLogsRequestProto(
             reqInfo=request_info_message(request), minTxIdToKeep=unsigned(min_txid_to_keep, 64)
         )
-        self._call("purgeLogs", message, pb.PurgeLogsResponseProto)
+        self._call("purgeLogs", message)
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
         return self._manifest("getEditLogManifest", journal_id, since, in_progress_ok=in_progress_ok)
@@ -164,36 +156,36 @@ class QJournalClient(_JournalNodeClient):
         request = pb.GetJournaledEditsRequestProto(
             **self._named(journal_id), sinceTxId=unsigned(since, 64), maxTxns=max_transactions
         )
-        return journaled_edits_of(self._call("getJournaledEdits", request, pb.GetJournaledEditsResponseProto))
+        return journaled_edits_of(self._call("getJournaledEdits", request))
 
     def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
         message = pb.PrepareRecoveryRequestProto(
             reqInfo=request_info_message(request), segmentTxId=unsigned(segment_txid, 64)
         )
-        return prepared_of(self._call("prepareRecovery", message, pb.PrepareRecoveryResponseProto))
+        return prepared_of(self._call("prepareRecovery", message))
 
     def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
         message = pb.AcceptRecoveryRequestProto(
             reqInfo=request_info_message(request), stateToAccept=segment_message(state), fromURL=from_url
         )
-        self._call("acceptRecovery", message, pb.AcceptRecoveryResponseProto)
+        self._call("acceptRecovery", message)
 
     def get_journal_ctime(self, journal_id: str) -> int:
         request = pb.GetJournalCTimeRequestProto(**self._named(journal_id))
-        return self._call("getJournalCTime", request, pb.GetJournalCTimeResponseProto).resultCTime
+        return int(self._call("getJournalCTime", request).resultCTime)
 
     def do_pre_upgrade(self, journal_id: str) -> None:
         request = pb.DoPreUpgradeRequestProto(jid=pb.JournalIdProto(identifier=journal_id))
-        self._call("doPreUpgrade", request, pb.DoPreUpgradeResponseProto)
+        self._call("doPreUpgrade", request)
 
     def do_upgrade(self, journal_id: str, namespace: StorageInfo) -> None:
         request = pb.DoUpgradeRequestProto(
             jid=pb.JournalIdProto(identifier=journal_id), sInfo=storage_message(namespace)
         )
-        self._call("doUpgrade", request, pb.DoUpgradeResponseProto)
+        self._call("doUpgrade", request)
 
     def do_finalize(self, journal_id: str) -> None:
-        self._call("doFinalize", pb.DoFinalizeRequestProto(**self._named(journal_id)), pb.DoFinalizeResponseProto)
+        self._call("doFinalize", pb.DoFinalizeRequestProto(**self._named(journal_id)))
 
     def can_roll_back(
         self, journal_id: str, storage: StorageInfo, previous: StorageInfo, target_layout_version: int
@@ -204,14 +196,14 @@ class QJournalClient(_JournalNodeClient):
             prevStorage=storage_message(previous),
             targetLayoutVersion=target_layout_version,
         )
-        return self._call("canRollBack", request, pb.CanRollBackResponseProto).canRollBack
+        return bool(self._call("canRollBack", request).canRollBack)
 
     def do_rollback(self, journal_id: str) -> None:
         request = pb.DoRollbackRequestProto(
             jid=pb.JournalIdProto(identifier=journal_id), nameserviceId=self._nameservice
         )
-        self._call("doRollback", request, pb.DoRollbackResponseProto)
+        self._call("doRollback", request)
 
     def discard_segments(self, journal_id: str, first_txid: int) -> None:
         request = pb.DiscardSegmentsRequestProto(**self._named(journal_id), startTxId=unsigned(first_txid, 64))
-        self._call("discardSegments", request, pb.DiscardSegmentsResponseProto)
+        self._call("discardSegments", request)

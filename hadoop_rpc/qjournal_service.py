@@ -20,12 +20,19 @@ from hadoop_rpc.qjournal_messages import (
     storage_of,
 )
 from hadoop_rpc.qjournal_values import InterQJournal, QJournal
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.service import CallContext, Handler, Service
 
 __all__ = ["INTER_QJOURNAL_PROTOCOL", "QJOURNAL_PROTOCOL", "inter_qjournal_service", "qjournal_service"]
 
-QJOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol"
-INTER_QJOURNAL_PROTOCOL: Final = "org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtocol"
+QJOURNAL_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol",
+    pb.DESCRIPTOR.services_by_name["QJournalProtocolService"],
+)
+INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtocol",
+    pb.DESCRIPTOR.services_by_name["InterQJournalProtocolService"],
+)
 
 _LAYOUT_OF_THE_SILENT = -63  # what Hadoop 2.7 takes where a writer older than 2.4 tells no layout
 
@@ -43,7 +50,7 @@ def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Se
         heard: called before a call that tells its nameservice (3.x), with the journal's id and the nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
-    return Service(QJOURNAL_PROTOCOL, {name: _heard(method, heard) for name, method in methods.items()})
+    return QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
 
 
 def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _nobody) -> Service:
@@ -53,24 +60,24 @@ def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _no
         return storage_message(node.get_storage_info(request.jid.identifier))
 
     methods = {
-        "getEditLogManifestFromJournal": _manifest_method(node),
-        "getStorageInfo": Method(pb.GetStorageInfoRequestProto, storage_info),
+        "getEditLogManifestFromJournal": _manifest(node),
+        "getStorageInfo": storage_info,
     }
-    return Service(INTER_QJOURNAL_PROTOCOL, {name: _heard(method, heard) for name, method in methods.items()})
+    return INTER_QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
 
 
-def _heard(method: Method, heard: NameserviceListener) -> Method:
-    def handler(request: Any, caller: CallContext) -> Message:
+def _heard(handler: Handler, heard: NameserviceListener) -> Handler:
+    def hearing(request: Any, caller: CallContext) -> Message:
         told = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
         for field, value in told.ListFields():
             if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells it in its own way
                 heard((request.jid if told is request else told.journalId).identifier, value)
-        return method.handler(request, caller)
+        return handler(request, caller)
 
-    return Method(method.request, handler)
+    return hearing
 
 
-def _whole_journal(node: QJournal) -> dict[str, Method]:
+def _whole_journal(node: QJournal) -> dict[str, Handler]:
     def is_formatted(request: pb.IsFormattedRequestProto, _: CallContext) -> Message:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
@@ -88,14 +95,14 @@ def _whole_journal(node: QJournal) -> dict[str, Method]:
         return pb.NewEpochResponseProto(lastSegmentTxId=None if last is None else unsigned(last, 64))
 
     return {
-        "isFormatted": Method(pb.IsFormattedRequestProto, is_formatted),
-        "format": Method(pb.FormatRequestProto, format_),
-        "getJournalState": Method(pb.GetJournalStateRequestProto, state),
-        "newEpoch": Method(pb.NewEpochRequestProto, new_epoch),
+        "isFormatted": is_formatted,
+        "format": format_,
+        "getJournalState": state,
+        "newEpoch": new_epoch,
     }
 
 
-def _writing(node: QJournal) -> dict[str, Method]:
+def _writing(node: QJournal) -> dict[str, Handler]:
     def start(request: pb.StartLogSegmentRequestProto, _: CallContext) -> Message:
         layout = request.layoutVersion if request.HasField("layoutVersion") else _LAYOUT_OF_THE_SILENT
         node.start_log_segment(request_info_of(request.reqInfo), signed(request.txid, 64), layout)
@@ -128,37 +135,37 @@ def _writing(node: QJournal) -> dict[str, Method]:
         return pb.AcceptRecoveryResponseProto()
 
     return {
-        "startLogSegment": Method(pb.StartLogSegmentRequestProto, start),
-        "journal": Method(pb.JournalRequestProto, journal),
-        "heartbeat": Method(pb.HeartbeatRequestProto, heartbeat),
-        "finalizeLogSegment": Method(pb.FinalizeLogSegmentRequestProto, finalize),
-        "purgeLogs": Method(pb.PurgeLogsRequestProto, purge),
-        "prepareRecovery": Method(pb.PrepareRecoveryRequestProto, prepare),
-        "acceptRecovery": Method(pb.AcceptRecoveryRequestProto, accept),
+        "startLogSegment": start,
+        "journal": journal,
+        "heartbeat": heartbeat,
+        "finalizeLogSegment": finalize,
+        "purgeLogs": purge,
+        "prepareRecovery": prepare,
+        "acceptRecovery": accept,
     }
 
 
-def _manifest_method(node: QJournal | InterQJournal) -> Method:
+def _manifest(node: QJournal | InterQJournal) -> Handler:
     def manifest(request: pb.GetEditLogManifestRequestProto, _: CallContext) -> Message:
         since = signed(request.sinceTxId, 64)
         found = node.get_edit_log_manifest(request.jid.identifier, since, in_progress_ok=request.inProgressOk)
         return node_manifest_message(found)
 
-    return Method(pb.GetEditLogManifestRequestProto, manifest)
+    return manifest
 
 
-def _reading(node: QJournal) -> dict[str, Method]:
+def _reading(node: QJournal) -> dict[str, Handler]:
     def edits(request: pb.GetJournaledEditsRequestProto, _: CallContext) -> Message:
         since = signed(request.sinceTxId, 64)
         return journaled_edits_message(node.get_journaled_edits(request.jid.identifier, since, request.maxTxns))
 
     return {
-        "getEditLogManifest": _manifest_method(node),
-        "getJournaledEdits": Method(pb.GetJournaledEditsRequestProto, edits),
+        "getEditLogManifest": _manifest(node),
+        "getJournaledEdits": edits,
     }
 
 
-def _upgrades(node: QJournal) -> dict[str, Method]:
+def _upgrades(node: QJournal) -> dict[str, Handler]:
     def ctime(request: pb.GetJournalCTimeRequestProto, _: CallContext) -> Message:
         return pb.GetJournalCTimeResponseProto(resultCTime=node.get_journal_ctime(request.jid.identifier))
 
@@ -188,11 +195,11 @@ def _upgrades(node: QJournal) -> dict[str, Method]:
         return pb.DiscardSegmentsResponseProto()
 
     return {
-        "getJournalCTime": Method(pb.GetJournalCTimeRequestProto, ctime),
-        "doPreUpgrade": Method(pb.DoPreUpgradeRequestProto, pre_upgrade),
-        "doUpgrade": Method(pb.DoUpgradeRequestProto, upgrade),
-        "doFinalize": Method(pb.DoFinalizeRequestProto, finalize),
-        "canRollBack": Method(pb.CanRollBackRequestProto, can_roll_back),
-        "doRollback": Method(pb.DoRollbackRequestProto, roll_back),
-        "discardSegments": Method(pb.DiscardSegmentsRequestProto, discard),
+        "getJournalCTime": ctime,
+        "doPreUpgrade": pre_upgrade,
+        "doUpgrade": upgrade,
+        "doFinalize": finalize,
+        "canRollBack": can_roll_back,
+        "doRollback": roll_back,
+        "discardSegments": discard,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hadoop_common.back_off import BackOff
 from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError, RpcTimeoutError
 
 __all__ = ["NO_RETRY", "RetryPolicy"]
@@ -11,15 +12,14 @@ __all__ = ["NO_RETRY", "RetryPolicy"]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` in all; `delay` seconds before the second, twice as long before each further one.
+    """At most `attempts` in all, after waits of `back_off`.
 
     A call that may have reached the server is repeated only if it is idempotent, and never after a timeout: who
     waited that long once is not to wait several times as long.
     """
 
     attempts: int = 3
-    delay: float = 0.2
-    longest_delay: float = 5.0
+    back_off: BackOff = BackOff(0.2, 5.0)
 
     def wait_before(self, attempt: int, error: RpcError, *, idempotent: bool) -> float | None:
         """Seconds to wait before `attempt` (the second is 1) after `error`; None where it is not made."""
@@ -30,7 +30,7 @@ class RetryPolicy:
         safe = isinstance(error, RpcConnectionError) and (idempotent or not error.sent)
         if not safe and not isinstance(error, RetriableError):
             return None
-        return min(self.longest_delay, self.delay * 2.0 ** (attempt - 1))
+        return self.back_off.wait(attempt)
 
 
 NO_RETRY = RetryPolicy(attempts=1)

@@ -1,4 +1,9 @@
-"""The server's side of one connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server)."""
+"""The server's side of one connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
+
+The states are `ServerState`. No call is performed before the context said who calls, and a context comes once: nobody
+can become another user on the way. What is out of order, or cannot be read, is answered once and ends the connection,
+for where the next request begins is not known then. A call that fails is not such a thing: it has its own answer.
+"""
 
 from __future__ import annotations
 

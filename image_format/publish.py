@@ -1,12 +1,13 @@
-"""Puts a new image and its `.md5` file under their names once both are complete and durable; for a file by itself."""
+"""How an image and its `.md5` file get their names, once both are complete and durable."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably, write_atomically
+from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
@@ -14,7 +15,7 @@ from image_format.output import DigestingFileSet, Written
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 
-__all__ = ["check_free", "publish_image"]
+__all__ = ["check_free", "place_image", "publish_image"]
 
 
 def check_free(path: Path) -> None:
@@ -26,6 +27,25 @@ def check_free(path: Path) -> None:
     for each in (path, md5_path(path)):
         if each.exists():
             raise ImageStorageError(f"{each} exists already", hint="Name another file, or replace it with --force.")
+
+
+def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
+    """Give an image that is complete and durable its name: the digest file first, so that none ever lacks one.
+
+    A digest file without an image means nothing to a NameNode, and one that does not fit an older image of the name is
+    noticed by every reader.
+
+    Raises:
+        OSError: it has not got its name for sure; `unfinished` is left to the caller.
+    """
+    try:
+        write_atomically(md5_path(target), format_md5(md5, target.name))
+        rename_durably(unfinished, target)
+    except OSError:
+        if not target.exists():
+            with suppress(OSError):
+                md5_path(target).unlink(missing_ok=True)
+        raise
 
 
 def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
@@ -47,9 +67,7 @@ def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
         written = files.close()
     try:
         ImageFile.open(temporary, verify_md5=False, allow_unknown_layout=True).close()
-        fsync_directory(path.parent)
-        write_atomically(md5_path(path), format_md5(written.md5, path.name))
-        rename_durably(temporary, path)
+        place_image(temporary, path, written.md5)
     except OSError as error:
         hint = "Free space there, or check its permissions, and try again."
         raise ImageStorageError(f"{path} could not be written: {told(error, path)}", hint=hint) from error

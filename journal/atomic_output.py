@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import BufferedWriter
 from pathlib import Path
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably
+from hadoop_common.durable import TEMPORARY_SUFFIX, remove_durably, removed_on_fault, rename_durably, sync_output
 from hadoop_common.file_faults import told
 from journal.errors import JournalStorageError
 
@@ -33,18 +33,14 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
     folder = output if into_directory else output.parent
     temporary = folder / f".edits_{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
-        with temporary.open("xb") as out:
-            target = fill(out)
-            out.flush()
-            os.fsync(out.fileno())
-        _place(temporary, target, overwrite)
+        with removed_on_fault(temporary):
+            with temporary.open("xb") as out:
+                target = fill(out)
+                sync_output(out)
+            _place(temporary, target, overwrite)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         hint = "Check that the directory exists, is writable and has room."
         raise JournalStorageError(f"{output} cannot be written: {told(error, output)}", hint=hint) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return target
 
 
@@ -62,8 +58,7 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
         # a file system without hard links
         rename_durably(temporary, target)
         return
-    temporary.unlink()
-    fsync_directory(target.parent)
+    remove_durably(temporary)
 
 
 def _check_free(path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
 from hadoop_common.file_faults import told
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
@@ -171,8 +171,7 @@ class FileJournal:
 
     def _clear(self) -> None:
         """VERSION first: what is left by a kill does not count as formatted by it."""
-        (self.folder / VERSION).unlink(missing_ok=True)
-        fsync_directory(self.folder)
+        remove_durably(self.folder / VERSION)
         for path in list(self.folder.iterdir()):
             if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
                 path.unlink(missing_ok=True)

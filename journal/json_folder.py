@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from io import SEEK_END, BufferedReader
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, write_atomically, written_atomically
+from hadoop_common.durable import fsync_directory, remove_durably, write_atomically, written_atomically
 from journal.errors import EditsTextError
 from journal.json_manifest import JsonManifest, decode_manifest, encode_manifest
 from journal.json_records import decode_record, encode_record
@@ -120,8 +120,7 @@ class JsonFolder:
             OSError: it failed; some may be removed.
         """
         files = self.files()
-        (self.path / MANIFEST).unlink(missing_ok=True)
-        fsync_directory(self.path)
+        remove_durably(self.path / MANIFEST)
         for each in files:
             each.path.unlink(missing_ok=True)
         self.remove_temporary()

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, rename_durably, written_atomically
+from hadoop_common.durable import remove_durably, rename_durably, written_atomically
 from hadoop_common.file_faults import told
 from hadoop_common.names import segment_name
 from journal.errors import JournalError, JournalStorageError
@@ -97,8 +97,7 @@ def _is_whole(copy: FileSegment) -> bool:
 
 def _put_away(copy: FileSegment, last: int) -> None:
     if copy.last < last:
-        copy.path.unlink()
-        fsync_directory(copy.path.parent)
+        remove_durably(copy.path)
     elif copy.last > last:
         _LOG.warning("%s goes on behind txid %d, where another writer began: it is moved aside", copy.name, last)
         rename_durably(copy.path, copy.path.with_name(copy.path.name + _TRASH))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory
+from hadoop_common.durable import remove_durably
 from hadoop_common.names import SegmentName
 from journal.errors import JournalStorageError
 from journal.segment_stream import SegmentStream
@@ -121,5 +121,4 @@ class RawSegmentWriter:
 
 def _remove(stream: SegmentStream) -> None:
     stream.abort()
-    stream.path.unlink()
-    fsync_directory(stream.directory)
+    remove_durably(stream.path)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, rename_durably
+from hadoop_common.durable import fsync_file, remove_durably, rename_durably
 from hadoop_common.names import segment_name
 from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError
 from journal.segment import HEADER_SIZE, SegmentScan, scan_segment
@@ -41,8 +40,7 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
     path = segment.path
     size = path.stat().st_size
     if size == 0:
-        path.unlink()
-        fsync_directory(path.parent)
+        remove_durably(path)
         return None
     if size < HEADER_SIZE:
         rename_durably(path, path.with_name(path.name + ".empty"))
@@ -63,7 +61,8 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
             txid=scan.last_txid,
             hint="Compare the two files, and move the one away that is not wanted.",
         )
-    _sync_content(path)
+    # what a killed process wrote may not have reached the disk, though it can be read
+    fsync_file(path)
     rename_durably(path, target)
     return EditLogSegment(segment.first, scan.last_txid, target)
 
@@ -77,12 +76,3 @@ def _scan(segment: EditLogSegment) -> SegmentScan:
             txid = segment.first if scan.last_txid is None else scan.last_txid + 1
             raise CorruptOpError(problem, file=name, offset=scan.end, txid=txid)
     return scan
-
-
-def _sync_content(path: Path) -> None:
-    """What a killed process wrote may not have reached the disk, though it can be read."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

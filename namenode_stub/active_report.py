@@ -13,6 +13,7 @@ from namenode_stub.image_store import StubImages
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.node_resources import NodeResources
 from namenode_stub.status_pages import first_listing
+from servlets.node_state import NodeState, RoleDetails
 
 __all__ = ["ActiveReport"]
 
@@ -47,13 +48,15 @@ class ActiveReport:
             "segments": first_listing(self._resources.edits_folders, _segment_names),
         }
 
-    def measured(self) -> dict[str, Any]:
-        last = self._log.last_txid
-        return {
-            "journalTxid": last,
-            "transactionsBehind": last - self._images.checkpoint_txid,
-            "transactionsSinceRoll": last - self._log.segment_first_txid + 1,
-        }
+    def measured(self) -> NodeState:
+        last, image = self._log.last_txid, self._images.checkpoint_txid
+        return NodeState(
+            role=self.role,
+            image_txid=image,
+            journal_txid=last,
+            transactions_behind=last - image,
+            details=RoleDetails(transactions_since_roll=last - self._log.segment_first_txid + 1),
+        )
 
 
 def _segment_names(folder: Path) -> list[str]:

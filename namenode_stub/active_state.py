@@ -10,7 +10,6 @@ from threading import Lock
 from flask import Blueprint
 
 from checkpointer.storage.lookup import latest_image
-from checkpointer.transfer.legacy_upload import fetch_legacy_image
 from engine.loaded_image import LoadedImage
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.journal_protocol import JournalInfo
@@ -187,7 +186,6 @@ class ActiveState:
         transfer = image_transfer_blueprint(
             self.images,
             reservations=self._resources.reservations,
-            fetch=fetch_legacy_image,
             counter=self._resources.counter,
         )
         pages = StatusPages(self._resources, self.images, self._report)

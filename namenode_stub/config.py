@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, address, identity, scoped_key
-from checkpointer.config.keys import DEFAULTS
 from checkpointer.config.rpc_user import process_user, rpc_user
 from checkpointer.config.shared_edits import directory_of, journal_uris
+from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults
@@ -19,29 +19,19 @@ from namenode_stub.standby_settings import StandbySettings, standby_settings
 
 __all__ = ["StubConfig", "stub_config"]
 
-N = TypeVar("N", int, float)
+T = TypeVar("T")
 
-_ROLL_SHARE_KEY = "dfs.namenode.edit.log.autoroll.multiplier.threshold"
-_ROLL_PERIOD_KEY = "dfs.ha.log-roll.period"
-_EDITS_KEY = "dfs.namenode.edits.dir"
-_RESTORE_KEY = "dfs.namenode.name.dir.restore"
-_LOG_KEY = "hadoop.log.dir"
-_STUB_DEFAULTS = {
-    _ROLL_SHARE_KEY: "0.5",
-    _ROLL_PERIOD_KEY: "120s",
-    _EDITS_KEY: "",
-    f"{_EDITS_KEY}.required": "",
-    f"{_EDITS_KEY}.minimum": "1",
-    "dfs.ls.limit": "1000",
-    "dfs.permissions.superusergroup": "supergroup",
-    "dfs.blocksize": "128m",
-    "dfs.bytes-per-checksum": "512",
-    "dfs.replication": "3",
-    "io.file.buffer.size": "4096",
-    "fs.trash.interval": "0",
-    _LOG_KEY: "${env.HADOOP_LOG_DIR:-.}",
-}
-_HTTP_PORT = 9870
+EDITS_DIR = ConfigKey("dfs.namenode.edits.dir", "", text("URIs"), "Where edits go beside the shared ones.")
+EDITS_REQUIRED = ConfigKey("dfs.namenode.edits.dir.required", "", text("URIs"), "Those it must not go on without.")
+EDITS_MINIMUM = ConfigKey("dfs.namenode.edits.dir.minimum", "1", COUNT, "How many of the others must work.", least=0)
+ROLL_SHARE = ConfigKey(
+    "dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", FACTOR, "A segment ends at this share.", least=0
+)
+RPC_BIND_HOST = ConfigKey("dfs.namenode.rpc-bind-host", "", text("host"), "What the RPC server binds to instead.")
+LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)
+SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Whose members administer.")
+LOG_DIRECTORY = ConfigKey("hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Where metaSave writes.")
+
 _RPC_PORT = 8020
 
 
@@ -81,15 +71,15 @@ class StubConfig:
     extra_edits_retained: int
     max_extra_segments: int
     required_edits: tuple[str, ...] = ()
-    minimum_edits: int = 1
+    minimum_edits: int = EDITS_MINIMUM.fallback
     restore_edits: bool = False
     rpc_address: tuple[str, int] | None = None
     rpc_user: str = field(default_factory=process_user)
     nameservice: str = ""
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
-    supergroup: str = "supergroup"
-    list_limit: int = 1000
+    supergroup: str = SUPERGROUP.fallback
+    list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
 
@@ -125,7 +115,7 @@ def stub_config(configuration: Configuration) -> StubConfig:
         ConfigurationError: a value cannot be used; all faults are named at once.
     """
     faults = FaultCollector()
-    result = _Reader(configuration.with_defaults({**DEFAULTS, **_STUB_DEFAULTS}), faults).read()
+    result = _Reader(configuration.with_defaults(keys.DEFAULTS), faults).read()
     faults.raise_if_any()
     return result
 
@@ -142,98 +132,80 @@ class _Reader:
         none: tuple[Path, ...] = ()
         images = self._faults.take(self._image_directories, none)
         shared = self._faults.take(self._shared_edits, "")
-        edits = self._uris(_EDITS_KEY) or tuple(directory.as_uri() for directory in images)
+        edits = self._uris(EDITS_DIR) or tuple(directory.as_uri() for directory in images)
         if shared:
             edits = tuple(dict.fromkeys([*edits, shared]))
-        transactions = self._at_least("dfs.namenode.checkpoint.txns", self._settings.get_int, 1)
-        roll_share = self._at_least(_ROLL_SHARE_KEY, self._settings.get_float, 0.0)
-        retained, extra = "dfs.namenode.num.checkpoints.retained", "dfs.namenode.num.extra.edits.retained"
-        segments = "dfs.namenode.max.extra.edits.segments.retained"
+        transactions = self._get(keys.CHECKPOINT_TXNS)
         return StubConfig(
             image_directories=images,
             edits=edits,
             shared_edits=shared,
             http_address=self._faults.take(self._http_address, ("", 0)),
-            checkpoint_period=self._at_least("dfs.namenode.checkpoint.period", self._settings.get_time, 0.001),
+            checkpoint_period=self._get(keys.CHECKPOINT_PERIOD),
             checkpoint_transactions=transactions,
-            roll_transactions=max(1, int(transactions * roll_share)),
-            roll_period=self._faults.take(lambda: self._settings.get_time(_ROLL_PERIOD_KEY), 0.0),
-            images_retained=self._at_least(retained, self._settings.get_int, 1),
-            extra_edits_retained=self._at_least(extra, self._settings.get_int, 0),
-            max_extra_segments=self._at_least(segments, self._settings.get_int, 0),
+            roll_transactions=max(1, int(transactions * self._get(ROLL_SHARE))),
+            roll_period=self._get(keys.HA_LOG_ROLL_PERIOD),
+            images_retained=self._get(keys.NUM_CHECKPOINTS_RETAINED),
+            extra_edits_retained=self._get(keys.NUM_EXTRA_EDITS_RETAINED),
+            max_extra_segments=self._get(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED),
             required_edits=self._faults.take(lambda: self._required_edits(edits), ()),
-            minimum_edits=self._at_least(f"{_EDITS_KEY}.minimum", self._settings.get_int, 0),
-            restore_edits=self._faults.take(lambda: self._settings.get_bool(_RESTORE_KEY), False),
+            minimum_edits=self._get(EDITS_MINIMUM),
+            restore_edits=self._get(keys.NAME_DIR_RESTORE),
             rpc_address=self._faults.take(self._rpc_address, None),
             rpc_user=self._faults.take(lambda: rpc_user(self._settings), ""),
             nameservice=self._who.nameservice,
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             standby=standby_settings(self._settings, self._who, self._faults),
-            supergroup=self._settings.get("dfs.permissions.superusergroup", ""),
+            supergroup=self._get(SUPERGROUP),
             # A listing that asked for more would be cut by the largest RPC message.
-            list_limit=self._at_least("dfs.ls.limit", self._settings.get_int, 1),
-            server_defaults=self._server_defaults(),
-            log_directory=Path(self._settings.get(_LOG_KEY, "")),
+            list_limit=self._get(LIST_LIMIT),
+            server_defaults=ServerDefaults.of(self._settings, self._faults),
+            log_directory=Path(LOG_DIRECTORY.read(self._settings)),
         )
 
-    def _server_defaults(self) -> ServerDefaults:
-        return ServerDefaults(
-            block_size=self._at_least("dfs.blocksize", self._settings.get_size, 1),
-            bytes_per_checksum=self._at_least("dfs.bytes-per-checksum", self._settings.get_int, 1),
-            replication=self._at_least("dfs.replication", self._settings.get_int, 1),
-            buffer_size=self._at_least("io.file.buffer.size", self._settings.get_int, 1),
-            trash_interval=self._at_least("fs.trash.interval", self._settings.get_int, 0),
-        )
+    def _get(self, key: ConfigKey[T]) -> T:
+        return key.take(self._settings, self._faults)
 
-    def _at_least(self, key: str, getter: Callable[[str], N], least: N) -> N:
-        def checked() -> N:
-            value = getter(key)
-            if value < least:
-                raise self._error(key, f"must be at least {least:g}")
-            return value
-
-        return self._faults.take(checked, least)
-
-    def _scoped(self, key: str) -> str:
-        return scoped_key(self._settings, key, self._who.nameservice, self._who.own_id)
+    def _scoped(self, key: ConfigKey[Any]) -> str:
+        return scoped_key(self._settings, key.name, self._who.nameservice, self._who.own_id)
 
     def _image_directories(self) -> tuple[Path, ...]:
-        key = self._scoped("dfs.namenode.name.dir")
-        found = tuple(self._settings.get_path_list(key))
+        key = self._scoped(keys.NAME_DIR)
+        found = tuple(keys.NAME_DIR.read(self._settings, key))
         if not found:
             raise self._error(key, "names no directory")
         return found
 
-    def _uris(self, name: str) -> tuple[str, ...]:
-        return self._faults.take(lambda: journal_uris(self._settings, self._scoped(name)), ())
+    def _uris(self, key: ConfigKey[str]) -> tuple[str, ...]:
+        return self._faults.take(lambda: journal_uris(self._settings, self._scoped(key)), ())
 
     def _required_edits(self, edits: tuple[str, ...]) -> tuple[str, ...]:
-        key = self._scoped(f"{_EDITS_KEY}.required")
+        key = self._scoped(EDITS_REQUIRED)
         required = journal_uris(self._settings, key)
         if not set(required) <= set(edits):
-            raise self._error(key, f"names a directory that is not in {_EDITS_KEY}")
+            raise self._error(key, f"names a directory that is not in {EDITS_DIR.name}")
         return required
 
     def _shared_edits(self) -> str:
-        key = self._scoped("dfs.namenode.shared.edits.dir")
+        key = self._scoped(keys.SHARED_EDITS_DIR)
         found = journal_uris(self._settings, key)
         if len(found) > 1:
             raise self._error(key, "names several directories")
         return found[0] if found else ""
 
     def _http_address(self) -> tuple[str, int]:
-        host, port = address(self._settings, self._scoped("dfs.namenode.http-address"), _HTTP_PORT)
-        return self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "") or host, port
+        host, port = address(self._settings, self._scoped(keys.HTTP_ADDRESS), keys.HTTP_ADDRESS.port)
+        return keys.HTTP_BIND_HOST.read(self._settings, self._scoped(keys.HTTP_BIND_HOST)) or host, port
 
     def _rpc_address(self) -> tuple[str, int] | None:
         """dfs.namenode.rpc-address, else the host of fs.defaultFS; None where neither says where it is."""
-        host, port = address(self._settings, self._scoped("dfs.namenode.rpc-address"), _RPC_PORT)
+        host, port = address(self._settings, self._scoped(keys.RPC_ADDRESS), _RPC_PORT)
         if not host:
-            default_fs = urlsplit(self._settings.get("fs.defaultFS", ""))
+            default_fs = urlsplit(keys.DEFAULT_FS.read(self._settings))
             if default_fs.scheme != "hdfs" or not default_fs.hostname or default_fs.hostname == self._who.nameservice:
                 return None
             host, port = default_fs.hostname, _RPC_PORT if default_fs.port is None else default_fs.port
-        return self._settings.get(self._scoped("dfs.namenode.rpc-bind-host"), "") or host, port
+        return RPC_BIND_HOST.read(self._settings, self._scoped(RPC_BIND_HOST)) or host, port
 
     def _error(self, key: str, problem: str) -> ConfigurationError:
         return ConfigurationError([self._settings.fault(key, problem)])

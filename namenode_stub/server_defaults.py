@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+from hadoop_common.config_key import BYTES, COUNT, ConfigKey, bound, take_bound
+from hadoop_common.configuration import Configuration, FaultCollector
 
 __all__ = ["ServerDefaults"]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerDefaults:
-    """What clients take where their own configuration says nothing (FsServerDefaults).
+    """What clients take where their own configuration says nothing (FsServerDefaults); see the keys."""
 
-    Attributes:
-        block_size: bytes (dfs.blocksize).
-        bytes_per_checksum: dfs.bytes-per-checksum.
-        replication: dfs.replication.
-        buffer_size: io.file.buffer.size.
-        trash_interval: minutes that deleted files are kept (fs.trash.interval); 0 for no trash.
-    """
+    block_size: int = bound(ConfigKey("dfs.blocksize", "128m", BYTES, "Size of a block.", least=1))
+    bytes_per_checksum: int = bound(
+        ConfigKey("dfs.bytes-per-checksum", "512", COUNT, "Bytes that a checksum is of.", least=1)
+    )
+    replication: int = bound(ConfigKey("dfs.replication", "3", COUNT, "Copies of a block.", least=1))
+    buffer_size: int = bound(ConfigKey("io.file.buffer.size", "4096", COUNT, "Bytes of a client's buffers.", least=1))
+    trash_interval: int = bound(
+        ConfigKey("fs.trash.interval", "0", COUNT, "Minutes that deleted files are kept; 0: none.", least=0)
+    )
 
-    block_size: int = 128 << 20
-    bytes_per_checksum: int = 512
-    replication: int = 3
-    buffer_size: int = 4096
-    trash_interval: int = 0
+    @classmethod
+    def of(cls, settings: Configuration, faults: FaultCollector) -> Self:
+        """By their keys; what is wrong goes to `faults`."""
+        return cls(**take_bound(cls, settings, faults))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
+from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, namenode_rpc, namenode_urls
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.config_key import bound, take_bound
+from hadoop_common.configuration import Configuration, FaultCollector
+from journal.quorum.settings import TAIL_IN_PROGRESS
 
 __all__ = ["StandbySettings", "standby_settings"]
-
-N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,42 +27,22 @@ class StandbySettings:
         namenodes: HTTP address (`http://host:port`) and RPC address of the others.
     """
 
-    tail_period: float = 60.0
-    tail_in_progress: bool = False
-    roll_period: float = 120.0
-    roll_retries: int = 3
-    lag_alarm: float = 300.0
-    rpc_timeout: float = 120.0
+    tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
+    tail_in_progress: bool = bound(TAIL_IN_PROGRESS)
+    roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
+    roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)
+    lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
+    rpc_timeout: float = bound(keys.RPC_TIMEOUT)
     namenodes: tuple[tuple[str, tuple[str, int]], ...] = ()
 
 
 def standby_settings(settings: Configuration, who: Identity, faults: FaultCollector) -> StandbySettings:
     """Read `dfs.ha.*`, the limit on the lag, and where the other NameNodes are; what is wrong goes to `faults`."""
 
-    def at_least(key: str, getter: Callable[[str], N], least: N) -> N:
-        def checked() -> N:
-            value = getter(key)
-            if value < least:
-                raise ConfigurationError([settings.fault(key, f"must be at least {least:g}")])
-            return value
-
-        return faults.take(checked, least)
-
     def others() -> tuple[tuple[str, tuple[str, int]], ...]:
         if not who.is_ha or not who.own_id:
             return ()
-        urls = namenode_urls(settings, who, settings.get("dfs.http.policy", ""))
+        urls = namenode_urls(settings, who, keys.HTTP_POLICY.read(settings))
         return tuple(zip(urls, namenode_rpc(settings, who), strict=True))
 
-    def milliseconds(key: str) -> float:
-        return settings.get_time(key, unit="ms")
-
-    return StandbySettings(
-        tail_period=at_least("dfs.ha.tail-edits.period", settings.get_time, 0.001),
-        tail_in_progress=faults.take(lambda: settings.get_bool("dfs.ha.tail-edits.in-progress"), False),
-        roll_period=faults.take(lambda: settings.get_time("dfs.ha.log-roll.period"), 0.0),
-        roll_retries=at_least("dfs.ha.tail-edits.namenode-retries", settings.get_int, 1),
-        lag_alarm=at_least("checkpointer.standby.lag-alarm", settings.get_time, 0.0),
-        rpc_timeout=at_least("ipc.client.rpc-timeout.ms", milliseconds, 0.001),
-        namenodes=faults.take(others, ()),
-    )
+    return StandbySettings(**take_bound(StandbySettings, settings, faults), namenodes=faults.take(others, ()))

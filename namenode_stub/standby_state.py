@@ -22,6 +22,7 @@ from namenode_stub.rpc.questions import Questions
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
 from servlets.image_transfer import image_transfer_blueprint
+from servlets.node_state import NodeState, RoleDetails
 
 __all__ = ["StandbyState"]
 
@@ -136,13 +137,13 @@ class StandbyState:
             "lagAlarm": self.namespace.lag_alarm,
         }
 
-    def measured(self) -> dict[str, Any]:
+    def measured(self) -> NodeState:
         applied, source = self.namespace.applied_txid, self.namespace.source_txid
-        newest = max(applied, source)
-        return {
-            "journalTxid": newest,
-            "transactionsBehind": newest - self.images.checkpoint_txid,
-            "appliedTxid": applied,
-            "sourceTxid": source,
-            "tailingLagTransactions": newest - applied,
-        }
+        newest, image = max(applied, source), self.images.checkpoint_txid
+        return NodeState(
+            role=self.role,
+            image_txid=image,
+            journal_txid=newest,
+            transactions_behind=newest - image,
+            details=RoleDetails(applied_txid=applied, source_txid=source, tailing_lag_transactions=newest - applied),
+        )

@@ -6,6 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +20,8 @@ from namenode_stub.node_resources import NodeResources
 from namenode_stub.releases import release_of
 from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
-from servlets.metrics import metrics_blueprint
-from servlets.metrics_snapshot import MetricsSnapshot, snapshot_of_status
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.node_state import NodeState, Record
 
 __all__ = ["ReportedState", "StatusPages", "first_listing"]
 
@@ -39,8 +40,8 @@ class ReportedState(Protocol):
     def report(self) -> dict[str, Any]:
         """What GET /status tells of this state."""
 
-    def measured(self) -> dict[str, Any]:
-        """The numbers of a daemon's status page that a NameNode in this state has too."""
+    def measured(self) -> NodeState:
+        """What of a daemon's state a NameNode in this one has too, its image's age excepted."""
 
 
 class StatusPages:
@@ -79,15 +80,10 @@ class StatusPages:
 
         return blueprint
 
-    def _measured(self) -> dict[str, Any]:
+    def _measured(self) -> NodeState:
         since = self._images.checkpoint_age
-        return {
-            "role": self._state.role,
-            "imageTxid": self._images.checkpoint_txid,
-            "savedAt": time.time() - since,
-            "secondsSinceCheckpoint": since,
-            **self._state.measured(),
-        }
+        record = Record(saved_at=time.time() - since)
+        return replace(self._state.measured(), seconds_since_checkpoint=since, record=record)
 
     def _beans(self) -> list[Bean]:
         facts = NodeFacts(
@@ -101,8 +97,8 @@ class StatusPages:
         return [bean, namenode_status_bean(facts, ha_state=ha_state), namenode_info_bean(facts)]
 
     def _metrics(self) -> MetricsSnapshot:
-        return snapshot_of_status(
-            self._measured(),
+        return MetricsSnapshot(
+            state=self._measured(),
             now=time.time(),
             ready=not self._resources.fail_stop.reason,
             version=version(_PACKAGE),

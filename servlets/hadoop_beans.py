@@ -1,13 +1,14 @@
-"""The beans Hadoop's tools look at, made from the status mapping of a daemon or of the stub."""
+"""The beans Hadoop's tools look at, made from the state of a daemon or of the stub."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from servlets.jmx import Bean
+from servlets.node_state import NodeState, as_json
 
 __all__ = [
     "NodeFacts",
@@ -45,28 +46,22 @@ class NodeFacts:
     security_enabled: bool = False
 
 
-def daemon_beans(status: Mapping[str, Any], facts: NodeFacts) -> list[Bean]:
-    """The beans of a daemon by its `role`: all of `status`, and those a Hadoop process of that role has."""
-    beans = [checkpointer_bean(status, facts)]
-    role = status.get("role")
-    if role == "secondary":
-        return [*beans, secondary_namenode_bean(status, facts)]
-    nn_role = "Backup Node" if role == "backup" else "NameNode"
-    state = "backup" if role == "backup" else "standby"
+def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
+    """The beans of a daemon by its role: all of `state`, and those a Hadoop process of that role has."""
+    beans = [checkpointer_bean(state, facts)]
+    if state.role == "secondary":
+        return [*beans, secondary_namenode_bean(state, facts)]
+    ha_state, nn_role = ("backup", "Backup Node") if state.role == "backup" else ("standby", "NameNode")
     return [
         *beans,
-        fs_namesystem_bean(status, facts, ha_state=state),
-        namenode_status_bean(facts, ha_state=state, nn_role=nn_role),
+        fs_namesystem_bean(state, facts, ha_state=ha_state),
+        namenode_status_bean(facts, ha_state=ha_state, nn_role=nn_role),
     ]
 
 
-def secondary_namenode_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean:
-    """SecondaryNameNodeInfoMXBean of 3.4.1 (LastCheckpointTime is a wall clock there, LastCheckpointDeltaMs new).
-
-    Reads `savedAt` (seconds since the epoch) and `secondsSinceCheckpoint`.
-    """
-    saved_at = status.get("savedAt")
-    since = status.get("secondsSinceCheckpoint")
+def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
+    """SecondaryNameNodeInfoMXBean of 3.4.1 (LastCheckpointTime is a wall clock there, LastCheckpointDeltaMs new)."""
+    saved_at, since = state.record.saved_at, state.seconds_since_checkpoint
     return Bean(
         "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",
         "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode",
@@ -84,25 +79,19 @@ def secondary_namenode_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean
     )
 
 
-def fs_namesystem_bean(status: Mapping[str, Any], facts: NodeFacts, *, ha_state: str) -> Bean:
+def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
     """The checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Reads `imageTxid`, `journalTxid`, `transactionsBehind` (else their difference), `transactionsSinceRoll`
-    (missing: 0, as a standby has it), `savedAt` (seconds since the epoch) and `tailingLagSeconds`, there or in
-    `details`. Txids that are not known are left out, for tools take a number at its word.
+    Txids that are not known are left out, for tools take a number at its word.
     """
-    image, journal = status.get("imageTxid"), status.get("journalTxid")
-    behind = status.get("transactionsBehind")
-    lag = status.get("tailingLagSeconds", status.get("details", {}).get("tailingLagSeconds"))
-    if behind is None and image is not None and journal is not None:
-        behind = max(0, journal - image)
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
     told = {
-        "TransactionsSinceLastCheckpoint": behind,
-        "TransactionsSinceLastLogRoll": status.get("transactionsSinceRoll", 0),
-        "LastWrittenTransactionId": journal,
-        "LastCheckpointTime": _milliseconds(status.get("savedAt")),
-        "MillisSinceLastLoadedEdits": _milliseconds(lag),
+        "TransactionsSinceLastCheckpoint": state.transactions_behind,
+        # a standby has 0 there
+        "TransactionsSinceLastLogRoll": state.details.transactions_since_roll or 0,
+        "LastWrittenTransactionId": state.journal_txid,
+        "LastCheckpointTime": _milliseconds(state.record.saved_at),
+        "MillisSinceLastLoadedEdits": _milliseconds(state.details.tailing_lag_seconds),
     }
     attributes |= {name: value for name, value in told.items() if value is not None}
     return Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", attributes)
@@ -132,9 +121,9 @@ def namenode_info_bean(facts: NodeFacts) -> Bean:
     )
 
 
-def checkpointer_bean(status: Mapping[str, Any], facts: NodeFacts) -> Bean:
+def checkpointer_bean(state: NodeState, facts: NodeFacts) -> Bean:
     """All of /status, each key as an attribute with a capital first letter (`imageTxid` is `ImageTxid`)."""
-    attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in status.items()}
+    attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in as_json(state).items()}
     fixed = {
         "SoftwareVersion": facts.software_version,
         "StartTime": _milliseconds(facts.started_at),

@@ -10,7 +10,8 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.errors import AlreadyHaveImageError, NotActiveError, StorageMismatchError
-from servlets.image_store import FetchedImage, ImageStore
+from servlets.image_receiver import ReceivedFile
+from servlets.image_store import ImageStore
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 
@@ -69,7 +70,7 @@ class ImageAdmission:
             self._check_wanted(txid, kind)
             yield
 
-    def received(self, txid: int, kind: ImageKind, image: FetchedImage, seconds: float) -> str:
+    def received(self, txid: int, kind: ImageKind, image: ReceivedFile, seconds: float) -> str:
         """Tell store and log of an image that is in place; returns the sentence that answers its upload."""
         for fault in image.failures:
             _LOG.error("%s at txid %d was not stored everywhere: %s", kind, txid, fault, extra={"txid": txid})

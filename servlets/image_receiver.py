@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hadoop_common.durable import rename_durably, write_atomically
+from hadoop_common.durable import rename_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
-from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet
+from image_format.publish import place_image
 from image_format.reader import ImageFile
 from image_format.slice_pool import SlicePool
 from servlets.errors import ImageRejectedError
@@ -178,11 +178,5 @@ class ImageReceiver(FileReceiver):
 
     def _place(self, path: Path, md5: bytes) -> Path:
         target = path.with_name(self._final)
-        side_file = md5_path(target)
-        try:
-            write_atomically(side_file, format_md5(md5, self._final))
-            return super()._place(path, md5)
-        except OSError:
-            if not target.exists():
-                side_file.unlink(missing_ok=True)
-            raise
+        place_image(path, target, md5)
+        return target

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import ImageKind
-from servlets.throttle import UNLIMITED, Throttle
+from servlets.throttle import UNLIMITED
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "FetchedImage", "ImageFetcher", "ImageStore", "TransferOptions"]
+__all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "TransferOptions"]
 
 DEFAULT_CHUNK_SIZE = 65536
 
@@ -44,42 +43,6 @@ class ImageStore(Protocol):
         """An upload of `size` bytes is in place in every directory that took it, under its final name."""
 
 
-class FetchedImage(Protocol):
-    """An image in place: one path a directory that took it, its digest (hexadecimal), and what failed."""
-
-    @property
-    def paths(self) -> tuple[Path, ...]: ...
-
-    @property
-    def md5(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def failures(self) -> tuple[str, ...]: ...
-
-
-class ImageFetcher(Protocol):
-    """Downloads an image for a legacy upload, by `GET /getimage?getimage=1&txid=N&storageInfo=S` below `base_url`.
-
-    It follows no redirect, verifies length and digest, takes no more than `max_size` bytes, stores the image and
-    its .md5 file durably in every one of `directories`, and leaves nothing there when it fails with an HdfsError.
-    """
-
-    def __call__(
-        self,
-        base_url: str,
-        txid: int,
-        storage_info: StorageInfo,
-        directories: Sequence[Path],
-        *,
-        max_size: int,
-        require_digest: bool,
-        throttle: Throttle,
-    ) -> FetchedImage: ...
-
-
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
     """Limits of the servlet: bytes a second over all transfers of one direction (0 = off), least bytes at a time.
@@ -88,7 +51,6 @@ class TransferOptions:
     dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.
     """
 
-    require_digest: bool = True
     bandwidth: int = UNLIMITED
     bootstrap_bandwidth: int = UNLIMITED
     chunk_size: int = DEFAULT_CHUNK_SIZE

@@ -1,4 +1,4 @@
-"""GET and PUT /imagetransfer, and the older /getimage: images and segments out, checkpoints in (ImageServlet)."""
+"""GET and PUT /imagetransfer, and GET /getimage of older releases: images and segments out, images in."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from hadoop_common.file_faults import told
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
-from servlets.call_back import CallBackUpload
 from servlets.errors import ImageRejectedError, NotFoundError, ServletError
 from servlets.file_answer import file_answer
 from servlets.image_admission import ImageAdmission
 from servlets.image_receiver import ImageReceiver
-from servlets.image_store import DEFAULT_CHUNK_SIZE, ImageFetcher, ImageStore, TransferOptions
+from servlets.image_store import DEFAULT_CHUNK_SIZE, ImageStore, TransferOptions
 from servlets.parameters import (
     DIGEST_HEADER,
     GetEditRequest,
@@ -49,31 +48,22 @@ def image_transfer_blueprint(
     *,
     options: TransferOptions | None = None,
     reservations: UploadReservations | None = None,
-    fetch: ImageFetcher | None = None,
     counter: TransferCounter | None = None,
     limits: ServingLimits | None = None,
 ) -> Blueprint:
     """The blueprint of /imagetransfer and /getimage on `store`.
 
     Pass `reservations` to see what is being uploaded, `counter` to count the bytes of both directions, or `limits`
-    to change the bandwidth too while transfers run, and `fetch` to take the legacy uploads by `putimage=1`, which are
-    refused without it.
+    to change the bandwidth too while transfers run.
     """
     options = options or TransferOptions()
     limits = limits or ServingLimits(options, counter or TransferCounter())
     admission = ImageAdmission(store, reservations or UploadReservations())
     servlet = _ImageServlet(store, options, admission, limits)
-    call_back = CallBackUpload(
-        store, admission, fetch, require_digest=options.require_digest, receiving=limits.receiving
-    )
-
-    def get_image() -> Response:
-        return call_back.answer() if "putimage" in request.args else servlet.get()
-
     blueprint = Blueprint("image_transfer", __name__)
     blueprint.add_url_rule("/imagetransfer", "get", servlet.get, methods=["GET"])
     blueprint.add_url_rule("/imagetransfer", "put", servlet.put, methods=["PUT"])
-    blueprint.add_url_rule("/getimage", "getimage", get_image, methods=["GET"])
+    blueprint.add_url_rule("/getimage", "getimage", servlet.get, methods=["GET"])
     blueprint.register_error_handler(Exception, _answer_fault)
     return blueprint
 
@@ -152,10 +142,10 @@ class _ImageServlet:
         return answer
 
     def _check_announced(self, offered: PutImageRequest, digest: str | None) -> None:
-        if digest is None and self._options.require_digest:
+        if digest is None:
             raise ImageRejectedError(
                 f"the upload of txid {offered.txid} has no {DIGEST_HEADER}, expected the image's MD5",
-                hint=f"Send {DIGEST_HEADER}, or let this side accept uploads without one.",
+                hint=f"Send {DIGEST_HEADER}, as Hadoop does.",
             )
         length = request.content_length
         if length is not None and length != offered.size:

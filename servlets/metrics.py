@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
 from prometheus_client import CollectorRegistry
@@ -10,9 +11,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from servlets.metrics_snapshot import MetricsSnapshot, TargetMetrics
+from servlets.node_state import LakeState, NodeState, Record, TargetState
+from servlets.transfer_counter import TransferCounter
 
-__all__ = ["CheckpointerCollector", "collector_blueprint", "metrics_blueprint"]
+__all__ = ["CheckpointerCollector", "MetricsSnapshot", "collector_blueprint", "metrics_blueprint"]
 
 _PREFIX = "hdfs_checkpointer"
 # the results of an offer, each a series, so that an alarm needs no text to compare
@@ -20,6 +22,18 @@ _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILUR
 _PHASES = ("idle", "load", "replay", "save", "upload")
 
 _Samples = Iterable[tuple[tuple[str, ...], float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSnapshot:
+    """A state, and what of the process stands beside it; `now` and `started_at` are seconds since the epoch."""
+
+    state: NodeState
+    now: float
+    ready: bool
+    version: str
+    started_at: float
+    counter: TransferCounter
 
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
@@ -53,117 +67,123 @@ class CheckpointerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = self._snapshot()
+        state = now.state
         yield InfoMetricFamily(
-            _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": now.role}
+            _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
         )
         yield _gauge("up", "1 while the checkpointer answers.", 1)
         yield _gauge("ready", "1 while checkpoints are made as they fall due.", float(now.ready))
-        yield _gauge("alarms", "Conditions that need an operator now; /status tells them.", now.alarms)
+        yield _gauge("alarms", "Conditions that need an operator now; /status tells them.", len(state.alarms))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
-        yield from _checkpoint(now)
-        yield from _journal(now)
-        yield from _transfer(now)
-        yield from _targets(now.targets)
-        yield from _lake(now)
+        yield from _checkpoint(state)
+        yield from _journal(state)
+        yield from _transfer(state.record, now.counter)
+        yield from _targets(state.targets, now.now)
+        yield from _lake(state.lake)
 
 
-def _checkpoint(now: MetricsSnapshot) -> Iterator[Metric]:
-    phases = dict.fromkeys((*_PHASES, now.phase))
+def _checkpoint(state: NodeState) -> Iterator[Metric]:
+    record = state.record
+    phases = dict.fromkeys((*_PHASES, record.phase))
     yield _labelled(
-        "phase", "1 for what the checkpointer does now.", ("phase",), [((p,), float(p == now.phase)) for p in phases]
+        "phase", "1 for what the checkpointer does now.", ("phase",), [((p,), float(p == record.phase)) for p in phases]
     )
     yield _gauge(
         "checkpoint_age_seconds",
         "Seconds since the last checkpoint, or since the start when none was made.",
-        now.checkpoint_age_seconds,
+        state.seconds_since_checkpoint,
     )
     yield _gauge(
         "last_checkpoint_timestamp_seconds",
         "When the last checkpoint was saved, in seconds since the epoch.",
-        now.checkpoint_at,
+        record.saved_at,
     )
-    yield _gauge("checkpoint_txid", "Transaction id of the newest image.", now.checkpoint_txid)
-    yield _gauge("journal_txid", "Newest transaction id known of the edit log.", now.journal_txid)
+    yield _gauge("checkpoint_txid", "Transaction id of the newest image.", _txid(state.image_txid))
+    yield _gauge("journal_txid", "Newest transaction id known of the edit log.", state.journal_txid)
     yield _gauge(
         "transactions_since_checkpoint",
         "Transactions that the newest image does not have.",
-        now.transactions_since_checkpoint,
+        state.transactions_behind,
     )
     yield _labelled(
         "last_checkpoint_duration_seconds",
         "Duration of the last checkpoint by phase.",
         ("phase",),
-        _by_name(now.phase_seconds),
+        _by_name(record.last_seconds or {}),
     )
     yield _gauge(
         "last_checkpoint_latency_seconds",
         "From the trigger of the last checkpoint until its image had its name.",
-        now.latency_seconds,
+        record.latency_seconds,
     )
-    yield _gauge("image_size_bytes", "Size of the newest image.", now.image_bytes)
-    yield _counter("checkpoints", "Checkpoints made since the start.", [((), now.checkpoints)])
-    yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), now.failures)])
-    yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), now.healed)])
+    yield _gauge("image_size_bytes", "Size of the newest image.", record.image_bytes)
+    yield _counter("checkpoints", "Checkpoints made since the start.", [((), record.checkpoints)])
+    yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), record.failures)])
+    yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), record.healed_total)])
     yield _gauge(
         "last_error_timestamp_seconds",
         "When a checkpoint or an upload last failed, in seconds since the epoch.",
-        now.last_error_at,
+        record.last_error_at,
     )
     yield _labelled(
         "storage_directory_up",
         "1 for a storage directory in use, 0 for one that was dropped.",
         ("directory",),
-        _by_name(now.storage),
+        [((path,), float(told == "in use")) for path, told in state.storage.items()],
     )
 
 
-def _journal(now: MetricsSnapshot) -> Iterator[Metric]:
+def _journal(state: NodeState) -> Iterator[Metric]:
     """How the edits are followed; a JournalNode is one series, so that a sum tells how many answer."""
-    yield _gauge("tailing_lag_seconds", "Seconds since edits were last read from the journal.", now.lag_seconds)
+    now, nodes = state.details, state.details.journal_nodes or ()
+    yield _gauge("tailing_lag_seconds", "Seconds since edits were last read from the journal.", now.tailing_lag_seconds)
     yield _gauge(
-        "tailing_lag_transactions", "Transactions of the journal that are not replayed yet.", now.lag_transactions
+        "tailing_lag_transactions",
+        "Transactions of the journal that are not replayed yet.",
+        now.tailing_lag_transactions,
     )
-    yield _gauge("source_txid", "Newest transaction that the journal was seen to hold.", now.source_txid)
-    yield _gauge("applied_txid", "Newest transaction in the replayed state.", now.applied_txid)
-    yield _gauge("active_txid", "Newest transaction of a NameNode when they were last asked.", now.active_txid)
+    yield _gauge("source_txid", "Newest transaction that the journal was seen to hold.", _txid(now.source_txid))
+    yield _gauge("applied_txid", "Newest transaction in the replayed state.", _txid(now.applied_txid))
+    yield _gauge("active_txid", "Newest transaction of a NameNode when they were last asked.", _txid(now.active_txid))
     yield _labelled(
         "journal_node_up",
         "1 for a JournalNode that answers, 0 for one that does not.",
         ("node",),
-        [((each.address,), None if each.up is None else float(each.up)) for each in now.journal_nodes],
+        [((each.address,), None if each.answers is None else float(each.answers)) for each in nodes],
     )
     yield _labelled(
         "journal_node_lag_transactions",
         "Transactions that other JournalNodes told of, and this one did not.",
         ("node",),
-        [((each.address,), each.lag) for each in now.journal_nodes],
+        [((each.address,), each.lag_transactions) for each in nodes],
     )
 
 
-def _transfer(now: MetricsSnapshot) -> Iterator[Metric]:
-    yield _counter("uploads", "Images that NameNodes took since the start.", [((), now.uploads)])
-    yield _counter("upload_failures", "Uploads that failed since the start.", [((), now.upload_failures)])
+def _transfer(record: Record, counter: TransferCounter) -> Iterator[Metric]:
+    yield _counter("uploads", "Images that NameNodes took since the start.", [((), record.uploads)])
+    yield _counter("upload_failures", "Uploads that failed since the start.", [((), record.upload_failures)])
     yield _counter(
         "transfer_bytes",
         "Bytes of images and edits over HTTP since the start.",
-        [(("sent",), now.bytes_sent), (("received",), now.bytes_received)],
+        [(("sent",), counter.sent), (("received",), counter.received)],
         ("direction",),
     )
 
 
-def _lake(now: MetricsSnapshot) -> Iterator[Metric]:
-    up = None if now.lake_up is None else float(now.lake_up)
+def _lake(lake: LakeState | None) -> Iterator[Metric]:
+    up = None if lake is None else float(not lake.error)
+    lake = lake or LakeState()
     yield _gauge("lake_up", "1 while the last append to the lake succeeded, 0 after one that failed.", up)
     yield _gauge(
         "lake_last_append_timestamp_seconds",
         "When images and edits were last appended to the lake, in seconds since the epoch.",
-        now.lake_appended_at,
+        lake.appended_at,
     )
-    yield _counter("lake_appends", "Appends to the lake since the start.", [((), now.lake_appends)])
-    yield _counter("lake_append_failures", "Appends to the lake that failed.", [((), now.lake_failures)])
+    yield _counter("lake_appends", "Appends to the lake since the start.", [((), lake.appends)])
+    yield _counter("lake_append_failures", "Appends to the lake that failed.", [((), lake.failures)])
 
 
-def _targets(targets: Iterable[TargetMetrics]) -> Iterator[Metric]:
+def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
     """One series a NameNode; two targets of one address are one series."""
     by_address = {target.address: target for target in targets}.items()
     yield _labelled(
@@ -176,19 +196,19 @@ def _targets(targets: Iterable[TargetMetrics]) -> Iterator[Metric]:
         "upload_age_seconds",
         "Seconds since an image was last offered to a NameNode.",
         ("target",),
-        [((address,), target.age_seconds) for address, target in by_address],
+        [((address,), None if each.at is None else max(0.0, now - each.at)) for address, each in by_address],
     )
     yield _labelled(
         "upload_txid",
         "Newest image a NameNode took or does not need.",
         ("target",),
-        [((address,), target.txid) for address, target in by_address],
+        [((address,), _txid(target.txid)) for address, target in by_address],
     )
     yield _labelled(
         "upload_primary",
         "1 while a NameNode takes our images, 0 while another checkpointer is ahead of us there.",
         ("target",),
-        [((a,), None if t.primary is None else float(t.primary)) for a, t in by_address],
+        [((a,), float(t.primary)) for a, t in by_address],
     )
     yield _labelled(
         "upload_consecutive_failures",
@@ -196,6 +216,11 @@ def _targets(targets: Iterable[TargetMetrics]) -> Iterator[Metric]:
         ("target",),
         [((address,), target.failures) for address, target in by_address],
     )
+
+
+def _txid(txid: int | None) -> int | None:
+    """A state has -1 of what there is not."""
+    return None if txid is None or txid < 0 else txid
 
 
 def _by_name(values: Mapping[str, float]) -> _Samples:

@@ -1,4 +1,4 @@
-"""Query parameters and headers of image transfer, read once into typed requests (ImageServlet, GetImageServlet)."""
+"""Query parameters and headers of image transfer, read once into typed requests (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ __all__ = [
     "DIGEST_HEADER",
     "LATEST",
     "NAME_HEADER",
-    "CallBackRequest",
     "GetEditRequest",
     "GetImageRequest",
     "ImageKind",
     "JournalRequest",
     "PutImageRequest",
-    "parse_call_back",
     "parse_digest",
     "parse_get",
     "parse_journal",
@@ -32,8 +30,6 @@ LATEST = "latest"
 
 _GETTERS = ("getimage", "getedit")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-# a DNS name, an IPv4 address or an IPv6 address without brackets or zone; nothing that could become part of a URL
-_MACHINE = re.compile(r"(?=.{1,253}$)([A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)")
 _DIGEST = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_TXID = (1 << 63) - 1
 
@@ -65,16 +61,6 @@ class GetEditRequest:
     first: int
     last: int
     storage_info: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallBackRequest:
-    """`putimage=1` of Hadoop 2.0 to 2.3: fetch the image at `txid` from `machine` (None: who asks) and `port`."""
-
-    txid: int
-    machine: str | None
-    port: int
-    storage_info: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +117,6 @@ def parse_put(args: Mapping[str, str]) -> PutImageRequest:
         raise BadRequestParametersError(f"File-Length must be the image's size in bytes, it is {size}")
     storage_info = _storage_info(args)
     return PutImageRequest(txid, _kind(args), size, storage_info)
-
-
-def parse_call_back(args: Mapping[str, str]) -> CallBackRequest:
-    """Read the query of a legacy upload, `putimage=1&txid=N&port=P[&machine=H]&storageInfo=S` (GetImageServlet).
-
-    Stricter than Hadoop, which takes it without storageInfo: who does not know the cluster cannot make us connect.
-
-    Raises:
-        BadRequestParametersError: a parameter is missing or malformed, or there is getimage or getedit beside it.
-    """
-    others = [name for name in _GETTERS if name in args]
-    if others:
-        raise BadRequestParametersError(f"the query must hold one of putimage and {others[0]}, it holds both")
-    txid = _txid(args, "txid")
-    port = _number(args, "port")
-    if not 0 < port < 65536:
-        raise BadRequestParametersError(f"port is {port}, expected the caller's HTTP port, 1 to 65535")
-    machine = args.get("machine")
-    if machine is not None and _MACHINE.fullmatch(machine) is None:
-        raise BadRequestParametersError(f"machine is {_shown(machine)}, expected a host name or an address")
-    return CallBackRequest(txid, machine, port, _storage_info(args))
 
 
 def parse_journal(args: Mapping[str, str]) -> JournalRequest:

@@ -1,4 +1,9 @@
-"""Which checkpoints are being uploaded right now."""
+"""Which checkpoints are being uploaded right now.
+
+A txid is reserved before it is asked whether the image is wanted, and until the upload ended, however it did. A newer
+image of the kind may come beside it; the same and an older one may not, so that two uploads never write the same
+unfinished file.
+"""
 
 from __future__ import annotations
 

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Self
 
 from checkpointer.storage.inspector import StoredImage, list_images
-from hadoop_common.durable import fsync_directory, rename_durably, write_atomically
+from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from hadoop_common.storage_lock import StorageLock
 from image_format.errors import ImageFormatError
-from image_format.md5_file import format_md5, md5_of_file, read_md5_file
+from image_format.md5_file import md5_of_file, read_md5_file
+from image_format.publish import place_image
 from image_format.reader import ImageFile
 
 __all__ = ["VERSION_SUFFIX", "ImageFolder", "surplus"]
@@ -128,8 +129,7 @@ class ImageFolder:
         try:
             if version is not None:
                 write_atomically(target.with_name(target.name + VERSION_SUFFIX), format_version(version, now))
-            write_atomically(target.with_name(md5_name(target.name)), format_md5(bytes.fromhex(md5), target.name))
-            rename_durably(staged, target)
+            place_image(staged, target, bytes.fromhex(md5))
         except OSError as fault:
             raise self._failure(fault) from fault
         return target

@@ -17,14 +17,13 @@ from checkpointer.checks.registry import Part
 from checkpointer.config.addresses import identity
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.daemon_address import daemon_url
-from checkpointer.config.keys import DEFAULTS
+from checkpointer.config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 from hadoop_common.configuration import Configuration
 from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
 
 __all__ = ["Cluster", "gather"]
 
-_RESERVED = "dfs.namenode.resource.du.reserved"
 # a question is up to three calls in a row, and what the first ones said is not to be lost by the last
 _CALLS = 3
 
@@ -46,7 +45,7 @@ class Cluster:
         """
         config = CheckpointConfig.from_configuration(configuration, role)
         settings = configuration.with_defaults(DEFAULTS)
-        return cls(config, identity(settings).is_ha, settings.get_size(_RESERVED))
+        return cls(config, identity(settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
 
 
 def gather(

@@ -22,8 +22,8 @@ from rich.progress import (
 )
 
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
-from checkpointer.config.keys import DEFAULTS
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
 
@@ -146,8 +146,8 @@ def command(
         keep=keep,
         deep=deep,
         user=_user(settings),
-        timeout=settings.get_time("dfs.image.transfer.timeout", unit="ms"),
-        bandwidth=settings.get_size("dfs.image.transfer.bandwidthPerSec"),
+        timeout=keys.IMAGE_TRANSFER_TIMEOUT.read(settings),
+        bandwidth=keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC.read(settings),
     )
     sources = [NameNodeAddress(url, rpc)] if url is not None else _sources(settings, options)
     try:
@@ -162,12 +162,12 @@ def command(
 
 def _settings(conf_dir: Path | None) -> Configuration:
     if conf_dir is None:
-        return Configuration.from_mapping({}, {}).with_defaults(DEFAULTS)
-    return load_configuration(conf_dir).with_defaults(DEFAULTS)
+        return Configuration.from_mapping({}, {}).with_defaults(keys.DEFAULTS)
+    return load_configuration(conf_dir).with_defaults(keys.DEFAULTS)
 
 
 def _user(settings: Configuration) -> str:
-    return settings.get("hadoop.user.name", "") or getpass.getuser()
+    return keys.USER_NAME.read(settings) or getpass.getuser()
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from checkpointer.config import keys
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.endpoint import host_port
 
@@ -12,15 +13,16 @@ __all__ = [
     "Identity",
     "address",
     "identity",
+    "namenode_ids",
     "namenode_rpc",
     "namenode_urls",
     "parse_host_port",
     "scoped_key",
 ]
 
-_RPC_KEYS = ("dfs.namenode.servicerpc-address", "dfs.namenode.rpc-address")
+_RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 _WILDCARDS = ("0.0.0.0", "::", "")
-_HTTP_PORT, _HTTPS_PORT, _RPC_PORT = 9870, 9871, 8020
+_RPC_PORT = 8020
 HTTPS_ONLY = "HTTPS_ONLY"
 
 
@@ -53,31 +55,36 @@ def identity(configuration: Configuration) -> Identity:
     Raises:
         ConfigurationError: the nameservice is not clear, or dfs.ha.namenode.id is none of its NameNodes.
     """
-    services = configuration.get_list("dfs.internal.nameservices") or configuration.get_list("dfs.nameservices")
-    own_id = configuration.get("dfs.ha.namenode.id", "")
-    nameservice = configuration.get("dfs.nameservice.id", "") or _only_service(configuration, services, own_id)
-    namenodes = tuple(configuration.get_list(f"dfs.ha.namenodes.{nameservice}")) if nameservice else ()
+    services = keys.INTERNAL_NAMESERVICES.read(configuration) or keys.NAMESERVICES.read(configuration)
+    own_id = keys.HA_NAMENODE_ID.read(configuration)
+    nameservice = keys.NAMESERVICE_ID.read(configuration) or _only_service(configuration, services, own_id)
+    namenodes = tuple(namenode_ids(configuration, nameservice)) if nameservice else ()
     if own_id and namenodes and own_id not in namenodes:
         raise ConfigurationError(
             [
                 configuration.fault(
-                    "dfs.ha.namenode.id",
-                    f"is none of dfs.ha.namenodes.{nameservice} ({', '.join(namenodes)})",
+                    keys.HA_NAMENODE_ID.name,
+                    f"is none of {keys.HA_NAMENODES.of(nameservice)} ({', '.join(namenodes)})",
                 )
             ]
         )
     return Identity(nameservice, namenodes, own_id)
 
 
+def namenode_ids(configuration: Configuration, nameservice: str) -> list[str]:
+    """Ids of the NameNodes of a nameservice."""
+    return keys.HA_NAMENODES.read(configuration, keys.HA_NAMENODES.of(nameservice))
+
+
 def _only_service(configuration: Configuration, services: list[str], own_id: str) -> str:
     if len(services) < 2:
         return services[0] if services else ""
-    holding = [each for each in services if own_id in configuration.get_list(f"dfs.ha.namenodes.{each}")]
+    holding = [each for each in services if own_id in namenode_ids(configuration, each)]
     if len(holding) != 1:
         raise ConfigurationError(
             [
                 configuration.fault(
-                    "dfs.nameservice.id", f"is needed: there are several nameservices ({', '.join(services)})"
+                    keys.NAMESERVICE_ID.name, f"is needed: there are several nameservices ({', '.join(services)})"
                 )
             ]
         )
@@ -121,10 +128,9 @@ def namenode_urls(configuration: Configuration, who: Identity, policy: str) -> t
 
 def _url(configuration: Configuration, nameservice: str, namenode: str, policy: str) -> str:
     secure = policy == HTTPS_ONLY
-    default_port = _HTTPS_PORT if secure else _HTTP_PORT
-    base = "dfs.namenode.https-address" if secure else "dfs.namenode.http-address"
-    key = scoped_key(configuration, base, nameservice, namenode)
-    host, port = address(configuration, key, default_port)
+    base = keys.HTTPS_ADDRESS if secure else keys.HTTP_ADDRESS
+    key = scoped_key(configuration, base.name, nameservice, namenode)
+    host, port = address(configuration, key, base.port)
     if host in _WILDCARDS:
         host = _host_of_rpc(configuration, nameservice, namenode, key)
     if not port:
@@ -147,18 +153,18 @@ def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str
 
 def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) -> tuple[str, int]:
     for base in _RPC_KEYS:
-        key = scoped_key(configuration, base, nameservice, namenode)
+        key = scoped_key(configuration, base.name, nameservice, namenode)
         if not configuration.get(key, ""):
             continue
         host, port = address(configuration, key, _RPC_PORT)
         if host in _WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
         return host, port
-    default_fs = urlsplit(configuration.get("fs.defaultFS", ""))
+    default_fs = urlsplit(keys.DEFAULT_FS.read(configuration))
     if not namenode and default_fs.scheme == "hdfs" and default_fs.hostname and default_fs.hostname != nameservice:
         return default_fs.hostname, default_fs.port or _RPC_PORT
     # Hadoop's default port on the host that the HTTP address names, for want of a better word.
-    http_key = scoped_key(configuration, "dfs.namenode.http-address", nameservice, namenode)
+    http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
     return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in _WILDCARDS else host), _RPC_PORT
 
@@ -179,15 +185,15 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:
-    rpc_key = scoped_key(configuration, "dfs.namenode.rpc-address", nameservice, namenode)
+    rpc_key = scoped_key(configuration, keys.RPC_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, rpc_key, 0)
     if host in _WILDCARDS and not namenode:
-        default_fs = urlsplit(configuration.get("fs.defaultFS", ""))
+        default_fs = urlsplit(keys.DEFAULT_FS.read(configuration))
         host = default_fs.hostname or "" if default_fs.scheme == "hdfs" else ""
     if host in _WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"
-        alternative = f"dfs.namenode.rpc-address{suffix}" if namenode else "fs.defaultFS"
+        alternative = f"{keys.RPC_ADDRESS.name}{suffix}" if namenode else keys.DEFAULT_FS.name
         problem = f"does not say on which host the NameNode is; set {wanted} or {alternative}"
         raise ConfigurationError([configuration.fault(http_key, problem)])
     return host

@@ -1,4 +1,4 @@
-"""Every key of Hadoop's checkpointing: those of `config_keys`, and those that the checkpointer ignores or refuses.
+"""Every key of Hadoop's checkpointing: those of `config.keys`, and those that the checkpointer ignores or refuses.
 
 Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1, and of 2.7.3 where they differ.
 """
@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from checkpointer.config.keys import ABSENT, KEYS, ConfigKey, KeyStatus, default_cell
+from checkpointer.config.keys import KEYS, default_cell
+from checkpointer.config.shared_edits import RESOLUTION
+from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
+from journal.quorum.settings import WRITER_KEYS
 
 __all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "refusals"]
 
@@ -17,9 +22,12 @@ __all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "ref
 _Row = tuple[str, str] | tuple[str, str, str]
 
 
-def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey]:
+_UNTOLD = text("")
+
+
+def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
     return [
-        ConfigKey(row[0], row[1], "", meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
+        ConfigKey(row[0], row[1], _UNTOLD, meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
         for row in rows
     ]
 
@@ -29,7 +37,7 @@ _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only rea
 _KERBEROS = "it counts with Kerberos only, which hadoop.security.authentication may not ask for yet"
 _HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
-_NOT_SUPPORTED: tuple[ConfigKey, ...] = (
+_NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_ignored(
         "Limit on uploads at once.",
         "no release of Hadoop has it; checkpointer.upload.parallelism is the limit here",
@@ -156,21 +164,11 @@ _NOT_SUPPORTED: tuple[ConfigKey, ...] = (
             "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager",
         ),
     ),
+    *(replace(key, status=KeyStatus.IGNORED, reason=_QUORUM) for key in WRITER_KEYS),
+    RESOLUTION,
     *_ignored(
-        "Quorum journals, the NameNode's side.",
-        _QUORUM,
-        ("dfs.qjm.operations.timeout", "60s", ABSENT),
-        ("dfs.qjournal.queued-edits.limit.mb", "10"),
-        *((f"dfs.qjournal.{call}.timeout.ms", "20000") for call in ("start-segment", "write-txns")),
-        *(
-            (f"dfs.qjournal.{call}.timeout.ms", "120000")
-            for call in ("prepare-recovery", "accept-recovery", "finalize-segment", "get-journal-state", "new-epoch")
-        ),
-    ),
-    *_ignored(
-        "Quorum journals whose nodes a resolver finds behind one name.",
-        "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
-        ("dfs.namenode.edits.qjournals.resolution-enabled", "false", ABSENT),
+        RESOLUTION.meaning,
+        RESOLUTION.reason,
         ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT),
     ),
     *_ignored(
@@ -239,14 +237,14 @@ _NOT_SUPPORTED: tuple[ConfigKey, ...] = (
     ConfigKey(
         "hadoop.rpc.socket.factory.class.default",
         "org.apache.hadoop.net.StandardSocketFactory",
-        "class",
+        text("class"),
         "How connections to RPC servers are made.",
         KeyStatus.REFUSED,
         "Java classes are not loaded, and a proxy that it stands for would be passed by in silence",
     ),
 )
 
-CATALOGUE: tuple[ConfigKey, ...] = (*KEYS, *_NOT_SUPPORTED)
+CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
 
 # a key of a file that begins so belongs to checkpointing; where the catalogue does not have it, it is unknown
 PREFIXES = (
@@ -278,7 +276,7 @@ PREFIXES = (
 _BY_NAME = {key.name: key for key in CATALOGUE}
 
 
-def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey | None:
+def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
     """The catalogue's key that `name` is, itself or with `.NAMESERVICE`, `.NAMESERVICE.NAMENODE` behind it."""
     found = _BY_NAME.get(name)
     for suffix in suffixes:

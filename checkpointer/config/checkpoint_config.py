@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from checkpointer.config import keys
 from checkpointer.config.addresses import (
     Identity,
     address,
@@ -19,20 +20,20 @@ from checkpointer.config.addresses import (
 )
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
-from checkpointer.config.keys import DEFAULTS
 from checkpointer.config.memory_settings import memory_limit
 from checkpointer.config.rpc_user import rpc_user
 from checkpointer.config.shared_edits import directory_of, shared_edits
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
+from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
+from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 
 __all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
 
-N = TypeVar("N", int, float)
 T = TypeVar("T")
 
 _POLICIES = ("HTTP_ONLY", "HTTPS_ONLY", "HTTP_AND_HTTPS")
@@ -82,44 +83,44 @@ class CheckpointConfig:
     role: Role
     period: float
     poll_interval: float
-    transactions: int
-    quiet_multiplier: float
-    max_retries: int
-    images_retained: int
-    extra_edits_retained: int
-    max_extra_segments: int
+    transactions: int = bound(keys.CHECKPOINT_TXNS)
+    quiet_multiplier: float = bound(keys.CHECKPOINT_CHECK_QUIET_MULTIPLIER)
+    max_retries: int = bound(keys.CHECKPOINT_MAX_RETRIES)
+    images_retained: int = bound(keys.NUM_CHECKPOINTS_RETAINED)
+    extra_edits_retained: int = bound(keys.NUM_EXTRA_EDITS_RETAINED)
+    max_extra_segments: int = bound(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED)
     image_directories: tuple[Path, ...]
     edits_directories: tuple[Path, ...]
     storage_permission: int
-    restore_directories: bool
+    restore_directories: bool = bound(keys.NAME_DIR_RESTORE)
     shared_edits: str
     nameservice: str
     quorum: QuorumSettings
     standby_checkpoints: bool
-    rebootstrap: bool
-    lag_alarm: float
+    rebootstrap: bool = bound(keys.STANDBY_REBOOTSTRAP)
+    lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
-    rpc_timeout: float
-    tail_period: float
-    tail_in_progress: bool
-    log_roll_period: float
-    roll_retries: int
-    upload_parallelism: int
+    rpc_timeout: float = bound(keys.RPC_TIMEOUT)
+    tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
+    tail_in_progress: bool = bound(quorum_keys.TAIL_IN_PROGRESS)
+    log_roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
+    roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)
+    upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
     http_policy: str
     engine: EngineSettings
     merge_settings: MergeSettings
-    transfer_timeout: float
-    transfer_bandwidth: int
-    bootstrap_bandwidth: int
-    transfer_chunk_size: int
-    lake_directory: str
-    lake_images_retained: int
-    lake_master: str
-    lake_driver_memory: str
+    transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
+    transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
+    bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)
+    transfer_chunk_size: int = bound(keys.IMAGE_TRANSFER_CHUNKSIZE)
+    lake_directory: str = bound(keys.LAKE_DIR)
+    lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
+    lake_master: str = bound(keys.LAKE_SPARK_MASTER)
+    lake_driver_memory: str = bound(keys.LAKE_SPARK_DRIVER_MEMORY)
 
     @property
     def shared_edits_directory(self) -> Path | None:
@@ -133,7 +134,7 @@ class CheckpointConfig:
         Raises:
             ConfigurationError: all that is wrong.
         """
-        settings = configuration.with_defaults(DEFAULTS)
+        settings = configuration.with_defaults(keys.DEFAULTS)
         faults = FaultCollector()
         result = _Reader(settings, role, faults).read()
         for fault in refusals(settings):
@@ -148,8 +149,8 @@ def image_codec(configuration: Configuration) -> str:
     Raises:
         ConfigurationError: dfs.image.compress is no switch.
     """
-    settings = configuration.with_defaults(DEFAULTS)
-    return settings.get("dfs.image.compression.codec", "") if settings.get_bool("dfs.image.compress") else ""
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    return keys.IMAGE_COMPRESSION_CODEC.read(settings) if keys.IMAGE_COMPRESS.read(settings) else ""
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
@@ -158,13 +159,14 @@ def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
     Raises:
         ConfigurationError: a key holds no switch, or no number that makes sense.
     """
-    settings = configuration.with_defaults(DEFAULTS)
-    if not settings.get_bool("dfs.image.parallel.load"):
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    if not keys.IMAGE_PARALLEL_LOAD.read(settings):
         return None
-    target, threshold = (
-        _positive(settings, f"dfs.image.parallel.{name}") for name in ("target.sections", "inode.threshold")
+    return SubSectionRule(
+        keys.IMAGE_PARALLEL_TARGET_SECTIONS.read(settings),
+        keys.IMAGE_PARALLEL_INODE_THRESHOLD.read(settings),
+        keys.IMAGE_PARALLEL_COMPRESSED.read(settings),
     )
-    return SubSectionRule(target, threshold, settings.get_bool("checkpointer.image.parallel-compressed"))
 
 
 def replay_rules(configuration: Configuration) -> ReplayRules:
@@ -173,21 +175,14 @@ def replay_rules(configuration: Configuration) -> ReplayRules:
     Raises:
         ConfigurationError: a key holds no switch, or no number that makes sense.
     """
-    settings = configuration.with_defaults(DEFAULTS)
+    settings = configuration.with_defaults(keys.DEFAULTS)
     return ReplayRules(
-        min_replication=_positive(settings, "dfs.namenode.replication.min"),
-        max_replication=_positive(settings, "dfs.replication.max"),
-        capture_open_files=settings.get_bool("dfs.namenode.snapshot.capture.openfiles"),
-        skip_access_time_changes=settings.get_bool("dfs.namenode.snapshot.skip.capture.accesstime-only-change"),
-        ordered_snapshot_deletion=settings.get_bool("dfs.namenode.snapshot.deletion.ordered"),
+        min_replication=keys.REPLICATION_MIN.read(settings),
+        max_replication=keys.REPLICATION_MAX.read(settings),
+        capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
+        skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
+        ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
     )
-
-
-def _positive(settings: Configuration, key: str) -> int:
-    value = settings.get_int(key)
-    if value < 1:
-        raise ConfigurationError([settings.fault(key, "must be at least 1")])
-    return value
 
 
 class _Reader:
@@ -200,44 +195,27 @@ class _Reader:
         self._who = faults.take(lambda: identity(settings), Identity())
 
     def read(self) -> CheckpointConfig:
-        period = self._at_least(self._time("dfs.namenode.checkpoint.period"), 0.001)
-        check = self._at_least(self._time("dfs.namenode.checkpoint.check.period"), 0.001)
-        quiet_key = "dfs.namenode.checkpoint.check.quiet-multiplier"
+        period = self._get(keys.CHECKPOINT_PERIOD)
+        check = self._get(keys.CHECKPOINT_CHECK_PERIOD)
         policy = self._policy()
         self._take(self._check_role, None)
         return CheckpointConfig(
+            **take_bound(CheckpointConfig, self._settings, self._faults),
             role=self._role,
             period=period,
             poll_interval=min(check, period),
-            transactions=self._at_least(self._int("dfs.namenode.checkpoint.txns"), 1),
-            quiet_multiplier=self._at_least((quiet_key, self._settings.get_float), 0.0),
-            max_retries=self._at_least(self._int("dfs.namenode.checkpoint.max-retries"), 0),
-            images_retained=self._at_least(self._int("dfs.namenode.num.checkpoints.retained"), 1),
-            extra_edits_retained=self._at_least(self._int("dfs.namenode.num.extra.edits.retained"), 0),
-            max_extra_segments=self._at_least(self._int("dfs.namenode.max.extra.edits.segments.retained"), 0),
             image_directories=self._image_directories(),
             edits_directories=self._take(self._edits_directories, ()),
             storage_permission=self._permission(),
-            restore_directories=self._take(lambda: self._settings.get_bool("dfs.namenode.name.dir.restore"), False),
             shared_edits=self._shared_edits(),
             nameservice=self._who.nameservice,
             quorum=self._quorum(),
-            standby_checkpoints=self._take(self._standby_checkpoints, True),
-            rebootstrap=self._take(lambda: self._settings.get_bool("checkpointer.standby.rebootstrap"), False),
-            lag_alarm=self._at_least(self._time("checkpointer.standby.lag-alarm"), 0.0),
+            standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
             namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
             namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
-            rpc_timeout=self._at_least(self._time("ipc.client.rpc-timeout.ms", "ms"), 0.001),
-            tail_period=self._at_least(self._time("dfs.ha.tail-edits.period"), 0.001),
-            tail_in_progress=self._take(lambda: self._settings.get_bool("dfs.ha.tail-edits.in-progress"), False),
-            log_roll_period=self._take(lambda: self._settings.get_time("dfs.ha.log-roll.period"), 0.0),
-            roll_retries=self._at_least(self._int("dfs.ha.tail-edits.namenode-retries"), 1),
-            upload_parallelism=self._at_least(self._int("checkpointer.upload.parallelism"), 1),
             http_bind_address=self._take(self._bind_address, ("", 0)),
-            rpc_bind_address=self._take(
-                lambda: address(self._settings, self._scoped("dfs.namenode.backup.address"), 50100), ("", 0)
-            ),
+            rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
             http_policy=policy,
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             merge_settings=MergeSettings(
@@ -246,56 +224,32 @@ class _Reader:
                 rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
                 memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
             ),
-            transfer_timeout=self._at_least(self._time("dfs.image.transfer.timeout", "ms"), 0.001),
-            transfer_bandwidth=self._at_least(self._size("dfs.image.transfer.bandwidthPerSec"), 0),
-            bootstrap_bandwidth=self._at_least(self._size("dfs.image.transfer-bootstrap-standby.bandwidthPerSec"), 0),
-            transfer_chunk_size=self._at_least(self._size("dfs.image.transfer.chunksize"), 1),
-            lake_directory=self._settings.get("checkpointer.lake.dir", ""),
-            lake_images_retained=self._at_least(self._int("checkpointer.lake.images.retained"), 0),
-            lake_master=self._settings.get("checkpointer.lake.spark.master", ""),
-            lake_driver_memory=self._settings.get("checkpointer.lake.spark.driver-memory", ""),
         )
 
-    # ---- numbers -------------------------------------------------------------------------------------------
-
-    def _time(self, key: str, unit: str = "s") -> tuple[str, Callable[[str], float]]:
-        return key, lambda name: self._settings.get_time(name, unit=unit)
-
-    def _int(self, key: str) -> tuple[str, Callable[[str], int]]:
-        return key, self._settings.get_int
-
-    def _size(self, key: str) -> tuple[str, Callable[[str], int]]:
-        return key, self._settings.get_size
-
-    def _at_least(self, setting: tuple[str, Callable[[str], N]], least: N) -> N:
-        key, getter = setting
-
-        def checked() -> N:
-            value = getter(key)
-            if value < least:
-                raise self._error(key, f"must be at least {least:g}")
-            return value
-
-        return self._faults.take(checked, least)
+    def _get(self, key: ConfigKey[T], *, scoped: bool = False) -> T:
+        return key.take(self._settings, self._faults, self._scoped(key) if scoped else "")
 
     # ---- places --------------------------------------------------------------------------------------------
 
     def _check_role(self) -> None:
         if self._role is not Role.STANDBY and len(self._who.namenodes) > 1:
             problem = "makes this an HA nameservice, whose standby makes the checkpoints: use --role standby"
-            raise self._error(f"dfs.ha.namenodes.{self._who.nameservice}", problem)
+            raise self._error(keys.HA_NAMENODES.of(self._who.nameservice), problem)
 
-    def _scoped(self, key: str) -> str:
-        return scoped_key(self._settings, key, self._who.nameservice, self._who.own_id)
+    def _scoped(self, key: ConfigKey[Any]) -> str:
+        return scoped_key(self._settings, key.name, self._who.nameservice, self._who.own_id)
+
+    def _address(self, key: ConfigKey[str]) -> tuple[str, int]:
+        return address(self._settings, self._scoped(key), key.port)
 
     def _image_directories(self) -> tuple[Path, ...]:
-        secondary = self._role is Role.SECONDARY
-        key = self._scoped("dfs.namenode.checkpoint.dir" if secondary else "dfs.namenode.name.dir")
+        key = keys.CHECKPOINT_DIR if self._role is Role.SECONDARY else keys.NAME_DIR
+        name = self._scoped(key)
 
         def directories() -> tuple[Path, ...]:
-            found = tuple(self._settings.get_path_list(key))
+            found = tuple(key.read(self._settings, name))
             if not found:
-                raise self._error(key, "names no directory")
+                raise self._error(name, "names no directory")
             return found
 
         return self._take(directories, ())
@@ -303,62 +257,53 @@ class _Reader:
     def _edits_directories(self) -> tuple[Path, ...]:
         if self._role is not Role.SECONDARY:
             return ()
-        found = self._settings.get_path_list(self._scoped("dfs.namenode.checkpoint.edits.dir"))
-        if found == self._settings.get_path_list("dfs.namenode.checkpoint.dir"):
+        found = keys.CHECKPOINT_EDITS_DIR.read(self._settings, self._scoped(keys.CHECKPOINT_EDITS_DIR))
+        if found == keys.CHECKPOINT_DIR.read(self._settings):
             # The default does not know of a directory that is set for this nameservice alone.
-            found = self._settings.get_path_list(self._scoped("dfs.namenode.checkpoint.dir"))
+            found = keys.CHECKPOINT_DIR.read(self._settings, self._scoped(keys.CHECKPOINT_DIR))
         return tuple(found)
 
     def _shared_edits(self) -> str:
         if self._role is not Role.STANDBY:
             return ""
-        return self._take(lambda: shared_edits(self._settings, self._scoped("dfs.namenode.shared.edits.dir")), "")
+        return self._take(lambda: shared_edits(self._settings, self._scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
         """What a reader goes by; the rest is the writer's."""
         return QuorumSettings(
-            select_input_streams=self._at_least(
-                self._time("dfs.qjournal.select-input-streams.timeout.ms", "ms"), 0.001
-            ),
-            http_open=self._at_least(self._time("dfs.qjournal.http.open.timeout.ms", "ms"), 0.0),
-            http_read=self._at_least(self._time("dfs.qjournal.http.read.timeout.ms", "ms"), 0.0),
-            max_tail_transactions=self._at_least(self._int("dfs.ha.tail-edits.qjm.rpc.max-txns"), 1),
+            select_input_streams=self._get(quorum_keys.SELECT_INPUT_STREAMS),
+            http_open=self._get(quorum_keys.HTTP_OPEN),
+            http_read=self._get(quorum_keys.HTTP_READ),
+            max_tail_transactions=self._get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
 
-    def _standby_checkpoints(self) -> bool:
-        return self._settings.get_bool(self._scoped("dfs.ha.standby.checkpoints"))
-
     def _permission(self) -> int:
-        key = "dfs.namenode.storage.dir.perm"
-
         def permission() -> int:
-            text = self._settings.get(key, "")
+            text = keys.STORAGE_DIR_PERM.read(self._settings)
             if re.fullmatch(r"0?[0-7]{3}", text):
                 return int(text, 8)
             if re.fullmatch(r"([r-][w-][x-]){3}", text):
                 return sum(bit for bit, flag in zip(_MODE_BITS, text, strict=True) if flag != "-")
-            raise self._error(key, "is no mode: expected three octal digits or nine of rwx-")
+            raise self._error(keys.STORAGE_DIR_PERM.name, "is no mode: expected three octal digits or nine of rwx-")
 
         return self._take(permission, 0)
 
     def _policy(self) -> str:
-        key = "dfs.http.policy"
-
         def policy() -> str:
-            text = self._settings.get(key, "")
+            text = keys.HTTP_POLICY.read(self._settings)
             if text not in _POLICIES:
-                raise self._error(key, f"is none of {', '.join(_POLICIES)}")
+                raise self._error(keys.HTTP_POLICY.name, f"is none of {', '.join(_POLICIES)}")
             return text
 
         return self._take(policy, _POLICIES[0])
 
     def _bind_address(self) -> tuple[str, int]:
         if self._role is Role.BACKUP:
-            return address(self._settings, self._scoped("dfs.namenode.backup.http-address"), 50105)
+            return self._address(keys.BACKUP_HTTP_ADDRESS)
         if self._role is Role.SECONDARY or not self._who.own_id:
-            return address(self._settings, self._scoped("dfs.namenode.secondary.http-address"), 9868)
-        _, port = own = address(self._settings, self._scoped("dfs.namenode.http-address"), 9870)
-        bind_host = self._settings.get(self._scoped("dfs.namenode.http-bind-host"), "")
+            return self._address(keys.SECONDARY_HTTP_ADDRESS)
+        _, port = own = self._address(keys.HTTP_ADDRESS)
+        bind_host = keys.HTTP_BIND_HOST.read(self._settings, self._scoped(keys.HTTP_BIND_HOST))
         return (bind_host, port) if bind_host else own
 
     def _take(self, getter: Callable[[], T], fallback: T) -> T:

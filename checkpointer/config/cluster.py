@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from checkpointer.config.addresses import Identity, identity, namenode_rpc, namenode_urls
-from checkpointer.config.keys import DEFAULTS
+from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, HTTP_POLICY
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
@@ -33,9 +33,9 @@ def namenode_addresses(configuration: Configuration) -> tuple[NameNodeAddress, .
     """
     settings = configuration.with_defaults(DEFAULTS)
     who: Identity = identity(settings)
-    urls = namenode_urls(settings, who, settings.get("dfs.http.policy", ""))
+    urls = namenode_urls(settings, who, HTTP_POLICY.read(settings))
     if not urls:
-        raise ConfigurationError([settings.fault("dfs.ha.namenodes", "names no NameNode but this node itself")])
+        raise ConfigurationError([settings.fault(HA_NAMENODES.name, "names no NameNode but this node itself")])
     # what needs RPC says so itself; an image can be fetched without
     none: tuple[tuple[str, int], ...] = ()
     rpc = FaultCollector().take(lambda: namenode_rpc(settings, who), none)

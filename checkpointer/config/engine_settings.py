@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from checkpointer.config.keys import DEFAULTS
+from checkpointer.config import keys
+from hadoop_common.config_key import BYTES
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 
 __all__ = ["EngineChoice", "EngineSettings", "SparkSettings", "engine_settings"]
 
-_KEY = "checkpoint.engine"
-_CONF = f"{_KEY}.spark.conf."
+_CONF = keys.ENGINE_SPARK_CONF.of("")
 _LEAST_MEMORY = 512 << 20
 
 
@@ -39,7 +39,7 @@ class SparkSettings:
     """
 
     master: str = ""
-    driver_memory: str = "1g"
+    driver_memory: str = keys.ENGINE_SPARK_DRIVER_MEMORY.default
     shared_storage: bool | None = None
     partitions: int = 0
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class EngineSettings:
     """Which engine, and from what image size on in bytes `auto` takes Spark."""
 
     choice: EngineChoice = EngineChoice.LOCAL
-    spark_from: int = int(DEFAULTS[f"{_KEY}.spark.min-size"])
+    spark_from: int = keys.ENGINE_SPARK_MIN_SIZE.fallback
     spark: SparkSettings = SparkSettings()
 
 
@@ -60,16 +60,16 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
     Raises:
         ConfigurationError: keys hold no value that makes sense; it names all of them.
     """
-    settings = configuration.with_defaults(DEFAULTS)
+    settings = configuration.with_defaults(keys.DEFAULTS)
     faults = FaultCollector()
     found = EngineSettings(
         faults.take(lambda: _choice(settings), EngineChoice.LOCAL),
-        faults.take(lambda: settings.get_size(f"{_KEY}.spark.min-size"), 0),
+        keys.ENGINE_SPARK_MIN_SIZE.take(settings, faults),
         SparkSettings(
-            master=faults.take(lambda: settings.get(f"{_KEY}.spark.master", ""), ""),
-            driver_memory=faults.take(lambda: _memory(settings, f"{_KEY}.spark.driver-memory"), ""),
-            shared_storage=faults.take(lambda: _switch(settings, f"{_KEY}.spark.shared-storage"), None),
-            partitions=faults.take(lambda: _partitions(settings, f"{_KEY}.spark.partitions"), 0),
+            master=keys.ENGINE_SPARK_MASTER.take(settings, faults),
+            driver_memory=faults.take(lambda: _memory(settings), ""),
+            shared_storage=keys.ENGINE_SPARK_SHARED_STORAGE.take(settings, faults),
+            partitions=keys.ENGINE_SPARK_PARTITIONS.take(settings, faults),
             conf=faults.take(lambda: _conf(settings), {}),
         ),
     )
@@ -78,32 +78,22 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
 
 
 def _conf(settings: Configuration) -> dict[str, str]:
-    keys = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
-    if _CONF in keys:
+    names = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+    if _CONF in names:
         raise ConfigurationError([settings.fault(_CONF, "names no setting of Spark's")])
-    return {key.removeprefix(_CONF): settings.get(key, "") for key in keys}
+    return {key.removeprefix(_CONF): settings.get(key, "") for key in names}
 
 
-def _memory(settings: Configuration, key: str) -> str:
-    if settings.get_size(key) < _LEAST_MEMORY:
-        raise ConfigurationError([settings.fault(key, "must be at least 512m, less does not start Spark")])
-    return settings.get(key, "")
+def _memory(settings: Configuration) -> str:
+    key = keys.ENGINE_SPARK_DRIVER_MEMORY
+    if BYTES.read(settings, key.name, key.default) < _LEAST_MEMORY:
+        raise ConfigurationError([settings.fault(key.name, "must be at least 512m, less does not start Spark")])
+    return key.read(settings)
 
 
 def _choice(settings: Configuration) -> EngineChoice:
-    text = settings.get(_KEY, "")
+    text = keys.ENGINE.read(settings)
     try:
         return EngineChoice(text)
     except ValueError:
-        raise ConfigurationError([settings.fault(_KEY, "is no engine: local, spark or auto")]) from None
-
-
-def _switch(settings: Configuration, key: str) -> bool | None:
-    return settings.get_bool(key) if settings.get(key, "") else None
-
-
-def _partitions(settings: Configuration, key: str) -> int:
-    count = settings.get_int(key)
-    if count < 0:
-        raise ConfigurationError([settings.fault(key, "must not be negative")])
-    return count
+        raise ConfigurationError([settings.fault(keys.ENGINE.name, "is no engine: local, spark or auto")]) from None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkpointer.config.keys import DEFAULTS
+from checkpointer.config import keys
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 from image_format.memory_limit import MemoryLimit
 
 __all__ = ["LEAST_MEMORY", "TOO_LITTLE", "memory_limit"]
-
-_KEY = "checkpointer.memory"
 
 LEAST_MEMORY = 64 << 20
 """A lower limit would save nothing: interpreter and kernels take more."""
@@ -25,25 +23,23 @@ def memory_limit(configuration: Configuration) -> MemoryLimit:
     Raises:
         ConfigurationError: a key holds no size that makes sense, or no local folder; it names both.
     """
-    settings = configuration.with_defaults(DEFAULTS)
+    settings = configuration.with_defaults(keys.DEFAULTS)
     faults = FaultCollector()
     size = faults.take(lambda: _size(settings), None)
-    folder = faults.take(lambda: _folder(settings, f"{_KEY}.dir"), None)
+    folder = faults.take(lambda: _folder(settings), None)
     faults.raise_if_any()
     return MemoryLimit(size, folder)
 
 
 def _size(settings: Configuration) -> int | None:
-    if not settings.get(_KEY, ""):
-        return None
-    size = settings.get_size(_KEY)
-    if size < LEAST_MEMORY:
-        raise ConfigurationError([settings.fault(_KEY, TOO_LITTLE)])
+    size = keys.MEMORY.read(settings)
+    if size is not None and size < LEAST_MEMORY:
+        raise ConfigurationError([settings.fault(keys.MEMORY.name, TOO_LITTLE)])
     return size
 
 
-def _folder(settings: Configuration, key: str) -> Path | None:
-    folders = settings.get_path_list(key)
+def _folder(settings: Configuration) -> Path | None:
+    folders = keys.MEMORY_DIR.read(settings)
     if len(folders) > 1:
-        raise ConfigurationError([settings.fault(key, "must be one folder")])
+        raise ConfigurationError([settings.fault(keys.MEMORY_DIR.name, "must be one folder")])
     return folders[0] if folders else None

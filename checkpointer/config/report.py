@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from checkpointer.config.addresses import Identity, identity, scoped_key
+from checkpointer.config.addresses import Identity, identity, namenode_ids, scoped_key
 from checkpointer.config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import ABSENT, DEFAULTS, ConfigKey
+from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVICES, NAMESERVICES, SHARED_EDITS_DIR
+from hadoop_common.config_key import ABSENT, ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
 
 __all__ = ["ConfigReport", "KeySetting", "likely_role", "report"]
@@ -74,7 +75,7 @@ def likely_role(configuration: Configuration) -> Role:
     Hadoop's own secondary refuses to start in HA, and a standby without shared edits has nothing to read.
     """
     who = FaultCollector().take(lambda: identity(configuration), Identity(namenodes=("?",)))
-    shared = scoped_key(configuration, "dfs.namenode.shared.edits.dir", who.nameservice, who.own_id)
+    shared = scoped_key(configuration, SHARED_EDITS_DIR.name, who.nameservice, who.own_id)
     return Role.STANDBY if who.is_ha or shared in configuration else Role.SECONDARY
 
 
@@ -105,20 +106,20 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
 
 def _suffixes(settings: Configuration) -> list[str]:
     """`NS.NN` and `NS` of every nameservice, the longer ones first."""
-    services = [*settings.get_list("dfs.nameservices"), *settings.get_list("dfs.internal.nameservices")]
-    nodes = [f"{each}.{node}" for each in services for node in settings.get_list(f"dfs.ha.namenodes.{each}")]
+    services = [*NAMESERVICES.read(settings), *INTERNAL_NAMESERVICES.read(settings)]
+    nodes = [f"{each}.{node}" for each in services for node in namenode_ids(settings, each)]
     return [*nodes, *services]
 
 
 def _names(settings: Configuration, key: str, written: list[str], who: Identity) -> list[str]:
     """The forms of `key` that files set, and its plain name where none of them is ours."""
     in_force = scoped_key(settings, key, who.nameservice, who.own_id)
-    of_each_namenode = key.endswith("-address") or key == "dfs.ha.namenodes"
+    of_each_namenode = key.endswith("-address") or key == HA_NAMENODES.name
     return written if written and (of_each_namenode or in_force in settings) else [*written, key]
 
 
 def _row(
-    settings: Configuration, entry: ConfigKey, name: str, who: Identity, faulty: dict[str, ConfigurationFault]
+    settings: Configuration, entry: ConfigKey[Any], name: str, who: Identity, faulty: dict[str, ConfigurationFault]
 ) -> KeySetting:
     status = entry.status.value
     reason = entry.reason if status != "supported" else ""
@@ -136,7 +137,7 @@ def _row(
         # a key of another NameNode is in force for that one
         overridden_by=in_force if in_force != name and in_force.startswith(f"{name}.") else "",
         reason=reason,
-        unit=entry.unit,
+        unit=entry.kind.unit,
         meaning=entry.meaning,
         default=entry.default,
         release2_default=None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 
+from checkpointer.config.keys import AUTHENTICATION, USER_NAME
 from hadoop_common.configuration import Configuration, ConfigurationError
 
 __all__ = ["process_user", "rpc_user"]
@@ -21,8 +22,8 @@ def rpc_user(configuration: Configuration) -> str:
     Raises:
         ConfigurationError: hadoop.security.authentication asks for more than a name.
     """
-    method = configuration.get("hadoop.security.authentication", "").lower()
+    method = AUTHENTICATION.read(configuration).lower()
     if method not in ("", "simple"):
         problem = f"is {method}: this version calls NameNodes with simple authentication only"
-        raise ConfigurationError([configuration.fault("hadoop.security.authentication", problem)])
-    return configuration.get("hadoop.user.name", "") or process_user()
+        raise ConfigurationError([configuration.fault(AUTHENTICATION.name, problem)])
+    return USER_NAME.read(configuration) or process_user()

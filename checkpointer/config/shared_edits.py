@@ -5,14 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from hadoop_common.config_key import ABSENT, OPTIONAL_SWITCH, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
-__all__ = ["directory_of", "journal_uris", "shared_edits"]
+__all__ = ["RESOLUTION", "directory_of", "journal_uris", "shared_edits"]
 
 _FILE = "file"
-_RESOLUTION = "dfs.namenode.edits.qjournals.resolution-enabled"
+RESOLUTION = ConfigKey(
+    "dfs.namenode.edits.qjournals.resolution-enabled",
+    "false",
+    OPTIONAL_SWITCH,
+    "Quorum journals whose nodes a resolver finds behind one name.",
+    KeyStatus.IGNORED,
+    "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
+    ABSENT,
+)
 
 
 def shared_edits(settings: Configuration, key: str) -> str:
@@ -70,6 +79,6 @@ def directory_of(uri: str) -> Path | None:
 
 def _refuse_resolution(settings: Configuration) -> None:
     """One name for all nodes would be taken for a quorum of one."""
-    if settings.get_bool(_RESOLUTION, False):
+    if RESOLUTION.read(settings):
         problem = "is on, but each JournalNode has to be named itself in dfs.namenode.shared.edits.dir"
-        raise ConfigurationError([settings.fault(_RESOLUTION, problem)])
+        raise ConfigurationError([settings.fault(RESOLUTION.name, problem)])

@@ -17,8 +17,7 @@ from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
-from servlets.metrics import metrics_blueprint
-from servlets.metrics_snapshot import snapshot_of_status
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
 from servlets.status import status_blueprint
 
 __all__ = ["daemon_blueprints", "transfer_options"]
@@ -49,10 +48,10 @@ def daemon_blueprints(
             live=service.live,
             ready=service.ready,
         ),
-        jmx_blueprint(lambda: daemon_beans(service.status(), facts)),
+        jmx_blueprint(lambda: daemon_beans(service.state(), facts)),
         metrics_blueprint(
-            lambda: snapshot_of_status(
-                service.status(),
+            lambda: MetricsSnapshot(
+                state=service.state(),
                 now=time.time(),
                 ready=service.ready().ok,
                 version=facts.software_version,

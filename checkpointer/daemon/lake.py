@@ -1,4 +1,9 @@
-"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for."""
+"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for.
+
+There is at most one append that runs and one that is due. A new image replaces the one that is due, for it brings all
+that the other would have. A failure stays until an append succeeds; it is not repeated by itself, as the next image
+does that. After `stop` nothing begins, and what ran is ended with all processes it started.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from servlets.node_state import LakeState
 
 __all__ = ["LakeAppender", "find_module"]
 
@@ -26,17 +31,6 @@ _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.after_checkpoint"
 _NAME = "lake"
 _GRACE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What the status page tells; times are seconds since the epoch."""
-
-    running: bool = False
-    appended_at: float | None = None
-    appends: int = 0
-    failures: int = 0
-    error: str = ""
 
 
 class LakeAppender:
@@ -60,7 +54,7 @@ class LakeAppender:
         self._config = config
         self._module = module or find_module
         self._wall = wall
-        self._state = _State()
+        self._state = LakeState()
         self._changed = threading.Condition()
         self._due: list[str] | None = None
         self._child: subprocess.Popen[str] | None = None
@@ -111,19 +105,10 @@ class LakeAppender:
         error = self._state.error
         return [f"appending to the lake {self._config.lake_directory} failed: {error}"] if error else []
 
-    def values(self) -> dict[str, Any] | None:
-        """For GET /status; None where no lake is configured."""
-        if not self.enabled:
-            return None
-        state = self._state
-        return {
-            "directory": self._config.lake_directory,
-            "running": state.running,
-            "appendedAt": state.appended_at,
-            "appends": state.appends,
-            "failures": state.failures,
-            "error": state.error,
-        }
+    @property
+    def state(self) -> LakeState | None:
+        """None where no lake is configured."""
+        return replace(self._state, directory=self._config.lake_directory) if self.enabled else None
 
     # ---- the worker ----------------------------------------------------------------------------------------
 

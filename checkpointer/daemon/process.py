@@ -1,4 +1,10 @@
-"""The daemon process: scheduler, HTTP server, signals and service manager around a role."""
+"""The daemon process: scheduler, HTTP server, signals and service manager around a role.
+
+The main thread opens the role, starts the scheduler and then only obeys: a reload, or the end. Work is done by the
+scheduler's threads, each job by one at a time; polls that fall due while one runs are merged into one. The end comes
+once, in this order: no new job begins, the running checkpoint ends at a safe point, HTTP ends, the role lets go of
+its storage.
+"""
 
 from __future__ import annotations
 

@@ -4,52 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
-from engine.healing import Healed
 from engine.merge import MergeResult
+from servlets.node_state import Record
 
-__all__ = ["Record", "RecordKeeper"]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What the status page tells; times are seconds since the epoch, None for never, each of an event's end.
-
-    Attributes:
-        looked_at: when it was last found out how far image and edits are.
-        saved_at: when an image was last complete on disk.
-        uploaded_at: when a NameNode last took one.
-        latency_seconds: from the trigger of the last checkpoint until its image had its name.
-        healed: what the last checkpoint healed; `healed_total`: how often something was, since the start.
-        last_outcome: how the image that was offered last fared, a `Taking`'s value, "" before the first.
-        uploads, upload_failures, uploaded_bytes: over all NameNodes since the start.
-    """
-
-    phase: str = "idle"
-    looked_at: float | None = None
-    saved_at: float | None = None
-    saved_txid: int | None = None
-    saved_bytes: int | None = None
-    uploaded_at: float | None = None
-    upload_seconds: float | None = None
-    last_error: str = ""
-    last_error_at: float | None = None
-    last_reason: str = ""
-    last_outcome: str = ""
-    checkpoints: int = 0
-    failures: int = 0
-    uploads: int = 0
-    upload_failures: int = 0
-    uploaded_bytes: int = 0
-    last_seconds: Mapping[str, float] | None = None
-    latency_seconds: float | None = None
-    healed: tuple[Healed, ...] = ()
-    healed_total: int = 0
+__all__ = ["RecordKeeper"]
 
 
 class RecordKeeper:
@@ -59,6 +23,8 @@ class RecordKeeper:
         self._wall = wall
         self._lock = threading.Lock()
         self._record = Record()
+        # of the last upload that was taken
+        self._upload_seconds: dict[str, float] = {}
 
     @property
     def now(self) -> Record:
@@ -79,13 +45,18 @@ class RecordKeeper:
             lambda record: {
                 "saved_at": self._wall(),
                 "saved_txid": result.txid,
-                "saved_bytes": result.saved.size,
+                "image_bytes": result.saved.size,
                 "last_reason": reason,
                 "checkpoints": record.checkpoints + 1,
                 "latency_seconds": latency,
                 "healed": result.healed,
                 "healed_total": record.healed_total + len(result.healed),
-                "last_seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
+                "last_seconds": {
+                    "load": timings.load,
+                    "replay": timings.replay,
+                    "save": timings.save,
+                    **self._upload_seconds,
+                },
             }
         )
 
@@ -95,11 +66,12 @@ class RecordKeeper:
         if upload.error:
             self._update(lambda record: {"upload_failures": record.upload_failures + 1, **self._error(upload.error)})
         elif upload.result == UploadResult.SUCCESS.name:
+            self._upload_seconds = {"upload": upload.seconds}
             self._update(
                 lambda record: {
                     "uploads": record.uploads + 1,
                     "uploaded_at": self._wall(),
-                    "upload_seconds": upload.seconds,
+                    "last_seconds": record.last_seconds and {**record.last_seconds, **self._upload_seconds},
                 }
             )
 

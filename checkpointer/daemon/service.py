@@ -1,4 +1,13 @@
-"""Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome."""
+"""Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome.
+
+One lock, `_running`, is held by whoever makes a checkpoint or uploads; so there are never two. Who finds it taken is
+BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
+SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a role that gives up ends the daemon.
+
+A cancellation is a reason that is set, a lock that is waited for, and a time until which none begins: when `cancel`
+returns nothing runs. It is asked at safe points alone, where what is unfinished can be deleted. `stop` is the same
+for good. The period counts from the last image, or from the last time that it passed with nothing to save.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +22,7 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.status import status_values
+from checkpointer.daemon.status import daemon_state
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
@@ -21,6 +30,7 @@ from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
 from hadoop_common.file_faults import explained, told
+from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
 
@@ -342,15 +352,23 @@ class CheckpointService:
 
     # ---- views ---------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        """Values for GET /status, see `daemon.status`."""
+    def state(self) -> NodeState:
+        """The daemon as it is now."""
         left = self._prevented_until - self._clock()
-        return {
-            **status_values(self._role, self._record.now, self._lake, self._outlook),
-            "enabled": not self.switched_off,
-            "cancelled": {"reason": self._refused_because, "secondsLeft": round(left, 3)} if left > 0 else None,
-            "secondsSinceCheckpoint": round(self._clock() - self._saved_at, 3),
-        }
+        return daemon_state(
+            self._role,
+            self._record.now,
+            self._lake,
+            self._outlook,
+            enabled=not self.switched_off,
+            cancelled=Cancelled(reason=self._refused_because, seconds_left=round(left, 3)) if left > 0 else None,
+            seconds_since_checkpoint=round(self._clock() - self._saved_at, 3),
+        )
+
+    def status(self) -> dict[str, Any]:
+        """`state` as GET /status has it."""
+        values: dict[str, Any] = as_json(self.state())
+        return values
 
     def live(self) -> Health:
         """Whether the daemon works at all: until it is told to stop."""

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from checkpointer.config.addresses import address
+from checkpointer.config import journal_node_keys as node
+from checkpointer.config import keys
+from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
 from checkpointer.config.catalogue import refusals
-from checkpointer.config.keys import DEFAULTS
 from checkpointer.config.rpc_user import rpc_user
+from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
+from journal.quorum.settings import TAIL_IN_PROGRESS
 
 __all__ = ["ConfiguredJournal", "JournalNodeConfig"]
 
-N = TypeVar("N", int, float)
 T = TypeVar("T")
 
-_EDITS_DIR = "dfs.journalnode.edits.dir"
-_SHARED = "dfs.namenode.shared.edits.dir"
-_FRACTION = "dfs.journalnode.edit-cache-size.fraction"
 _HEAP = 1000 << 20  # HADOOP_HEAPSIZE, of which Hadoop's fraction is one
 
 
@@ -73,7 +72,7 @@ class JournalNodeConfig:
         Raises:
             ConfigurationError: all that is wrong.
         """
-        settings = configuration.with_defaults(DEFAULTS)
+        settings = configuration.with_defaults(keys.DEFAULTS)
         faults = FaultCollector()
         result = _Reader(settings, faults).read()
         for fault in refusals(settings):
@@ -92,81 +91,76 @@ class _Reader:
     def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
         self._settings = settings
         self._faults = faults
-        self._services = [*settings.get_list("dfs.internal.nameservices"), *settings.get_list("dfs.nameservices")]
+        self._services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
 
     def read(self) -> JournalNodeConfig:
         settings = self._settings
         self._take(self._check_policy, None)
-        rpc = self._address("rpc", 8485)
+        rpc = self._address(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
         return JournalNodeConfig(
             rpc_address=rpc,
             rpc_port=rpc[1],
-            http_address=self._address("http", 8480),
-            edits_directory=self._take(lambda: self._directory(_EDITS_DIR), Path("/")),
+            http_address=self._address(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST),
+            edits_directory=self._take(lambda: self._directory(node.JOURNALNODE_EDITS_DIR.name), Path("/")),
             edits_directories=self._take(self._directories, {}),
             directory_permission=self._take(self._permission, 0),
-            handlers=self._at_least("dfs.journalnode.handler.count", settings.get_int, 1),
+            handlers=self._get(node.JOURNALNODE_HANDLER_COUNT),
             sync_interval=self._take(self._sync_interval, None),
-            sync_format=self._take(lambda: settings.get_bool("dfs.journalnode.enable.sync.format"), False),
+            sync_format=self._get(node.JOURNALNODE_ENABLE_SYNC_FORMAT),
             cache_bytes=self._take(self._cache_bytes, None),
-            transfer_timeout=self._at_least("dfs.edit.log.transfer.timeout", self._milliseconds, 0.001),
-            transfer_bandwidth=self._at_least("dfs.edit.log.transfer.bandwidthPerSec", settings.get_size, 0),
+            transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
+            transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
             rpc_user=self._take(lambda: rpc_user(settings), ""),
             journals=self._take(self._journals, ()),
         )
 
-    def _address(self, kind: str, default_port: int) -> tuple[str, int]:
-        host, port = self._take(
-            lambda: address(self._settings, f"dfs.journalnode.{kind}-address", default_port), ("", 0)
-        )
-        return self._settings.get(f"dfs.journalnode.{kind}-bind-host", "") or host, port
+    def _address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:
+        host, port = self._take(lambda: address(self._settings, key.name, key.port), ("", 0))
+        return bind_host.read(self._settings) or host, port
 
     def _check_policy(self) -> None:
-        key = "dfs.http.policy"
-        if self._settings.get(key, "") == "HTTPS_ONLY":
+        if keys.HTTP_POLICY.read(self._settings) == HTTPS_ONLY:
             # NameNodes would ask this node's HTTP port for segments by https.
-            raise self._error(key, "asks for HTTPS only, and this version's JournalNode serves HTTP")
+            raise self._error(keys.HTTP_POLICY.name, "asks for HTTPS only, and this version's JournalNode serves HTTP")
 
     def _directory(self, key: str) -> Path:
-        found = self._settings.get_path_list(key)
+        found = node.JOURNALNODE_EDITS_DIR.read(self._settings, key)
         if len(found) != 1:
             raise self._error(key, "names several directories, it has to be one" if found else "is not set")
         return found[0]
 
     def _directories(self) -> dict[str, Path]:
-        keys = {service: f"{_EDITS_DIR}.{service}" for service in self._services}
-        return {service: self._directory(key) for service, key in keys.items() if key in self._settings}
+        names = {service: node.JOURNALNODE_EDITS_DIR.of(service) for service in self._services}
+        return {service: self._directory(key) for service, key in names.items() if key in self._settings}
 
     def _permission(self) -> int:
-        key = "dfs.journalnode.edits.dir.perm"
-        text = self._settings.get(key, "")
+        text = node.JOURNALNODE_EDITS_DIR_PERM.read(self._settings)
         try:
             mode = int(text, 8)
         except ValueError:
             mode = -1
         if not 0 <= mode <= 0o777:
-            raise self._error(key, "is no mode: expected three octal digits")
+            raise self._error(node.JOURNALNODE_EDITS_DIR_PERM.name, "is no mode: expected three octal digits")
         return mode
 
     def _sync_interval(self) -> float | None:
-        key = "dfs.journalnode.sync.interval"
-        if not self._settings.get_bool("dfs.journalnode.enable.sync"):
+        if not node.JOURNALNODE_ENABLE_SYNC.read(self._settings):
             return None
-        return self._at_least(key, self._milliseconds, 0.001)
+        return self._get(node.JOURNALNODE_SYNC_INTERVAL)
 
     def _cache_bytes(self) -> int | None:
-        if not self._settings.get_bool("dfs.ha.tail-edits.in-progress"):
+        if not TAIL_IN_PROGRESS.read(self._settings):
             return None
-        size = self._settings.get_size("dfs.journalnode.edit-cache-size.bytes", 0)
+        size = node.JOURNALNODE_EDIT_CACHE_SIZE_BYTES.read(self._settings)
         if size:
             return size
-        text = self._settings.get(_FRACTION, "")
+        text = node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.read(self._settings)
         try:
             fraction = float(text.rstrip("fF"))
         except ValueError:
             fraction = 0.0
         if not 0 < fraction < 1:
-            raise self._error(_FRACTION, "has to be a number between 0 and 1")
+            raise self._error(node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.name, "has to be a number between 0 and 1")
         return int(_HEAP * fraction)
 
     def _journals(self) -> tuple[ConfiguredJournal, ...]:
@@ -188,24 +182,15 @@ class _Reader:
     def _shared_keys(self) -> list[tuple[str, str | None]]:
         """Every form of dfs.namenode.shared.edits.dir, with the nameservice that it is for."""
         only = self._services[0] if len(self._services) == 1 else None
-        keys: list[tuple[str, str | None]] = [(_SHARED, only)]
+        shared = keys.SHARED_EDITS_DIR
+        found: list[tuple[str, str | None]] = [(shared.name, only)]
         for service in self._services:
-            keys.append((f"{_SHARED}.{service}", service))
-            namenodes = self._settings.get_list(f"dfs.ha.namenodes.{service}")
-            keys += [(f"{_SHARED}.{service}.{namenode}", service) for namenode in namenodes]
-        return keys
+            found.append((shared.of(service), service))
+            found += [(shared.of(f"{service}.{each}"), service) for each in namenode_ids(self._settings, service)]
+        return found
 
-    def _milliseconds(self, key: str) -> float:
-        return self._settings.get_time(key, unit="ms")
-
-    def _at_least(self, key: str, getter: Callable[[str], N], least: N) -> N:
-        def checked() -> N:
-            value = getter(key)
-            if value < least:
-                raise self._error(key, f"must be at least {least:g}")
-            return value
-
-        return self._take(checked, least)
+    def _get(self, key: ConfigKey[T]) -> T:
+        return key.take(self._settings, self._faults)
 
     def _take(self, getter: Callable[[], T], fallback: T) -> T:
         return self._faults.take(getter, fallback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from checkpointer.config.addresses import Identity, namenode_rpc
+from checkpointer.config.addresses import Identity, namenode_ids, namenode_rpc
 from checkpointer.config.keys import DEFAULTS
 from checkpointer.config.rpc_user import rpc_user
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
@@ -91,7 +91,7 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
         ConfigurationError: nothing says where they are.
     """
     settings = configuration.with_defaults(DEFAULTS)
-    namenodes = tuple(settings.get_list(f"dfs.ha.namenodes.{nameservice}")) if nameservice else ()
+    namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()
     user = rpc_user(settings)
     fault: RpcError | None = None
     for host, port in namenode_rpc(settings, Identity(nameservice or "", namenodes)):

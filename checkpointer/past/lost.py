@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import StorageError
 
 __all__ = ["Beginnings", "LostPast"]
 
-# Seconds; the wait doubles.
-_FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0
+_BACK_OFF = BackOff(60.0, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Why a node set aside what it had, where that is now, and when it was, in seconds since the epoch."""
+    """Why a node set aside what it had, the folders where that is now, and when it was, in seconds since the epoch."""
 
     reason: str
-    folders: Sequence[Path]
-    at: float = field(default_factory=time.time)
+    set_aside: Sequence[Path]
+    at: float = field(default_factory=lambda: round(time.time(), 3))
+
+    @classmethod
+    def of(cls, reason: str, folders: Iterable[Path]) -> LostPast:
+        return cls(reason, sorted(set(folders)))
 
     def sentence(self) -> str:
-        where = ", ".join(sorted({str(folder) for folder in self.folders}))
-        return f"this node begins anew with its image, what was here is in {where or 'no folder'}"
-
-    def values(self) -> Mapping[str, Any]:
-        """`at`, `reason`, and `setAside`, the folders."""
-        return {
-            "at": round(self.at, 3),
-            "reason": self.reason,
-            "setAside": sorted({str(folder) for folder in self.folders}),
-        }
+        where = ", ".join(map(str, self.set_aside)) or "no folder"
+        return f"this node begins anew with its image, what was here is in {where}"
 
 
 class Beginnings:
@@ -47,7 +42,7 @@ class Beginnings:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._txid = -1
-        self._next, self._wait = clock(), _FIRST_WAIT
+        self._next, self._in_vain = clock(), 0
 
     def check(self, txid: int, reason: str) -> None:
         """Whether to begin with the image at `txid`, for `reason`.
@@ -65,9 +60,9 @@ class Beginnings:
     def began(self, txid: int) -> None:
         """Note that the node has the image at `txid` and nothing else."""
         self._txid = txid
-        self._next = self._clock() + self._wait
-        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        self._in_vain += 1
+        self._next = self._clock() + _BACK_OFF.wait(self._in_vain)
 
     def helped(self) -> None:
         """What it holds is of the NameNode's past."""
-        self._wait = _FIRST_WAIT
+        self._in_vain = 0

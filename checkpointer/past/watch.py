@@ -1,4 +1,14 @@
-"""Whether what a node holds is of its NameNode's present past: what it applied, and what its images were made of."""
+"""Whether what a node holds is of its NameNode's present past: what it applied, and what its images were made of.
+
+What is held is shown (compared with the NameNode's edits and found the same), unknown (nobody could be asked) or
+lost. It begins as unknown with each image that is loaded, and each edit that is applied makes it unknown again, as
+far as that edit. A comparison of the bounds of segments keeps it shown only while nothing else changed; before an
+image is made or offered the contents are compared.
+
+Lost stays lost: bounds that look right afterwards are no answer, only a whole comparison or a new beginning is. A
+loss that may pass (`hasty`: a transaction may be read before the NameNode counts it) counts when the next check finds
+the same. The theory is in docs/lost-past.md.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.transfer import UploadResult
@@ -13,6 +13,7 @@ from checkpointer.transfer.refusals import has_image, too_recent
 from engine.merge import MergeResult, Observer
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
+from servlets.node_state import RoleDetails
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
 
@@ -241,10 +242,8 @@ class CheckpointRole(Protocol):
     def alarms(self) -> Sequence[str]:
         """What an operator has to see to, a sentence each; while there is one the daemon is not ready."""
 
-    def details(self) -> Mapping[str, Any]:
-        """More values for the status page, beside the common ones; `tailingLagSeconds` (since edits were last read),
-        `tailingLagTransactions` and `transactionsSinceRoll` become metrics.
-        """
+    def details(self) -> RoleDetails:
+        """How the edits are followed, and what else the role tells of itself."""
 
     def progress(self) -> Progress:
         """Where the node stands.

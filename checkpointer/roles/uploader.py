@@ -1,4 +1,16 @@
-"""Offers images to all NameNodes that are due at once, and keeps for each of them how that went."""
+"""Offers images to all NameNodes that are due at once, and keeps for each of them how that went.
+
+For each NameNode there is a `Target`, and an offer of an image ends in one of these:
+
+- taken, or refused as old: that image is settled there.
+- not active: nothing is settled, and it is left alone for a while.
+- failed: it is offered again after a wait that grows.
+- none made: it said beforehand, or meanwhile, that it is not active.
+
+Who was refused for another checkpointer's image is not the primary there, and leaves that NameNode alone for a while.
+What can never happen: an image goes out that was not confirmed right before; a txid that is settled is offered again,
+for Hadoop refuses for ever what it once refused as too recent; one target's fault cuts a transfer to another.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +29,7 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.role import STANDBY, Target, Upload
 from checkpointer.transfer import UploadResult, upload_image
 from engine.errors import CheckpointCancelledError
+from hadoop_common.back_off import BackOff
 from hadoop_common.storage_info import StorageInfo
 from image_format.md5_file import read_md5_file
 from servlets.parameters import ImageKind
@@ -41,13 +54,12 @@ class UploadPolicy:
 
     Attributes:
         quiet_period: who turned an image down is left alone so long; 0 offers every image.
-        retry_interval: wait after the first failed transfer, about; it doubles up to `retry_limit`.
+        back_off: waits after failed transfers, about.
         parallelism: transfers at once.
     """
 
     quiet_period: float
-    retry_interval: float
-    retry_limit: float
+    back_off: BackOff
     parallelism: int
     timeout: float
     chunk_size: int
@@ -57,8 +69,7 @@ class UploadPolicy:
     def of(cls, config: CheckpointConfig) -> Self:
         return cls(
             quiet_period=config.quiet_multiplier * config.period,
-            retry_interval=config.poll_interval,
-            retry_limit=config.period,
+            back_off=BackOff(config.poll_interval, config.period),
             parallelism=config.upload_parallelism,
             timeout=config.transfer_timeout,
             chunk_size=config.transfer_chunk_size,
@@ -186,9 +197,9 @@ class Uploader:
     ) -> Iterator[Upload]:
         """Offer an image to every NameNode that is due, yielding each outcome when it is there.
 
-        A transfer that fails is repeated at a later call: `retry_interval` after the first failure, then after
-        twice the time each time. One that was cut because its NameNode ceased to be active is followed by offers
-        to those that have become active since. Leaving the iterator early cancels what runs.
+        A transfer that fails is repeated at a later call, after waits of `UploadPolicy.back_off`. One that was cut
+        because its NameNode ceased to be active is followed by offers to those that have become active since. Leaving
+        the iterator early cancels what runs.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true; transfers that ran have ended.
@@ -296,7 +307,7 @@ class Uploader:
                 said=outcome.said,
             )
         elif outcome.error:
-            after = target.failed(outcome.error, at=time.time(), not_before=now + self._back_off(target.failures))
+            after = target.failed(outcome.error, at=time.time(), not_before=now + self._wait_after(target.failures + 1))
         else:
             after = target.stands_by(at=time.time())
             if target.result != STANDBY:
@@ -321,7 +332,6 @@ class Uploader:
             refusal=after.error if refused else "",
         )
 
-    def _back_off(self, failures: int) -> float:
-        """Seconds to wait after one more failure; below the poll interval after the first."""
-        doubled = self._policy.retry_interval * 2.0 ** min(failures, 64)
-        return min(self._policy.retry_limit, doubled) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())
+    def _wait_after(self, failures: int) -> float:
+        """Seconds to wait after `failures` in a row; below the poll interval after the first."""
+        return self._policy.back_off.wait(failures) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.lookup import ImageCopy
-from hadoop_common.durable import rename_durably, write_atomically
+from hadoop_common.durable import rename_durably
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name
-from image_format.md5_file import format_md5, md5_path, read_md5_file
+from image_format.md5_file import md5_path, read_md5_file
+from image_format.publish import place_image
 from image_format.reader import ImageFile
 
 __all__ = ["latest_rollback_image", "promote_rollback_images", "started_at"]
@@ -68,7 +69,8 @@ def _promote(image: StoredImage) -> None:
     target = image.path.with_name(image_name(image.txid))
     if not (target.exists() and md5_path(target).exists()):
         if image.has_md5:
-            write_atomically(md5_path(target), format_md5(read_md5_file(image.path), target.name))
-        rename_durably(image.path, target)
+            place_image(image.path, target, read_md5_file(image.path))
+        else:
+            rename_durably(image.path, target)
     image.path.unlink(missing_ok=True)
     md5_path(image.path).unlink(missing_ok=True)

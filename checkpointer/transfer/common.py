@@ -14,7 +14,6 @@ __all__ = [
     "DEFAULT_CHUNK_SIZE",
     "DEFAULT_TIMEOUT",
     "IMAGE_SERVLET",
-    "LEGACY_SERVLET",
     "MAX_SENTENCE_BYTES",
     "TransferCancelledError",
     "TransferInterruptedError",
@@ -32,7 +31,6 @@ DEFAULT_CHUNK_SIZE = 65536
 MAX_SENTENCE_BYTES = 16384
 
 IMAGE_SERVLET = "/imagetransfer"
-LEGACY_SERVLET = "/getimage"
 
 _MAX_SENTENCE = 400
 _UNSEEN = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)

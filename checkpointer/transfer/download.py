@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import (
     DEFAULT_TIMEOUT,
-    IMAGE_SERVLET,
-    LEGACY_SERVLET,
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
     TransferInterruptedError,
@@ -62,9 +60,6 @@ def download_image(
     *,
     kind: str = ImageKind.IMAGE,
     bootstrap: bool = False,
-    servlet: str = IMAGE_SERVLET,
-    require_digest: bool = True,
-    max_size: int | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     chunk_size: int = _PIECE,
     throttle: Throttle | None = None,
@@ -73,8 +68,7 @@ def download_image(
     """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, all durable.
 
     `storage_info` None asks whatever cluster answers. The bytes go to `fsimage.ckpt_TXID` and get their name
-    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap,
-    `servlet` "/getimage" asks Hadoop 2.0 to 2.3, and an image of more than `max_size` bytes is refused. No more
+    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap. No more
     than `chunk_size` bytes are read at a time.
 
     Raises:
@@ -83,27 +77,19 @@ def download_image(
         TransferCancelledError: `cancel()` became true.
     """
     wanted = LATEST if txid is None else str(txid)
-    query = {"getimage": "1", "txid": wanted}
-    if servlet != LEGACY_SERVLET:
-        query["imageFile"] = ImageKind(kind).value
+    query = {"getimage": "1", "txid": wanted, "imageFile": ImageKind(kind).value}
     if bootstrap:
         query["bootstrapstandby"] = "true"
-    url = _url(base_url, query, storage_info, servlet)
+    url = _url(base_url, query, storage_info)
     what = f"image at txid {wanted}"
     with _Download(what, url, timeout, cancel) as download, _stored(what, url):
-        if max_size is not None and download.size > max_size:
-            raise TransferError(
-                url,
-                f"{what} has {download.size} bytes, there is room for {max_size}",
-                hint="Free space in the storage directories, then transfer it again.",
-            )
         found = download.named_txid() if txid is None else txid
         digest = download.digest()
-        if digest is None and require_digest:
+        if digest is None:
             raise TransferError(
                 url,
                 f"{what} came without {DIGEST_HEADER}, so damage on the way would go unseen",
-                hint="Look for the image's .md5 file on the other side, or allow downloads without a digest.",
+                hint="Look for the image's .md5 file on the other side.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
             download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
@@ -200,10 +186,10 @@ class _SegmentReceiver(FileReceiver):
         self._look(path)
 
 
-def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None, servlet: str = IMAGE_SERVLET) -> str:
+def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> str:
     if storage_info is not None:
         query["storageInfo"] = storage_info.colon_string()
-    return servlet_url(base, query, servlet)
+    return servlet_url(base, query)
 
 
 @contextmanager

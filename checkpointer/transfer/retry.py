@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
+from hadoop_common.back_off import BackOff
 
 __all__ = ["TransferRetry"]
 
@@ -24,11 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TransferRetry:
-    """At most `attempts` in all; `delay` seconds before the second, twice as long before each further one."""
+    """At most `attempts` in all, after waits of `back_off`."""
 
     attempts: int = 3
-    delay: float = 0.5
-    longest_delay: float = 5.0
+    back_off: BackOff = BackOff(0.5, 5.0)
     sleep: Callable[[float], None] = time.sleep
 
     def wait_before(self, attempt: int, error: TransferError) -> float | None:
@@ -36,7 +36,7 @@ class TransferRetry:
         passing = isinstance(error, TransferInterruptedError) or error.status in _PASSING_STATUSES
         if not passing or attempt >= self.attempts:
             return None
-        return min(self.longest_delay, self.delay * 2.0 ** (attempt - 1))
+        return self.back_off.wait(attempt)
 
     def run(self, transfer: Callable[[], T], cancelled: Callable[[], bool]) -> T:
         """Make a transfer, and make it again as long as its fault is a passing one.

@@ -1,4 +1,10 @@
-"""PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage)."""
+"""PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
+
+A PUT is connecting, sending, waiting or answered. The server may answer at any time, so the socket is watched while
+the body goes out: an answer ends the sending, and so does a connection that was closed, behind which an answer may
+still lie. Success before the last byte cannot be, and is an error. What does not end in 200, 409 or 417 says nothing
+of the image, and the NameNode may have it all the same: it says so when the image is offered again.
+"""
 
 from __future__ import annotations
 

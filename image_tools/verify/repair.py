@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
+from hadoop_common.durable import TEMPORARY_SUFFIX, write_atomically
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
-from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet, Written
+from image_format.publish import place_image
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import Audit, Progress, audit_image
 from image_tools.verify.errors import UnrepairableError
@@ -224,8 +224,7 @@ def _publish(unfinished: Path, done: Repair, report: Path) -> None:
     assert done.output is not None
     try:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())
-        write_atomically(md5_path(done.output), format_md5(bytes.fromhex(done.md5), done.output.name))
-        rename_durably(unfinished, done.output)
+        place_image(unfinished, done.output, bytes.fromhex(done.md5))
     except OSError as error:
         hint = "Free space there, or choose another directory, and repair again."
         raise ImageStorageError(f"cannot write {done.output}: {told(error, done.output)}", hint=hint) from error

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.durable import fsync_directory, fsync_file, remove_durably, rename_durably, write_atomically
 from hadoop_common.file_faults import file_faults
 from hadoop_common.storage_lock import StorageLock
 from journal.journal_node.disk import Disk
@@ -108,28 +108,18 @@ class FileDisk:
 
     def sync(self, name: str) -> None:
         with self._faults(name, "synced"):
-            descriptor = os.open(self.path(name), os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            fsync_file(self.path(name))
 
     def rename(self, source: str, target: str) -> None:
         self._let_go(source, target)
-        before, after = self.path(source), self.path(target)
-        before.rename(after)
-        fsync_directory(after.parent)
-        if before.parent != after.parent:
-            fsync_directory(before.parent)
+        rename_durably(self.path(source), self.path(target))
 
     def link(self, source: str, target: str) -> None:
         os.link(self.path(source), self.path(target))
         fsync_directory(self.path(target).parent)
 
     def remove(self, name: str) -> None:
-        path = self.path(name)
-        path.unlink(missing_ok=True)
-        fsync_directory(path.parent)
+        remove_durably(self.path(name))
 
     def make_directory(self, name: str) -> None:
         path = self.path(name)

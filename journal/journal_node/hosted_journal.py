@@ -1,4 +1,10 @@
-"""One journal of a JournalNode: the promises it makes and the segment it writes (Journal)."""
+"""One journal of a JournalNode: the promises it makes and the segment it writes (Journal).
+
+`rules` decides, and this makes the decision last: a promise and a writer's epoch are on disk before they count, a
+batch is written before it is acknowledged. Each is synced too, unless a majority is known to have it. A write that
+fails lets go of the open segment, so that no later batch can follow a hole. Calls of writers take the lock, readers
+do not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Recovery of a segment as a round of paxos: what a node tells, what it accepts, the record it keeps (Journal)."""
+"""Recovery of a segment as a round of paxos: what a node tells, what it accepts, the record it keeps (Journal).
+
+A node tells what it holds (prepare), then takes the copy that was chosen (accept). The record in `paxos/FIRST` says
+which copy was accepted, and in which epoch; it is on disk before the node answers. The copy itself is fetched and
+checked before that, and put in place after it: a kill in between is made good by whoever looks next.
+
+What can never happen: a record of a later epoch gives way to an older one; a finalized copy becomes one of another
+length; a committed transaction goes. Each would undo what a majority has decided, so each is an assertion and not a
+refusal. The record goes when the segment is finalized, for its length is decided then, and when a segment of its txid
+begins anew.
+"""
 
 from __future__ import annotations
 

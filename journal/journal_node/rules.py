@@ -1,4 +1,18 @@
-"""What a JournalNode lets a writer do: epochs, serial numbers, the open segment; nothing here does I/O (Journal)."""
+"""What a JournalNode lets a writer do: epochs, serial numbers, the open segment; nothing here does I/O (Journal).
+
+A node holds three numbers against its writers, in `Epochs`.
+
+- `promised` only grows: a call of an older epoch is refused for ever. It is on disk before the promise is told. A
+  call of a newer one is a promise too, since a majority has granted that epoch.
+- `serial` counts the calls of an epoch up, so that one that was late, or came twice, is refused. It begins anew with
+  each promise, and with each start of the process.
+- `writer`: the epoch that began the last segment. Transactions come from that one alone: a writer that was granted an
+  epoch and has not begun a segment here does not know what this node holds.
+
+A segment is absent, open (this process writes it), in progress (a file that nobody writes) or finalized. It opens
+with startLogSegment, takes batches without a gap, and is let go of by a write that fails, by a batch of another
+segment, by a later epoch and by prepareRecovery. A finalized one never changes, it can only be removed.
+"""
 
 from __future__ import annotations
 

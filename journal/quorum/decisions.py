@@ -1,4 +1,17 @@
-"""What the writer of a quorum journal concludes from the nodes' answers: epochs and the recovery of a segment."""
+"""What the writer of a quorum journal concludes from the nodes' answers: epochs and the recovery of a segment.
+
+Both decisions are of a majority's answers, and right whatever the other nodes hold.
+
+- The epoch is one above all that were promised. A node outside that majority may have promised more. It refuses then,
+  and a majority without it is enough.
+- The copy to keep is the one that `recovery_rank` puts highest. A finalized one was decided before, so nothing may
+  win over it. Among those in progress the later epoch wins: its writer had a majority, and settled what older ones
+  had left. An epoch has one writer, so of two copies the longer one begins with the shorter.
+
+Two finalized copies of different length, and a committed transaction behind the best copy, can never be: each would
+mean that two majorities decided without a node in common. They are errors: a node's folder was damaged, or changed by
+hand.
+"""
 
 from __future__ import annotations
 

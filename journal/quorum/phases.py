@@ -1,4 +1,25 @@
-"""The life of a quorum journal's writer as a table of states: which step may follow which."""
+"""The life of a quorum journal's writer as a table of states: which step may follow which.
+
+A writer is in one `Phase`; `TRANSITIONS` says which `Event` may come in it, and where that leads. There are four
+kinds.
+
+- At rest (IDLE, READY, WRITING): a caller's wish comes next.
+- In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is under way. It ends with the
+  answer of a majority, or with LOSE or FENCE. Meanwhile no wish may come but CLOSE and, while a segment is open,
+  PURGE.
+- Without knowledge (LOST): some nodes may have what a call brought, others not. RECOVER finds out which; FORMAT
+  begins with nothing.
+- Over (FENCED, CLOSED): nothing leads back. A writer that gave way is not let in again under its old name.
+
+What can never happen, and why:
+
+- Two majorities hold different transactions of one txid. An epoch is granted by a majority, each node listens to none
+  older than the one it promised last, and two majorities share a node.
+- A segment begins while the one before is not settled. READY is reached by SEALED or FINALIZED, which a majority did,
+  or by a majority that holds no segment.
+- A transaction is acknowledged and lost. APPENDED needs a majority that holds it on disk; recovery asks a majority,
+  and one of its nodes has it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM)."""
+"""The recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM).
+
+Three steps, each of a majority, and each with the nodes that took part in the one before:
+
+1. prepare: a node tells its copy, and takes no transaction of an older writer from then on. `choose_recovery` picks
+   one copy.
+2. accept: a node gets that copy, if its own is another one, and keeps a record of it before it answers.
+3. finalize: the copy gets its final name there.
+
+A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch: if a majority has
+accepted, one of the nodes that it asks has the record, and the same copy is chosen again. If fewer have, either copy
+may win, for nobody was told that the segment ended. So the choice never changes once it was made known.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,77 @@
-"""What the quorum journal reads from Hadoop's configuration: timeouts and limits (DFSConfigKeys)."""
+"""What the quorum journal reads from Hadoop's configuration: its keys, timeouts and limits (DFSConfigKeys)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.config_key import (
+    ABSENT,
+    MEGABYTES,
+    MILLISECONDS,
+    SWITCH,
+    TRANSACTIONS,
+    ConfigKey,
+    bound,
+    bound_keys,
+    keys_in,
+    read_bound,
+)
+from hadoop_common.configuration import Configuration
 
-__all__ = ["QuorumSettings"]
+__all__ = [
+    "HTTP_OPEN",
+    "HTTP_READ",
+    "MAX_TAIL_TRANSACTIONS",
+    "READER_KEYS",
+    "SELECT_INPUT_STREAMS",
+    "TAIL_IN_PROGRESS",
+    "WRITER_KEYS",
+    "QuorumSettings",
+]
 
-_MEGABYTE = 1 << 20
+TAIL_IN_PROGRESS = ConfigKey(
+    "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether it reads the open segment too.", release2=ABSENT
+)
+MAX_TAIL_TRANSACTIONS = ConfigKey(
+    "dfs.ha.tail-edits.qjm.rpc.max-txns",
+    "5000",
+    TRANSACTIONS,
+    "How many it asks the caches of JournalNodes for at once, where it reads the open segment too.",
+    release2=ABSENT,
+    least=1,
+)
+SELECT_INPUT_STREAMS = ConfigKey(
+    "dfs.qjournal.select-input-streams.timeout.ms",
+    "20000",
+    MILLISECONDS,
+    "Limit on waiting for a majority of the JournalNodes, and for an answer of each.",
+    least=0.001,
+)
+HTTP_OPEN = ConfigKey(
+    "dfs.qjournal.http.open.timeout.ms",
+    "60000",
+    MILLISECONDS,
+    "Limit on connecting to a JournalNode that a segment is fetched from; 0 is none.",
+    release2=ABSENT,
+    least=0,
+)
+HTTP_READ = ConfigKey(
+    "dfs.qjournal.http.read.timeout.ms",
+    "60000",
+    MILLISECONDS,
+    "Limit on each wait for its answer; 0 is none.",
+    release2=ABSENT,
+    least=0,
+)
+
+READER_KEYS = keys_in(globals())
+
+
+_WRITER = "Quorum journals, the NameNode's side."
+
+
+def _call(name: str, default: str) -> ConfigKey[float]:
+    return ConfigKey(f"dfs.qjournal.{name}.timeout.ms", default, MILLISECONDS, _WRITER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +86,20 @@ class QuorumSettings:
         max_tail_transactions: how many a node sends from its cache at once.
     """
 
-    start_segment: float = 20.0
-    select_input_streams: float = 20.0
-    write_transactions: float = 20.0
-    prepare_recovery: float = 120.0
-    accept_recovery: float = 120.0
-    finalize_segment: float = 120.0
-    get_journal_state: float = 120.0
-    new_epoch: float = 120.0
-    operations: float = 60.0
-    http_open: float = 60.0
-    http_read: float = 60.0
-    queue_limit: int = 10 * _MEGABYTE
-    tail_in_progress: bool = False
-    max_tail_transactions: int = 5000
+    start_segment: float = bound(_call("start-segment", "20000"))
+    select_input_streams: float = bound(SELECT_INPUT_STREAMS)
+    write_transactions: float = bound(_call("write-txns", "20000"))
+    prepare_recovery: float = bound(_call("prepare-recovery", "120000"))
+    accept_recovery: float = bound(_call("accept-recovery", "120000"))
+    finalize_segment: float = bound(_call("finalize-segment", "120000"))
+    get_journal_state: float = bound(_call("get-journal-state", "120000"))
+    new_epoch: float = bound(_call("new-epoch", "120000"))
+    operations: float = bound(ConfigKey("dfs.qjm.operations.timeout", "60s", MILLISECONDS, _WRITER, release2=ABSENT))
+    http_open: float = bound(HTTP_OPEN)
+    http_read: float = bound(HTTP_READ)
+    queue_limit: int = bound(ConfigKey("dfs.qjournal.queued-edits.limit.mb", "10", MEGABYTES, _WRITER))
+    tail_in_progress: bool = bound(TAIL_IN_PROGRESS)
+    max_tail_transactions: int = bound(MAX_TAIL_TRANSACTIONS)
 
     @property
     def longest_call(self) -> float:
@@ -60,27 +123,7 @@ class QuorumSettings:
         Raises:
             ConfigurationError: a value is none that the key can have.
         """
+        return cls(**read_bound(cls, configuration))
 
-        def timeout(call: str, default: int) -> float:
-            return configuration.get_time(f"dfs.qjournal.{call}.timeout.ms", f"{default}ms", "ms")
 
-        transactions_key = "dfs.ha.tail-edits.qjm.rpc.max-txns"
-        max_transactions = configuration.get_int(transactions_key, 5000)
-        if max_transactions < 1:
-            raise ConfigurationError([configuration.fault(transactions_key, "has to be 1 or more")])
-        return cls(
-            start_segment=timeout("start-segment", 20000),
-            select_input_streams=timeout("select-input-streams", 20000),
-            write_transactions=timeout("write-txns", 20000),
-            prepare_recovery=timeout("prepare-recovery", 120000),
-            accept_recovery=timeout("accept-recovery", 120000),
-            finalize_segment=timeout("finalize-segment", 120000),
-            get_journal_state=timeout("get-journal-state", 120000),
-            new_epoch=timeout("new-epoch", 120000),
-            operations=configuration.get_time("dfs.qjm.operations.timeout", "60s", "ms"),
-            http_open=timeout("http.open", 60000),
-            http_read=timeout("http.read", 60000),
-            queue_limit=configuration.get_int("dfs.qjournal.queued-edits.limit.mb", 10) * _MEGABYTE,
-            tail_in_progress=configuration.get_bool("dfs.ha.tail-edits.in-progress", False),
-            max_tail_transactions=max_transactions,
-        )
+WRITER_KEYS = tuple(key for key in bound_keys(QuorumSettings) if key not in READER_KEYS)

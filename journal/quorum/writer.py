@@ -1,4 +1,10 @@
-"""The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream)."""
+"""The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
+
+What may follow what is the table in `journal.quorum.phases`. A procedure here moves from one phase at rest to
+another: it takes a step before it asks the nodes, and one more for what a majority answered. A fault in between ends
+in LOST, or in FENCED where a node told of a later writer; the segment is let go of then. No call is repeated by
+itself: whether one that failed reached a node is not known, and recovery asks for that.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.administration import Administration, RollingUpgrade
 from namenode_stub.names.open_files import OpenFiles
 from namenode_stub.names.transactions import Transactions
@@ -39,19 +39,19 @@ class AdminCalls:
         self._hadoop3 = hadoop3
         self._open_files = OpenFiles(transactions)
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         return {
-            "setSafeMode": Method(pb.SetSafeModeRequestProto, self.set_safe_mode),
-            "saveNamespace": Method(pb.SaveNamespaceRequestProto, self.save_namespace),
-            "rollEdits": Method(pb.EmptyProto, self.roll_edits),
-            "restoreFailedStorage": Method(pb.RestoreFailedStorageRequestProto, self.restore_failed_storage),
-            "finalizeUpgrade": Method(pb.EmptyProto, self.finalize_upgrade),
-            "upgradeStatus": Method(pb.EmptyProto, self.upgrade_status),
-            "rollingUpgrade": Method(pb.RollingUpgradeRequestProto, self.rolling_upgrade),
-            "getCurrentEditLogTxid": Method(pb.EmptyProto, self.current_txid),
-            "metaSave": Method(pb.MetaSaveRequestProto, self.meta_save),
-            "refreshNodes": Method(pb.EmptyProto, self.refresh_nodes),
-            **({"listOpenFiles": Method(pb.ListOpenFilesRequestProto, self.open_files)} if self._hadoop3 else {}),
+            "setSafeMode": self.set_safe_mode,
+            "saveNamespace": self.save_namespace,
+            "rollEdits": self.roll_edits,
+            "restoreFailedStorage": self.restore_failed_storage,
+            "finalizeUpgrade": self.finalize_upgrade,
+            "upgradeStatus": self.upgrade_status,
+            "rollingUpgrade": self.rolling_upgrade,
+            "getCurrentEditLogTxid": self.current_txid,
+            "metaSave": self.meta_save,
+            "refreshNodes": self.refresh_nodes,
+            **({"listOpenFiles": self.open_files} if self._hadoop3 else {}),
         }
 
     def set_safe_mode(self, request: pb.SetSafeModeRequestProto, context: CallContext) -> pb.ResultProto:

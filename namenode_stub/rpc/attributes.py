@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from image_format.permission import XAttrNamespace
 from journal.ops import XAttr
 from namenode_stub.active_namespace import ActiveNamespace
@@ -31,24 +31,23 @@ class AttributeChanges:
         self._cache = cache
         self._gate = gate
 
-    def methods(self) -> dict[str, Method]:
-        acl, path = pb.AclSpecRequestProto, pb.PathRequestProto
+    def methods(self) -> dict[str, Handler]:
         return {
-            "setPermission": Method(pb.SetPermissionRequestProto, self.set_permission),
-            "setOwner": Method(pb.SetOwnerRequestProto, self.set_owner),
-            "setTimes": Method(pb.SetTimesRequestProto, self.set_times),
-            "setReplication": Method(pb.SetReplicationRequestProto, self.set_replication),
-            "setQuota": Method(pb.SetQuotaRequestProto, self.set_quota),
-            "getAclStatus": Method(path, self.acl_status),
-            "setAcl": Method(acl, self.set_acl),
-            "modifyAclEntries": Method(acl, self.modify_acl),
-            "removeAclEntries": Method(acl, self.remove_acl_entries),
-            "removeDefaultAcl": Method(path, self.remove_default_acl),
-            "removeAcl": Method(path, self.remove_acl),
-            "setXAttr": Method(pb.SetXAttrRequestProto, self.set_xattr),
-            "getXAttrs": Method(pb.GetXAttrsRequestProto, self.xattrs),
-            "listXAttrs": Method(path, self.list_xattrs),
-            "removeXAttr": Method(pb.RemoveXAttrRequestProto, self.remove_xattr),
+            "setPermission": self.set_permission,
+            "setOwner": self.set_owner,
+            "setTimes": self.set_times,
+            "setReplication": self.set_replication,
+            "setQuota": self.set_quota,
+            "getAclStatus": self.acl_status,
+            "setAcl": self.set_acl,
+            "modifyAclEntries": self.modify_acl,
+            "removeAclEntries": self.remove_acl_entries,
+            "removeDefaultAcl": self.remove_default_acl,
+            "removeAcl": self.remove_acl,
+            "setXAttr": self.set_xattr,
+            "getXAttrs": self.xattrs,
+            "listXAttrs": self.list_xattrs,
+            "removeXAttr": self.remove_xattr,
         }
 
     # ---- plain attributes --------------------------------------------------------------------------------------

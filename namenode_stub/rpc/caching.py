@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.cache_rules import DirectiveRequest, Expiration
@@ -25,17 +25,16 @@ class CachingCalls:
         self._cache = cache
         self._gate = gate
 
-    def methods(self) -> dict[str, Method]:
-        pool, directive = pb.CachePoolRequestProto, pb.CacheDirectiveRequestProto
+    def methods(self) -> dict[str, Handler]:
         return {
-            "addCachePool": Method(pool, self.add_pool),
-            "modifyCachePool": Method(pool, self.modify_pool),
-            "removeCachePool": Method(pb.RemoveCachePoolRequestProto, self.remove_pool),
-            "listCachePools": Method(pb.ListCachePoolsRequestProto, self.pools),
-            "addCacheDirective": Method(directive, self.add_directive),
-            "modifyCacheDirective": Method(directive, self.modify_directive),
-            "removeCacheDirective": Method(pb.RemoveCacheDirectiveRequestProto, self.remove_directive),
-            "listCacheDirectives": Method(pb.ListCacheDirectivesRequestProto, self.directives),
+            "addCachePool": self.add_pool,
+            "modifyCachePool": self.modify_pool,
+            "removeCachePool": self.remove_pool,
+            "listCachePools": self.pools,
+            "addCacheDirective": self.add_directive,
+            "modifyCacheDirective": self.modify_directive,
+            "removeCacheDirective": self.remove_directive,
+            "listCacheDirectives": self.directives,
         }
 
     # ---- pools ---------------------------------------------------------------------------------------------------

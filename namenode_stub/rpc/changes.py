@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, new_path, result
@@ -29,22 +29,22 @@ class Changes:
         self._cache = cache
         self._pool = pool
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         return {
-            "mkdirs": Method(pb.MkdirsRequestProto, self.mkdirs),
-            "create": Method(pb.CreateRequestProto, self.create),
-            "append": Method(pb.AppendRequestProto, self.append),
-            "addBlock": Method(pb.AddBlockRequestProto, self.add_block),
-            "abandonBlock": Method(pb.AbandonBlockRequestProto, self.abandon_block),
-            "fsync": Method(pb.FsyncRequestProto, self.fsync),
-            "complete": Method(pb.CompleteRequestProto, self.complete),
-            "renewLease": Method(pb.RenewLeaseRequestProto, self.renew_lease),
-            "recoverLease": Method(pb.RecoverLeaseRequestProto, self.recover_lease),
-            "truncate": Method(pb.TruncateRequestProto, self.truncate),
-            "delete": Method(pb.DeleteRequestProto, self.delete),
-            "rename": Method(pb.RenameRequestProto, self.rename),
-            "rename2": Method(pb.Rename2RequestProto, self.rename2),
-            "createSymlink": Method(pb.CreateSymlinkRequestProto, self.create_symlink),
+            "mkdirs": self.mkdirs,
+            "create": self.create,
+            "append": self.append,
+            "addBlock": self.add_block,
+            "abandonBlock": self.abandon_block,
+            "fsync": self.fsync,
+            "complete": self.complete,
+            "renewLease": self.renew_lease,
+            "recoverLease": self.recover_lease,
+            "truncate": self.truncate,
+            "delete": self.delete,
+            "rename": self.rename,
+            "rename2": self.rename2,
+            "createSymlink": self.create_symlink,
         }
 
     # ---- directories -------------------------------------------------------------------------------------------

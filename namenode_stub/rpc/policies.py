@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from image_format.proto import fsimage_pb2
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import Caller
@@ -42,14 +42,14 @@ class StoragePolicyCalls:
         self._policies = names.storage_policies
         self._hadoop3 = hadoop3
 
-    def methods(self) -> dict[str, Method]:
-        found = {
-            "getStoragePolicies": Method(pb.EmptyProto, self.all),
-            "setStoragePolicy": Method(pb.SetStoragePolicyRequestProto, self.set),
+    def methods(self) -> dict[str, Handler]:
+        found: dict[str, Handler] = {
+            "getStoragePolicies": self.all,
+            "setStoragePolicy": self.set,
         }
         if self._hadoop3:
-            found["getStoragePolicy"] = Method(pb.PathRequestProto, self.of)
-            found["unsetStoragePolicy"] = Method(pb.PathRequestProto, self.unset)
+            found["getStoragePolicy"] = self.of
+            found["unsetStoragePolicy"] = self.unset
         return found
 
     def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetStoragePoliciesResponseProto:
@@ -89,20 +89,18 @@ class ErasureCodingCalls:
         self._cache = cache
         self._gate = gate
 
-    def methods(self) -> dict[str, Method]:
-        path, name = pb.PathRequestProto, pb.PolicyNameRequestProto
-        verify = pb.GetECTopologyResultForPoliciesRequestProto
+    def methods(self) -> dict[str, Handler]:
         return {
-            "getErasureCodingPolicies": Method(pb.EmptyProto, self.all),
-            "getErasureCodingPolicy": Method(path, self.of),
-            "getErasureCodingCodecs": Method(pb.EmptyProto, self.codecs),
-            "getECTopologyResultForPolicies": Method(verify, self.verify),
-            "setErasureCodingPolicy": Method(pb.SetErasureCodingPolicyRequestProto, self.set),
-            "unsetErasureCodingPolicy": Method(path, self.unset),
-            "addErasureCodingPolicies": Method(pb.AddErasureCodingPoliciesRequestProto, self.add),
-            "removeErasureCodingPolicy": Method(name, self._by_name(self._coding.remove)),
-            "enableErasureCodingPolicy": Method(name, self._by_name(self._coding.enable)),
-            "disableErasureCodingPolicy": Method(name, self._by_name(self._coding.disable)),
+            "getErasureCodingPolicies": self.all,
+            "getErasureCodingPolicy": self.of,
+            "getErasureCodingCodecs": self.codecs,
+            "getECTopologyResultForPolicies": self.verify,
+            "setErasureCodingPolicy": self.set,
+            "unsetErasureCodingPolicy": self.unset,
+            "addErasureCodingPolicies": self.add,
+            "removeErasureCodingPolicy": self._by_name(self._coding.remove),
+            "enableErasureCodingPolicy": self._by_name(self._coding.enable),
+            "disableErasureCodingPolicy": self._by_name(self._coding.disable),
         }
 
     # ---- questions -----------------------------------------------------------------------------------------------

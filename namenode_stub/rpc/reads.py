@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.message import Message
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from image_format.inode_table import SYMLINK
 from namenode_stub.names.views import Views
 from namenode_stub.refusals import OperationRefusedError
@@ -32,21 +32,20 @@ class Reads:
         self._defaults = defaults
         self._pool = pool
 
-    def methods(self) -> dict[str, Method]:
-        path = pb.PathRequestProto
+    def methods(self) -> dict[str, Handler]:
         return {
-            "getServerDefaults": Method(pb.EmptyProto, self.server_defaults),
-            "getFileInfo": Method(path, self.file_info),
-            "getFileLinkInfo": Method(path, self.link_info),
-            "getLocatedFileInfo": Method(pb.GetLocatedFileInfoRequestProto, self.located_info),
-            "getListing": Method(pb.GetListingRequestProto, self.listing),
-            "getBlockLocations": Method(pb.GetBlockLocationsRequestProto, self.block_locations),
-            "getContentSummary": Method(path, self.content_summary),
-            "getQuotaUsage": Method(path, self.quota_usage),
-            "getPreferredBlockSize": Method(path, self.preferred_block_size),
-            "isFileClosed": Method(path, self.is_file_closed),
-            "getLinkTarget": Method(path, self.link_target),
-            "checkAccess": Method(pb.CheckAccessRequestProto, self.check_access),
+            "getServerDefaults": self.server_defaults,
+            "getFileInfo": self.file_info,
+            "getFileLinkInfo": self.link_info,
+            "getLocatedFileInfo": self.located_info,
+            "getListing": self.listing,
+            "getBlockLocations": self.block_locations,
+            "getContentSummary": self.content_summary,
+            "getQuotaUsage": self.quota_usage,
+            "getPreferredBlockSize": self.preferred_block_size,
+            "isFileClosed": self.is_file_closed,
+            "getLinkTarget": self.link_target,
+            "checkAccess": self.check_access,
             **_nothing_there(),
         }
 
@@ -144,36 +143,29 @@ class Reads:
         )
 
 
-def _nothing_there() -> dict[str, Method]:
+def _nothing_there() -> dict[str, Handler]:
     """Questions whose answer never changes: there are no DataNodes, no security, no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
-    answers: dict[str, tuple[type[Message], Message]] = {
-        "getFsStats": (
-            pb.EmptyProto,
-            pb.GetFsStatsResponseProto(
-                capacity=0, used=0, remaining=0, under_replicated=0, missing_repl_one_blocks=0, **blocks
-            ),
+    answers: dict[str, Message] = {
+        "getFsStats": pb.GetFsStatsResponseProto(
+            capacity=0, used=0, remaining=0, under_replicated=0, missing_repl_one_blocks=0, **blocks
         ),
-        "getFsReplicatedBlockStats": (
-            pb.EmptyProto,
-            pb.GetFsReplicatedBlockStatsResponseProto(low_redundancy=0, missing_repl_one_blocks=0, **blocks),
+        "getFsReplicatedBlockStats": pb.GetFsReplicatedBlockStatsResponseProto(
+            low_redundancy=0, missing_repl_one_blocks=0, **blocks
         ),
-        "getFsECBlockGroupStats": (
-            pb.EmptyProto,
-            pb.GetFsECBlockGroupStatsResponseProto(low_redundancy=0, **blocks),
-        ),
-        "getDatanodeReport": (pb.GetDatanodeReportRequestProto, pb.GetDatanodeReportResponseProto()),
-        "getDatanodeStorageReport": (pb.GetDatanodeReportRequestProto, EMPTY),
-        "getSlowDatanodeReport": (pb.EmptyProto, EMPTY),
-        "getDataEncryptionKey": (pb.EmptyProto, EMPTY),
-        "getDelegationToken": (pb.EmptyProto, pb.GetDelegationTokenResponseProto()),
-        "getEZForPath": (pb.PathRequestProto, EMPTY),
-        "getEnclosingRoot": (pb.EmptyProto, pb.GetEnclosingRootResponseProto(enclosingRootPath="/")),
-        "getHAServiceState": (pb.EmptyProto, pb.HAServiceStateResponseProto(state=_ACTIVE)),
-        "msync": (pb.EmptyProto, EMPTY),
+        "getFsECBlockGroupStats": pb.GetFsECBlockGroupStatsResponseProto(low_redundancy=0, **blocks),
+        "getDatanodeReport": pb.GetDatanodeReportResponseProto(),
+        "getDatanodeStorageReport": EMPTY,
+        "getSlowDatanodeReport": EMPTY,
+        "getDataEncryptionKey": EMPTY,
+        "getDelegationToken": pb.GetDelegationTokenResponseProto(),
+        "getEZForPath": EMPTY,
+        "getEnclosingRoot": pb.GetEnclosingRootResponseProto(enclosingRootPath="/"),
+        "getHAServiceState": pb.HAServiceStateResponseProto(state=_ACTIVE),
+        "msync": EMPTY,
     }
-    return {name: _constant(request, answer) for name, (request, answer) in answers.items()}
+    return {name: _constant(answer) for name, answer in answers.items()}
 
 
-def _constant(request: type[Message], answer: Message) -> Method:
-    return Method(request, lambda _, __: answer)
+def _constant(answer: Message) -> Handler:
+    return lambda _, __: answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.service import Service
@@ -21,10 +22,9 @@ from namenode_stub.rpc.snapshot_diffs import SnapshotDiffCalls
 from namenode_stub.rpc.snapshots import SnapshotCalls
 from namenode_stub.server_defaults import ServerDefaults
 
-__all__ = ["CLIENT_PROTOCOL", "PROTOCOLS", "client_service"]
+__all__ = ["PROTOCOLS", "client_service"]
 
-CLIENT_PROTOCOL: Final = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
-PROTOCOLS: Final = (CLIENT_PROTOCOL, NAMENODE_PROTOCOL, HA_PROTOCOL)
+PROTOCOLS: Final = (CLIENT_PROTOCOL.name, NAMENODE_PROTOCOL.name, HA_PROTOCOL.name)
 
 
 def client_service(
@@ -48,4 +48,4 @@ def client_service(
         **(ErasureCodingCalls(names, cache, gate).methods() if hadoop3 else {}),
         **AdminCalls(administration, names.transactions, gate, pool, hadoop3=hadoop3).methods(),
     }
-    return Service(CLIENT_PROTOCOL, methods)
+    return CLIENT_PROTOCOL.served_by(methods)

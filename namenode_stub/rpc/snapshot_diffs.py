@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.snapshot_diff import Change, Difference, Parts
 from namenode_stub.rpc.handlers import client_path
@@ -29,11 +29,10 @@ class SnapshotDiffCalls:
         self._diffs = names.snapshot_diffs
         self._hadoop3 = hadoop3
 
-    def methods(self) -> dict[str, Method]:
-        found = {"getSnapshotDiffReport": Method(pb.GetSnapshotDiffReportRequestProto, self.report)}
+    def methods(self) -> dict[str, Handler]:
+        found: dict[str, Handler] = {"getSnapshotDiffReport": self.report}
         if self._hadoop3:
-            listing = pb.GetSnapshotDiffReportListingRequestProto
-            found["getSnapshotDiffReportListing"] = Method(listing, self.listing)
+            found["getSnapshotDiffReportListing"] = self.listing
         return found
 
     def report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method
+from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.names.snapshot_operations import snapshot_path
@@ -26,15 +26,15 @@ class SnapshotCalls:
         self._gate = gate
         self._pool = pool
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         return {
-            "allowSnapshot": Method(pb.PathRequestProto, self.allow),
-            "disallowSnapshot": Method(pb.PathRequestProto, self.disallow),
-            "createSnapshot": Method(pb.CreateSnapshotRequestProto, self.create),
-            "renameSnapshot": Method(pb.RenameSnapshotRequestProto, self.rename),
-            "deleteSnapshot": Method(pb.DeleteSnapshotRequestProto, self.delete),
-            "getSnapshottableDirListing": Method(pb.EmptyProto, self.snapshottable),
-            "getSnapshotListing": Method(pb.PathRequestProto, self.listing),
+            "allowSnapshot": self.allow,
+            "disallowSnapshot": self.disallow,
+            "createSnapshot": self.create,
+            "renameSnapshot": self.rename,
+            "deleteSnapshot": self.delete,
+            "getSnapshottableDirListing": self.snapshottable,
+            "getSnapshotListing": self.listing,
         }
 
     def allow(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:

@@ -46,7 +46,7 @@ class Daemon:
 
     @property
     def state(self) -> str:
-        return str(self.role.details()["state"])
+        return str(self.role.details().state.value)
 
     @property
     def folder(self) -> Path:

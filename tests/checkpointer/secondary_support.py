@@ -11,6 +11,7 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.storage.inspector import inspect
 from checkpointer.transfer.retry import TransferRetry
+from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration
 from image_format.reader import ImageFile
 from journal.segment_extent import check_extent
@@ -43,7 +44,7 @@ class Secondary:
 
     def __init__(self, config: CheckpointConfig) -> None:
         self.config = config
-        self.role = SecondaryRole(config, retry=TransferRetry(delay=0.01))
+        self.role = SecondaryRole(config, retry=TransferRetry(back_off=BackOff(0.01, 5.0)))
         self.service = CheckpointService(self.role, config)
 
     @classmethod

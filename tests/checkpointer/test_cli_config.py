@@ -10,8 +10,9 @@ import pytest
 
 from checkpointer.config.catalogue import CATALOGUE, PREFIXES, entry_of, ignored_table
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import DEFAULTS, KEYS, KeyStatus, markdown_table
+from checkpointer.config.keys import DEFAULTS, KEYS, markdown_table
 from checkpointer.config.report import likely_role, report
+from hadoop_common.config_key import KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError
 from tests.checkpointer.cli_runner import run_cli
 

@@ -27,6 +27,7 @@ from hadoop_common.names import image_name
 from hadoop_common.storage_info import parse_version
 from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.ha_protocol import HAState
+from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
@@ -248,7 +249,8 @@ def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -
     assert listing(shelf) == sorted([*WHOLE, "notes.md5"])
 
 
-@pytest.mark.parametrize("step", [0, 1, 2])
+# the image that is staged gets its digest file and its name; then VERSION, digest file and name on the shelf
+@pytest.mark.parametrize("step", range(5))
 def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -268,8 +270,12 @@ def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
 
     source = NameNodeAddress(namenode.url, namenode.rpc)
     with monkeypatch.context() as patched:
-        for name in ("write_atomically", "rename_durably"):
-            patched.setattr(image_folder, name, killing(getattr(image_folder, name)))
+        for module, name in (
+            (image_folder, "write_atomically"),
+            (publish, "write_atomically"),
+            (publish, "rename_durably"),
+        ):
+            patched.setattr(module, name, killing(getattr(module, name)))
         with pytest.raises(KilledError), ImageFolder(shelf) as opened:
             fetch_image([source], opened, FetchOptions(user="hdfs"))
     assert OLD_NAME not in listing(shelf)
@@ -378,7 +384,8 @@ def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
     (tmp_path / "staged").write_bytes(b"")
     with ImageFolder(tmp_path / "shelf") as shelf, monkeypatch.context() as patched:
-        patched.setattr(image_folder, "write_atomically", refused)
+        for module in (image_folder, publish):
+            patched.setattr(module, "write_atomically", refused)
         with pytest.raises(StorageError, match="disk is gone"):
             shelf.put(tmp_path / "staged", "00" * 16, None, FetchOptions().now())
         with pytest.raises(StorageError, match="disk is gone"):

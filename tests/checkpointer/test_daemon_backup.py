@@ -62,7 +62,7 @@ def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: Stre
     namenode.batches = lambda count: iter([7] * (count // 7) + [count % 7])
     play(namenode)
     assert in_sync(daemon)
-    assert daemon.role.details()["streamTxid"] == namenode.written == namenode.recorded_end - 1
+    assert daemon.role.details().stream_txid == namenode.written == namenode.recorded_end - 1
     image = daemon.checkpoint()
     assert in_sync(daemon)
     assert Case(RECORDED / DEFAULT_CASE).differences(image) == []
@@ -178,12 +178,12 @@ def test_a_bad_batch_is_refused_whole_and_the_stream_begins_anew(
     daemon.follow()
     namenode.write(5)
     good, namenode.tamper = namenode.tamper, TAMPERS[kind]
-    before = daemon.role.details()["streamTxid"]
+    before = daemon.role.details().stream_txid
     namenode.write(4)
     namenode.tamper = good
     (stream,) = namenode.streams.values()
     assert (stream.active, len(stream.faults)) == (False, 1)
-    assert (daemon.role.details()["streamTxid"], daemon.state) == (before, BackupState.DROP_UNTIL_NEXT_ROLL.value)
+    assert (daemon.role.details().stream_txid, daemon.state) == (before, BackupState.DROP_UNTIL_NEXT_ROLL.value)
     daemon.follow()
     assert in_sync(daemon)
     play(namenode)

@@ -16,6 +16,7 @@ from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import TRANSITIONS, BackupState, StreamEvent, after
 from engine.errors import ReplayError
+from hadoop_common.back_off import BackOff
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, RemoteError
@@ -113,7 +114,7 @@ def test_only_convergence_leads_to_in_sync() -> None:
 
 def test_waits_double_up_to_a_limit() -> None:
     now = 100.0
-    pace = Pace(2.0, 10.0, lambda: now)
+    pace = Pace(BackOff(2.0, 10.0), lambda: now)
     waits = []
     for _ in range(5):
         assert pace.due()
@@ -132,7 +133,7 @@ def test_waits_double_up_to_a_limit() -> None:
 
 
 def test_a_stream_has_stalled_if_nothing_came_of_what_was_there_at_the_last_look() -> None:
-    pace = Pace(2.0, 10.0, lambda: 0.0)
+    pace = Pace(BackOff(2.0, 10.0), lambda: 0.0)
     assert not pace.stalled(10, 12)
     assert not pace.stalled(11, 12)
     assert pace.stalled(11, 12)

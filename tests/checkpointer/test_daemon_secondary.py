@@ -277,7 +277,7 @@ def test_too_many_failed_merges_end_the_daemon(
         monkeypatch.setattr("checkpointer.merging.engines.merge", broken)
         for failed in range(1, 3):
             assert secondary.checkpoint().message == "it does not fit"
-            assert secondary.role.details()["mergeErrors"] == failed
+            assert secondary.role.details().merge_errors == failed
             assert not secondary.service.ready().ok
         result = secondary.checkpoint()
         fault = secondary.service.fault

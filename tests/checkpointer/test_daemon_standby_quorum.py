@@ -477,8 +477,8 @@ def test_a_node_that_says_nothing_is_not_waited_for(quorum: Quorum, stub: NameNo
 
 
 def silent_nodes(daemon: Daemon) -> set[str]:
-    nodes = daemon.role.details()["journalNodes"]
-    return {node["address"] for node in nodes if "no answer for" in node["fault"]}
+    nodes = daemon.role.details().journal_nodes or ()
+    return {node.address for node in nodes if "no answer for" in node.fault}
 
 
 # ---- what it tells -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from checkpointer.roles.role import STANDBY, Target, Upload
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
+from hadoop_common.back_off import BackOff
 from hadoop_common.names import image_name
 from image_format.errors import MissingDigestError
 from image_format.md5_file import format_md5, md5_path
@@ -30,8 +31,7 @@ from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served
 BIG = 64 << 20
 POLICY = UploadPolicy(
     quiet_period=150.0,
-    retry_interval=10.0,
-    retry_limit=100.0,
+    back_off=BackOff(10.0, 100.0),
     parallelism=4,
     timeout=20.0,
     chunk_size=65536,

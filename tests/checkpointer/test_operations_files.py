@@ -12,8 +12,9 @@ from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
 from checkpointer.config.catalogue import entry_of
 from checkpointer.config.checkpoint_config import Role
-from servlets.metrics import CheckpointerCollector
-from servlets.metrics_snapshot import snapshot_of_status
+from servlets.metrics import CheckpointerCollector, MetricsSnapshot
+from servlets.node_state import NodeState
+from servlets.transfer_counter import TransferCounter
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -57,7 +58,9 @@ def test_every_check_role_and_command_is_explained() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    empty = snapshot_of_status({}, now=0.0, ready=True, version="1", started_at=0.0)
+    empty = MetricsSnapshot(
+        state=NodeState(role=""), now=0.0, ready=True, version="1", started_at=0.0, counter=TransferCounter()
+    )
     for family in CheckpointerCollector(lambda: empty).collect():
         name = family.name.removeprefix("hdfs_checkpointer").removeprefix("_") or "info"
         suffix = "_total" if family.type == "counter" else ""

@@ -17,7 +17,7 @@ from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.service import CallContext, Service
 from journal.errors import TransactionGapError
 from tests.checkpointer.test_daemon_service import Clock
 
@@ -59,13 +59,12 @@ class FakeNameNode:
         def image(_: object, caller: CallContext) -> pb.GetMostRecentCheckpointTxIdResponseProto:
             return pb.GetMostRecentCheckpointTxIdResponseProto(txId=self.image)
 
-        return Service(
-            NAMENODE_PROTOCOL,
+        return NAMENODE_PROTOCOL.served_by(
             {
-                "rollEditLog": Method(pb.RollEditLogRequestProto, roll),
-                "getTransactionId": Method(pb.GetTransactionIdRequestProto, txid),
-                "getMostRecentCheckpointTxId": Method(pb.GetMostRecentCheckpointTxIdRequestProto, image),
-            },
+                "rollEditLog": roll,
+                "getTransactionId": txid,
+                "getMostRecentCheckpointTxId": image,
+            }
         )
 
 

@@ -26,6 +26,7 @@ from journal.operation import EditOp
 from journal.quorum.address import QuorumAddress
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from servlets.node_state import JournalNodeState
 from servlets.status import TriggerState
 from tests.checkpointer.test_daemon_service import Clock, standby_config
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
@@ -94,7 +95,7 @@ def test_finalized_segments_and_the_open_one() -> None:
     assert source.view(13, in_progress=True).last_txid == 12
     assert source.files() == []
     assert source.version() is None
-    assert source.details() == {}
+    assert source.journal_nodes() is None
 
 
 @pytest.mark.parametrize(("batch", "more"), [(None, False), (5, False), (4, True), (3, True)])
@@ -257,7 +258,7 @@ def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
     config = standby_config(**{"dfs.namenode.shared.edits.dir": "qjournal://a;b:1;c/ns"})
     source = open_source.open_edit_source(config)
     assert source.location == "qjournal://a:8485;b:1;c:8485/ns"
-    assert [node["answers"] for node in source.details()["journalNodes"]] == [None, None, None]
+    assert [node.answers for node in source.journal_nodes() or ()] == [None, None, None]
 
 
 def test_a_majority_that_keeps_another_namespaces_journal() -> None:
@@ -283,27 +284,28 @@ def test_notes_on_the_nodes() -> None:
         answered(10)
     with pytest.raises(RpcConnectionError), book.asking("b"):
         raise RpcConnectionError("no route")
-    a, b, c = book.values()
-    assert (a["answers"], a["lastTxid"], a["lagTransactions"], a["fault"]) == (True, 10, 0, "")
-    assert (b["answers"], b["lastTxid"], b["lagTransactions"], b["fault"]) == (False, -1, None, "no route")
-    assert c["answers"] is None
+    assert book.states() == (
+        JournalNodeState(address="a", answers=True, last_txid=10, lag_transactions=0),
+        JournalNodeState(address="b", answers=False, fault="no route"),
+        JournalNodeState(address="c"),
+    )
     with book.asking("b") as answered:
         answered(4)
-    assert [node["lagTransactions"] for node in book.values()] == [0, 6, None]
+    assert [node.lag_transactions for node in book.states()] == [0, 6, None]
     # what was told before stays known
     with book.asking("a") as answered:
         answered(-1)
-    assert book.values()[0]["lastTxid"] == 10
+    assert book.states()[0].last_txid == 10
 
 
 def test_a_refusal_may_be_an_answer() -> None:
     book = NodeBook(["a"])
     with pytest.raises(NewerTxidError), book.asking("a", may_refuse=True):
         raise NewerTxidError("not yet")
-    assert book.values()[0]["answers"] is True
+    assert book.states()[0].answers is True
     with pytest.raises(JavaIOError), book.asking("a"):
         raise JavaIOError("not formatted")
-    assert book.values()[0]["answers"] is False
+    assert book.states()[0].answers is False
 
 
 def test_an_answer_that_takes_long_is_none() -> None:
@@ -311,17 +313,11 @@ def test_an_answer_that_takes_long_is_none() -> None:
     book = NodeBook(["a"], clock=clock)
     with book.asking("a") as answered:
         clock.now += 5.0
-        assert book.values()[0]["answers"] is None
+        assert book.states()[0].answers is None
         clock.now += 1.0
-        assert book.values()[0] == {
-            "address": "a",
-            "answers": False,
-            "fault": "no answer for 6 s",
-            "lastTxid": -1,
-            "lagTransactions": None,
-        }
+        assert book.states() == (JournalNodeState(address="a", answers=False, fault="no answer for 6 s"),)
         answered(3)
-    assert book.values()[0]["answers"] is True
+    assert book.states()[0].answers is True
 
 
 # ---- edits that wait ---------------------------------------------------------------------------------------

@@ -389,7 +389,7 @@ def test_a_rename_that_fails_leaves_a_rollback_image(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"checkpointer.storage.rollback.{step}", broken)
+        patched.setattr(f"image_format.publish.{step}", broken)
         (warning,) = promote_rollback_images([folder], txid + 1)
     assert "could not be renamed" in warning
     assert latest_rollback_image([folder]) == image

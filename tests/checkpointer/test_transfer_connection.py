@@ -16,7 +16,6 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, download_segment, upload_image
 from checkpointer.transfer.common import TransferInterruptedError
-from checkpointer.transfer.legacy_upload import legacy_upload
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID, names
 
 # far longer than a test may take
@@ -34,11 +33,7 @@ def upload(url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -
     return upload_image(url, OLD_IMAGE, "0" * 32, OLD_TXID, INFO, timeout=timeout, cancel=cancel)
 
 
-def call_back(url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> object:
-    return legacy_upload(url, OLD_TXID, INFO, port=1, timeout=timeout, answer_timeout=timeout, cancel=cancel)
-
-
-TRANSFERS = pytest.mark.parametrize("transfer", [download, upload, call_back])
+TRANSFERS = pytest.mark.parametrize("transfer", [download, upload])
 
 
 @contextmanager
@@ -154,7 +149,7 @@ def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
 
 
 def test_no_transfer_begins_that_is_cancelled(tmp_path: Path) -> None:
-    for transfer in (download, upload, call_back):
+    for transfer in (download, upload):
         with pytest.raises(TransferCancelledError):
             transfer("http://127.0.0.1:1", tmp_path, lambda: True, FOREVER)
 

@@ -235,7 +235,7 @@ def _check_call(server: ServerConnection, call: Call) -> bool:
 
 
 def _client(auth: AuthProtocol) -> ClientConnection:
-    client = ClientConnection(NAMENODE_PROTOCOL, "alice", CLIENT_ID, auth=auth, max_frame=_MAX_FRAME)
+    client = ClientConnection(NAMENODE_PROTOCOL.name, "alice", CLIENT_ID, auth=auth, max_frame=_MAX_FRAME)
     client.open()
     return client
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, SECONDS, SWITCH, Kind
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.errors import EXIT_USAGE
@@ -59,13 +60,13 @@ def test_attributes_and_empty_values(tmp_path: Path) -> None:
     )
     settings = load(tmp_path, xml({}, extra=extra, head='<?xml-stylesheet type="text/xsl" href="configuration.xsl"?>'))
     assert settings.get("a") == "1"
-    assert settings.get_int("b", 7) == 7
+    assert settings.get("b") == ""
     assert "c" not in settings
 
 
 def test_deprecated_names_lead_to_the_current_one(tmp_path: Path) -> None:
     settings = load(tmp_path, xml({"fs.checkpoint.period": "60", "dfs.name.dir": "/a"}))
-    assert settings.get_time("dfs.namenode.checkpoint.period", "3600s") == 60
+    assert SECONDS.read(settings, "dfs.namenode.checkpoint.period", "3600s") == 60
     assert settings.get("fs.checkpoint.period") == "60"
     assert "dfs.namenode.name.dir" in settings
     assert len(settings.warnings) == 2
@@ -211,51 +212,51 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     [("5", 5e-3), ("5ns", 5e-9), ("5us", 5e-6), ("5ms", 5e-3), ("5s", 5), ("2m", 120), ("1h", 3600), ("1d", 86400)],
 )
 def test_times(text: str, seconds: float) -> None:
-    assert given_values({"t": f" {text} "}).get_time("t", unit="ms") == pytest.approx(seconds)
+    assert MILLISECONDS.read(given_values({"t": f" {text} "}), "t", "") == pytest.approx(seconds)
 
 
 def test_time_defaults_are_text() -> None:
-    assert given_values({}).get_time("t", "3600s") == 3600
+    assert SECONDS.read(given_values({}), "t", "3600s") == 3600
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("0", 0), ("64k", 65536), ("1M", 1 << 20), ("2g", 2 << 30), ("1t", 1 << 40), ("1P", 1 << 50)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert given_values({"s": text}).get_size("s") == size
+    assert BYTES.read(given_values({"s": text}), "s", "") == size
 
 
 def test_other_getters() -> None:
     settings = given_values({"i": "0x10", "f": "1.5", "b": "TRUE", "l": " a, ,b,", "n": "-3"})
-    assert settings.get_int("i") == 16
-    assert settings.get_int("n") == -3
-    assert settings.get_float("f") == 1.5
-    assert settings.get_bool("b") is True
+    assert COUNT.read(settings, "i", "") == 16
+    assert COUNT.read(settings, "n", "") == -3
+    assert FACTOR.read(settings, "f", "") == 1.5
+    assert SWITCH.read(settings, "b", "") is True
     assert settings.get_list("l") == ["a", "b"]
     assert settings.get_list("absent") == []
     assert settings.get("absent", "x") == "x"
 
 
 @pytest.mark.parametrize(
-    ("getter", "value"),
+    ("kind", "value"),
     [
-        ("get_int", "1.5"),
-        ("get_int", "1_0"),
-        ("get_float", "nan"),
-        ("get_bool", "yes"),
-        ("get_time", "1.5s"),
-        ("get_time", "5 parsecs"),
-        ("get_size", "64kb"),
-        ("get_size", "9223372036854775807k"),
-        ("get_int", "9223372036854775808"),
-        ("get_time", "9" * 400),
-        ("get_float", "1e999"),
+        (COUNT, "1.5"),
+        (COUNT, "1_0"),
+        (FACTOR, "nan"),
+        (SWITCH, "yes"),
+        (SECONDS, "1.5s"),
+        (SECONDS, "5 parsecs"),
+        (BYTES, "64kb"),
+        (BYTES, "9223372036854775807k"),
+        (COUNT, "9223372036854775808"),
+        (SECONDS, "9" * 400),
+        (FACTOR, "1e999"),
     ],
 )
-def test_faults_name_file_key_and_value(tmp_path: Path, getter: str, value: str) -> None:
+def test_faults_name_file_key_and_value(tmp_path: Path, kind: Kind[object], value: str) -> None:
     settings = load(tmp_path, xml({"some.key": value}))
     with pytest.raises(ConfigurationError) as caught:
-        getattr(settings, getter)("some.key")
+        kind.read(settings, "some.key", "")
     (fault,) = caught.value.faults
     assert (fault.source, fault.key, fault.value) == (str(tmp_path / SITE), "some.key", value)
     assert "some.key" in caught.value.message
@@ -263,7 +264,7 @@ def test_faults_name_file_key_and_value(tmp_path: Path, getter: str, value: str)
 
 def test_a_setting_without_default_has_to_be_set() -> None:
     with pytest.raises(ConfigurationError, match="wanted: is not set"):
-        given_values({}).get_int("wanted")
+        COUNT.read(given_values({}), "wanted", "")
 
 
 def test_path_lists() -> None:

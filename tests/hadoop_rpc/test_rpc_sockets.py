@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.client import RpcClient
 from hadoop_rpc.errors import (
@@ -185,7 +186,7 @@ def test_a_retriable_error_is_tried_again() -> None:
             raise RetriableError("starting")
         return text("up")
 
-    policy = RetryPolicy(attempts=3, delay=0.5)
+    policy = RetryPolicy(attempts=3, back_off=BackOff(0.5, 5.0))
     with serving(busy=busy) as server, client(server, retry=policy, sleep=pauses.append) as rpc:
         assert say(rpc, "busy", idempotent=False) == "up"
     assert attempts == [(0, 0), (0, 1), (0, 2)]
@@ -314,7 +315,9 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
 
     with (
         scripted(silent, cut) as address,
-        RpcClient(*address, PROTOCOL, user="a", timeout=WAIT, retry=RetryPolicy(attempts=2, delay=0.0)) as rpc,
+        RpcClient(
+            *address, PROTOCOL, user="a", timeout=WAIT, retry=RetryPolicy(attempts=2, back_off=BackOff(0.0, 0.0))
+        ) as rpc,
         ThreadPoolExecutor(1) as pool,
     ):
         patient = pool.submit(say, rpc, "ok")

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.retry import NO_RETRY
 from journal.segment_copies import read_log
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
-from namenode_stub.rpc.services import CLIENT_PROTOCOL
 from tests.namenode_stub.stub_support import formatted, uris
 
 M = TypeVar("M", bound=Message)
@@ -36,7 +36,7 @@ class Dfs:
 
     def __init__(self, stub: NameNodeStub, user: str) -> None:
         assert stub.rpc_address is not None
-        self.rpc = RpcClient(*stub.rpc_address, CLIENT_PROTOCOL, user=user, retry=NO_RETRY)
+        self.rpc = RpcClient(*stub.rpc_address, CLIENT_PROTOCOL.name, user=user, retry=NO_RETRY)
 
     def call(self, method: str, request: Message, response: type[M]) -> M:
         return self.rpc.call(method, request, response)

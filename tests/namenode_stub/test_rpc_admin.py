@@ -12,10 +12,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-import checkpointer.storage.rollback as rollback_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from engine.saver import SaveResult, save_image
 from hadoop_rpc.proto import client_namenode_pb2 as pb
+from image_format import publish
 from tests.namenode_stub.rpc_support import Dfs, refused, rpc_config, serving
 from tests.namenode_stub.stub_support import restarted_tree, uris
 
@@ -178,7 +178,7 @@ def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         dfs.mkdirs("/d")
         dfs.safe_mode(ENTER)
         with monkeypatch.context() as patched:
-            patched.setattr("engine.saver.rename_durably", full)
+            patched.setattr("image_format.publish.rename_durably", full)
             assert refused(dfs, save) == "IOException"
         assert stub.images.checkpoint_txid == 0
         assert stub.namespace.last_txid == stub.namespace.log.last_txid
@@ -285,7 +285,7 @@ def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: p
         raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(rollback_images, step, kill)
+        patched.setattr(publish, step, kill)
         with pytest.raises(KilledError):
             promote_rollback_images([folder], txid + 1)
     for image in folder.glob("fsimage_*"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RemoteError, RetriableError, StandbyError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import Service
@@ -333,8 +334,8 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
 def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
     stub, _ = pair
     gate = Gate("root", "supergroup")
-    service = Service("p", Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods())
-    (door,) = gate.doors(["p"])
+    service = CLIENT_PROTOCOL.served_by(Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods())
+    (door,) = gate.doors([CLIENT_PROTOCOL.name])
     request = pb.PathRequestProto(src="/")
     context: Any = None
     assert list(door.methods) == []
@@ -344,7 +345,7 @@ def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair)
     assert len(door.methods) == len(list(door.methods)) == len(service.methods)
     assert door.methods["getFileInfo"].handler(request, context)
     assert "mkdirs" not in door.methods
-    gate.narrow([Service("p", {"getListing": service.methods["getListing"]})], "it is elsewhere")
+    gate.narrow([Service(CLIENT_PROTOCOL.name, {"getListing": service.methods["getListing"]})], "it is elsewhere")
     assert door.methods["getListing"].request is service.methods["getListing"].request
     for name in ("getFileInfo", "mkdirs", "of a later release"):
         with pytest.raises(StandbyError, match="elsewhere"):

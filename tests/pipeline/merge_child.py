@@ -44,7 +44,7 @@ STEPS: dict[str, tuple[str, Callable[..., Any]]] = {
     "amid-replay": ("pipeline.merge.job.CheckpointJob.ops", _die_after_some),
     "with-parts-made": ("pipeline.merge.parallel_merger._content", _die),
     "amid-joining": ("pipeline.merge.parallel_merger._content", _die_after_one),
-    "before-the-rename": ("engine.saver.rename_durably", _die),
+    "before-the-rename": ("image_format.publish.rename_durably", _die),
 }
 
 

@@ -16,7 +16,6 @@ from hadoop_common.names import image_name, parse_image, segment_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.image_store import ImageFetcher
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
@@ -103,15 +102,12 @@ def serve(
     store: TemporaryStore,
     options: TransferOptions | None = None,
     *,
-    fetch: ImageFetcher | None = None,
     counter: TransferCounter | None = None,
     **settings: float,
 ) -> Iterator[Served]:
     """The image servlet of `store` on a free port."""
     reservations = UploadReservations()
-    blueprint = image_transfer_blueprint(
-        store, options=options, reservations=reservations, fetch=fetch, counter=counter
-    )
+    blueprint = image_transfer_blueprint(store, options=options, reservations=reservations, counter=counter)
     limits = {"timeout": 20.0, "shutdown_timeout": 1.0, "linger": 5.0, **settings}
     with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=6, **limits) as server:
         yield Served(server.url, store, reservations, server)

@@ -51,6 +51,15 @@ def test_image_by_txid(served):
     assert "chunked" not in answer.headers.get("Transfer-Encoding", "")
 
 
+def test_older_forms_of_get(served):
+    image = requests.get(served.url + "/getimage", params={"getimage": "1", "txid": str(OLD_TXID)}, timeout=20)
+    assert image.content == OLD_IMAGE.read_bytes()
+    assert image.headers["X-Image-Edits-Name"] == OLD_IMAGE.name
+    edits = {"getedit": "1", "startTxId": "52", "endTxId": "289"}
+    assert requests.get(served.url + "/getimage", params=edits, timeout=20).content == SEGMENT.read_bytes()
+    assert requests.put(served.url + "/getimage", data=b"x", timeout=20).status_code == 405
+
+
 def test_storage_info_may_be_missing(served):
     assert get(served, getimage="1", txid=str(OLD_TXID)).status_code == 200
 

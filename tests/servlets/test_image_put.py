@@ -12,7 +12,6 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import read_md5_file
 from servlets.errors import AlreadyHaveImageError
-from servlets.image_transfer import TransferOptions
 from servlets.reservations import UploadReservations
 from tests.servlets.support import (
     INFO,
@@ -184,12 +183,6 @@ def test_missing_digest_is_refused(served):
     assert answer.status == 410
     assert "X-MD5-Digest" in answer.text
     assert_nothing_happened(served)
-
-
-def test_missing_digest_can_be_allowed(tmp_path):
-    with serve(make_store(tmp_path), TransferOptions(require_digest=False)) as served:
-        assert put(served.url, IMAGE, digest=None).status == 200
-        assert read_md5_file(served.store.directories[0] / image_name(NEW_TXID)).hex() == MD5
 
 
 @pytest.mark.parametrize("chunk", [None, 1000])

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from image_format import publish
 from image_format.errors import ImageStorageError
 from servlets import image_receiver
 from servlets.errors import ImageRejectedError
@@ -50,14 +51,14 @@ def test_wrong_length_or_digest(directories, expected):
 
 
 def test_rename_that_fails_in_one_directory(directories, monkeypatch):
-    real = image_receiver.rename_durably
+    real = publish.rename_durably
 
     def failing(source, target):
         if target.parent == directories[0]:
             raise OSError("disk gone")
         real(source, target)
 
-    monkeypatch.setattr(image_receiver, "rename_durably", failing)
+    monkeypatch.setattr(publish, "rename_durably", failing)
     with ImageReceiver(directories, NEW_TXID) as receiver:
         receiver.write(IMAGE)
         received = receiver.commit(size=len(IMAGE), md5=MD5)
@@ -72,7 +73,7 @@ def test_rename_that_fails_everywhere(directories, monkeypatch):
     def failing(source, target):
         raise OSError("disk gone")
 
-    monkeypatch.setattr(image_receiver, "rename_durably", failing)
+    monkeypatch.setattr(publish, "rename_durably", failing)
     with ImageReceiver(directories, NEW_TXID) as receiver:
         receiver.write(IMAGE)
         with pytest.raises(ImageStorageError, match="disk gone"):
@@ -82,13 +83,13 @@ def test_rename_that_fails_everywhere(directories, monkeypatch):
 
 def test_the_side_file_is_there_before_the_image(directories, monkeypatch):
     seen = []
-    real = image_receiver.rename_durably
+    real = publish.rename_durably
 
     def looking(source, target):
         seen.append(names(target.parent))
         real(source, target)
 
-    monkeypatch.setattr(image_receiver, "rename_durably", looking)
+    monkeypatch.setattr(publish, "rename_durably", looking)
     with ImageReceiver(directories[:1], NEW_TXID) as receiver:
         receiver.write(IMAGE)
         receiver.commit(size=len(IMAGE), md5=MD5)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from servlets.hadoop_beans import (
     secondary_namenode_bean,
 )
 from servlets.jmx import Bean, jmx_blueprint
+from servlets.node_state import NodeState, Record, RoleDetails, TargetState, as_json
 
 FACTS = NodeFacts(
     software_version="1.2.3",
@@ -26,16 +28,15 @@ FACTS = NodeFacts(
     edits_directories=["file:///data/1"],
     compile_info="2024-01-01 by me from main",
 )
-STATUS = {
-    "role": "secondary",
-    "imageTxid": 100,
-    "journalTxid": 130,
-    "transactionsBehind": 30,
-    "savedAt": 2000.25,
-    "secondsSinceCheckpoint": 12.5,
-    "lastSeconds": {"load": 1.0},
-    "targets": [{"address": "nn1:9870", "result": "SUCCESS"}],
-}
+STATE = NodeState(
+    role="secondary",
+    image_txid=100,
+    journal_txid=130,
+    transactions_behind=30,
+    seconds_since_checkpoint=12.5,
+    targets=(TargetState(address="nn1:9870", result="SUCCESS"),),
+    record=Record(saved_at=2000.25, last_seconds={"load": 1.0}),
+)
 BEANS = [
     Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", {"tag.HAState": "active", "Missing": None}),
     Bean("Hadoop:service=NameNode,name=NameNodeInfo", "org.x.NameNode", {"ClusterId": "CID", "a b": 1, "name": "x"}),
@@ -136,7 +137,7 @@ def test_faults_of_the_daemon(fault, said):
 
 
 def test_secondary():
-    bean = secondary_namenode_bean(STATUS, FACTS)
+    bean = secondary_namenode_bean(STATE, FACTS)
     assert bean.name == "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
     assert bean.attributes == {
         "HostAndPort": "nn1.example.org:8020",
@@ -152,14 +153,13 @@ def test_secondary():
 
 
 def test_secondary_before_its_first_checkpoint():
-    attributes = secondary_namenode_bean({**STATUS, "savedAt": None}, FACTS).attributes
+    attributes = secondary_namenode_bean(replace(STATE, record=Record()), FACTS).attributes
     assert (attributes["LastCheckpointTime"], attributes["LastCheckpointDeltaMs"]) == (0, -1)
 
 
 def test_fs_namesystem():
-    attributes = fs_namesystem_bean(
-        {**STATUS, "details": {"tailingLagSeconds": 1.5}}, FACTS, ha_state="standby"
-    ).attributes
+    state = replace(STATE, details=RoleDetails(tailing_lag_seconds=1.5))
+    attributes = fs_namesystem_bean(state, FACTS, ha_state="standby").attributes
     assert attributes == {
         "tag.Context": "dfs",
         "tag.HAState": "standby",
@@ -173,25 +173,27 @@ def test_fs_namesystem():
 
 
 def test_fs_namesystem_of_an_active():
-    status = {"imageTxid": 10, "journalTxid": 25, "transactionsSinceRoll": 5}
-    attributes = fs_namesystem_bean(status, FACTS, ha_state="active").attributes
+    state = replace(STATE, transactions_behind=15, details=RoleDetails(transactions_since_roll=5))
+    attributes = fs_namesystem_bean(state, FACTS, ha_state="active").attributes
     assert attributes["TransactionsSinceLastCheckpoint"] == 15
     assert attributes["TransactionsSinceLastLogRoll"] == 5
 
 
 def test_txids_that_are_not_known_are_left_out():
-    attributes = fs_namesystem_bean({"error": "the journal is away"}, FACTS, ha_state="standby").attributes
+    attributes = fs_namesystem_bean(
+        NodeState(role="standby", error="the journal is away"), FACTS, ha_state="standby"
+    ).attributes
     assert "LastWrittenTransactionId" not in attributes
     assert "TransactionsSinceLastCheckpoint" not in attributes
 
 
 def test_own_bean_tells_all_of_the_status():
-    attributes = checkpointer_bean({**STATUS, "odd": float("nan")}, FACTS).attributes
+    attributes = checkpointer_bean(replace(STATE, seconds_since_checkpoint=float("nan")), FACTS).attributes
     assert attributes["ImageTxid"] == 100
     assert attributes["LastSeconds"] == {"load": 1.0}
-    assert attributes["Targets"] == STATUS["targets"]
+    assert attributes["Targets"] == as_json(STATE.targets)
     assert attributes["StartTime"] == 1000500
-    assert attributes["Odd"] is None
+    assert attributes["SecondsSinceCheckpoint"] is None
 
 
 @pytest.mark.parametrize(
@@ -203,8 +205,7 @@ def test_own_bean_tells_all_of_the_status():
     ],
 )
 def test_beans_of_each_role_are_served(role, expected):
-    status = {**STATUS, "role": role}
-    client = create_application(jmx_blueprint(lambda: daemon_beans(status, FACTS))).test_client()
+    client = create_application(jmx_blueprint(lambda: daemon_beans(replace(STATE, role=role), FACTS))).test_client()
     answer = client.get("/jmx")
     assert {bean["name"].split("name=")[1] for bean in answer.json["beans"]} == expected
     json.loads(answer.text)

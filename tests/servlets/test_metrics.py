@@ -1,56 +1,43 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from servlets.application import create_application
-from servlets.metrics import metrics_blueprint
-from servlets.metrics_snapshot import MetricsSnapshot, TargetMetrics, snapshot_of_status
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.node_state import JournalNodeState, NodeState, Record, RoleDetails, TargetState
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
 
-# as `CheckpointService.status()` has it
-STATUS = {
-    "role": "standby",
-    "enabled": True,
-    "imageTxid": 100,
-    "journalTxid": 130,
-    "transactionsBehind": 30,
-    "phase": "save",
-    "storage": {"/data/1": "in use", "/data/2": "No space left on device"},
-    "checkpoints": 3,
-    "failures": 1,
-    "lookedAt": 5000.0,
-    "savedAt": 4000.0,
-    "savedTxid": 100,
-    "lastReason": "txns",
-    "uploadedAt": 4001.0,
-    "lastError": "connection refused",
-    "lastErrorAt": 3000.0,
-    "lastSeconds": {"load": 1.0, "replay": 2.0, "save": 3.0, "upload": 0.5},
-    "latencySeconds": 6.5,
-    "secondsSinceCheckpoint": 1000.0,
-    "alarms": ["the disk is full"],
-    "imageBytes": 12345,
-    "uploads": 4,
-    "uploadFailures": 2,
-    "uploadedBytes": 55,
-    "details": {"tailingLagSeconds": 7.5, "tailingLagTransactions": 11},
-    "targets": [
-        {
-            "address": "nn1:9870",
-            "txid": 100,
-            "result": "SUCCESS",
-            "error": "",
-            "at": 4990.0,
-            "failures": 0,
-            "primary": True,
-        },
-        {"address": "nn2:9870", "txid": -1, "result": "never", "error": "", "at": None, "failures": 2},
-    ],
-}
+STATE = NodeState(
+    role="standby",
+    image_txid=100,
+    journal_txid=130,
+    transactions_behind=30,
+    alarms=("the disk is full",),
+    storage={"/data/1": "in use", "/data/2": "No space left on device"},
+    seconds_since_checkpoint=1000.0,
+    targets=(
+        TargetState(address="nn1:9870", txid=100, result="SUCCESS", at=4990.0),
+        TargetState(address="nn2:9870", failures=2, primary=False),
+    ),
+    record=Record(
+        phase="save",
+        checkpoints=3,
+        failures=1,
+        saved_at=4000.0,
+        image_bytes=12345,
+        last_seconds={"load": 1.0, "replay": 2.0, "save": 3.0, "upload": 0.5},
+        latency_seconds=6.5,
+        uploads=4,
+        upload_failures=2,
+        last_error_at=3000.0,
+    ),
+    details=RoleDetails(tailing_lag_seconds=7.5, tailing_lag_transactions=11),
+)
 
 
 def scrape(snapshot: MetricsSnapshot) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -65,12 +52,11 @@ def scrape(snapshot: MetricsSnapshot) -> dict[tuple[str, tuple[tuple[str, str], 
     }
 
 
-def snapshot(**change) -> MetricsSnapshot:
+def snapshot(state: NodeState = STATE, *, ready: bool = True) -> MetricsSnapshot:
     counter = TransferCounter()
     counter.add_sent(70)
     counter.add_received(9)
-    settings = {"now": 5000.0, "ready": True, "version": "1.2.3", "started_at": 900.0, "counter": counter}
-    return snapshot_of_status({**STATUS, **change}, **settings)
+    return MetricsSnapshot(state=state, now=5000.0, ready=ready, version="1.2.3", started_at=900.0, counter=counter)
 
 
 def test_every_value_of_the_status():
@@ -97,7 +83,7 @@ def test_every_value_of_the_status():
         "tailing_lag_transactions": 11,
     }
     assert {name: values[name, ()] for name in expected} == expected
-    for phase, seconds in STATUS["lastSeconds"].items():
+    for phase, seconds in (STATE.record.last_seconds or {}).items():
         assert values["last_checkpoint_duration_seconds", (("phase", phase),)] == seconds
     assert values["transfer_bytes_total", (("direction", "sent"),)] == 70
     assert values["transfer_bytes_total", (("direction", "received"),)] == 9
@@ -118,35 +104,34 @@ def test_targets():
     assert ("upload_txid", second) not in values
     assert values["upload_consecutive_failures", second] == 2
     assert values["upload_primary", first] == 1
-    assert ("upload_primary", second) not in values
+    assert values["upload_primary", second] == 0
 
 
 def test_how_a_journal_is_followed():
-    nodes = [
-        {"address": "jn1:8485", "answers": True, "lagTransactions": 0},
-        {"address": "jn2:8485", "answers": False, "lagTransactions": 7},
-        {"address": "jn3:8485", "answers": None, "lagTransactions": None},
-    ]
-    values = scrape(snapshot(sourceTxid=130, appliedTxid=128, activeTxid=-1, journalNodes=nodes))
+    nodes = (
+        JournalNodeState(address="jn1:8485", answers=True, lag_transactions=0),
+        JournalNodeState(address="jn2:8485", answers=False, lag_transactions=7),
+        JournalNodeState(address="jn3:8485"),
+    )
+    details = RoleDetails(source_txid=130, applied_txid=128, active_txid=-1, journal_nodes=nodes)
+    values = scrape(snapshot(replace(STATE, details=details)))
     assert (values["source_txid", ()], values["applied_txid", ()]) == (130, 128)
     assert ("active_txid", ()) not in values
-    first, second, third = ((("node", node["address"]),) for node in nodes)
+    first, second, third = ((("node", node.address),) for node in nodes)
     assert (values["journal_node_up", first], values["journal_node_up", second]) == (1, 0)
     assert values["journal_node_lag_transactions", second] == 7
     assert ("journal_node_up", third) not in values
 
 
 def test_there_is_no_image_yet():
-    values = scrape(snapshot(imageTxid=-1, lastSeconds=None))
+    values = scrape(snapshot(replace(STATE, image_txid=-1, record=Record())))
     assert ("checkpoint_txid", ()) not in values
 
 
-def test_uploaded_bytes_of_the_status_where_nothing_counts():
-    assert snapshot_of_status(STATUS, now=1.0, ready=True, version="1").bytes_sent == 55
-
-
 def test_what_is_not_known_has_no_sample_but_a_help_text():
-    answer = create_application(metrics_blueprint(lambda: MetricsSnapshot("backup", "1", ready=False))).test_client()
+    answer = create_application(
+        metrics_blueprint(lambda: snapshot(NodeState(role="backup"), ready=False))
+    ).test_client()
     text = answer.get("/metrics").text
     assert "# HELP hdfs_checkpointer_checkpoint_txid " in text
     assert "\nhdfs_checkpointer_checkpoint_txid " not in text
@@ -154,7 +139,7 @@ def test_what_is_not_known_has_no_sample_but_a_help_text():
 
 
 def test_status_that_could_not_be_read():
-    values = scrape(snapshot_of_status({"role": "standby", "error": "away"}, now=1.0, ready=False, version="1"))
+    values = scrape(snapshot(NodeState(role="standby", error="away"), ready=False))
     assert ("journal_txid", ()) not in values
     assert values["ready", ()] == 0
 
@@ -170,7 +155,7 @@ def test_names_keep_the_conventions():
 
 def test_addresses_and_results_of_any_text():
     odd = 'a"b\\c\nd'
-    values = scrape(MetricsSnapshot("r", "v", ready=True, targets=(TargetMetrics(odd, "strange"),) * 2))
+    values = scrape(snapshot(NodeState(role="r", targets=(TargetState(address=odd, result="strange"),) * 2)))
     assert values["upload_result", (("result", "strange"), ("target", odd))] == 1
 
 
@@ -196,7 +181,7 @@ def test_the_snapshot_is_taken_once_a_scrape():
 
 def test_two_daemons_in_one_process_do_not_meet():
     first = create_application(metrics_blueprint(snapshot)).test_client()
-    second = create_application(metrics_blueprint(lambda: snapshot(imageTxid=7))).test_client()
+    second = create_application(metrics_blueprint(lambda: snapshot(replace(STATE, image_txid=7)))).test_client()
     assert "checkpoint_txid 100.0" in first.get("/metrics").text
     assert "checkpoint_txid 7.0" in second.get("/metrics").text
 

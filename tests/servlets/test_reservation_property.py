@@ -1,10 +1,9 @@
-"""However an upload ends, by either protocol, its reservation is released and nothing unfinished is left."""
+"""However an upload ends, its reservation is released and nothing unfinished is left."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +14,12 @@ from hypothesis import strategies as st
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from servlets.application import create_application
-from servlets.image_receiver import ImageReceiver, ReceivedFile
+from servlets.image_receiver import ImageReceiver
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 from tests.depth import examples
 from tests.servlets.support import (
-    INFO,
     NEW_IMAGE,
     NEW_TXID,
     OLD_TXID,
@@ -71,27 +69,14 @@ class FaultyStore(TemporaryStore):
         super().image_received(txid, kind, md5, size)
 
 
-def fetcher(fault: Exception | None, body: bytes) -> Callable[..., ReceivedFile]:
-    def fetch(base_url, txid, storage_info, directories, **options) -> ReceivedFile:
-        with ImageReceiver(directories, txid) as receiver:
-            receiver.write(body)
-            if fault is not None:
-                raise fault
-            return receiver.commit(size=len(IMAGE), md5=None)
-
-    return fetch
-
-
 @examples(
     120,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
-    legacy=st.booleans(),
     step=st.sampled_from(["", *STEPS]),
     after=st.integers(0, 3),
     fault=st.sampled_from(FAULTS),
-    fetch_fault=st.sampled_from([None, *FAULTS]),
     active=st.booleans() | st.just(True),
     rejection=st.sampled_from([None, None, None, "too recent"]),
     txid=st.sampled_from([NEW_TXID, NEW_TXID, OLD_TXID, 7]),
@@ -99,25 +84,19 @@ def fetcher(fault: Exception | None, body: bytes) -> Callable[..., ReceivedFile]
     body=st.sampled_from([IMAGE, IMAGE, IMAGE[:-1], IMAGE + b"x", b"", b"no image"]),
     digest=st.sampled_from([hashlib.md5(IMAGE).hexdigest(), "0" * 32, "nonsense", None]),
 )
-def test_the_reservation_is_released(
-    tmp_path_factory, legacy, step, after, fault, fetch_fault, active, rejection, txid, kind, body, digest
-):
+def test_the_reservation_is_released(tmp_path_factory, step, after, fault, active, rejection, txid, kind, body, digest):
     directories = make_store(tmp_path_factory.mktemp("upload"), count=1).directories
     store = FaultyStore(directories, active=active, rejection=rejection, step=step, after=after, fault=fault)
     reservations = UploadReservations()
-    blueprint = image_transfer_blueprint(store, reservations=reservations, fetch=fetcher(fetch_fault, body))
+    blueprint = image_transfer_blueprint(store, reservations=reservations)
     client = create_application(blueprint).test_client()
-    if legacy:
-        query = {"putimage": "1", "txid": str(txid), "port": "9", "storageInfo": INFO.colon_string()}
-        answer = client.get("/getimage", query_string=query)
-    else:
-        headers = {} if digest is None else {"X-MD5-Digest": digest}
-        query = put_query(len(IMAGE), txid, imageFile=kind.value)
-        answer = client.put("/imagetransfer", query_string=query, headers=headers, data=body)
+    headers = {} if digest is None else {"X-MD5-Digest": digest}
+    query = put_query(len(IMAGE), txid, imageFile=kind.value)
+    answer = client.put("/imagetransfer", query_string=query, headers=headers, data=body)
     assert answer.status_code in (200, 403, 409, 410, 417)
     assert reservations.held == ()
     assert leftovers(store) == []
-    stored = (directories[0] / image_name(txid, kind.rollback and not legacy)).exists()
+    stored = (directories[0] / image_name(txid, kind.rollback)).exists()
     assert stored or answer.status_code != 200
 
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import HdfsError
 from servlets.application import create_application, sentence_response
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
-from servlets.metrics import metrics_blueprint
-from servlets.metrics_snapshot import snapshot_of_status
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.node_state import NodeState, as_json
 from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
+from servlets.transfer_counter import TransferCounter
 from tests.depth import examples
 from tests.servlets.support import INFO, OTHER_INFO, leftovers, make_store, names
 
-STATUS = {"role": "standby", "imageTxid": 1, "journalTxid": 2, "phase": "idle"}
+STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
 FACTS = NodeFacts(software_version="1", started_at=0.0)
 
 ROUTES = [
@@ -69,22 +69,22 @@ HEADERS = st.dictionaries(
 )
 
 
-def refused(*_: object, **__: object) -> None:
-    raise HdfsError("nothing is fetched in this test")
-
-
 def application(store):
     return create_application(
-        image_transfer_blueprint(store, fetch=refused),
+        image_transfer_blueprint(store),
         status_blueprint(
-            status=lambda: STATUS,
+            status=lambda: as_json(STATE),
             checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
             cancel=lambda reason, *, prevent_for: None,
             live=lambda: Health(True, "running"),
             ready=lambda: Health(True, "in step"),
         ),
-        jmx_blueprint(lambda: daemon_beans(STATUS, FACTS)),
-        metrics_blueprint(lambda: snapshot_of_status(STATUS, now=1.0, ready=True, version="1")),
+        jmx_blueprint(lambda: daemon_beans(STATE, FACTS)),
+        metrics_blueprint(
+            lambda: MetricsSnapshot(
+                state=STATE, now=1.0, ready=True, version="1", started_at=0.0, counter=TransferCounter()
+            )
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
 from engine.stretches import HeldImage
 from engine.warm_namespace import WarmNamespace
-from hadoop_common.durable import fsync_directory
+from hadoop_common.durable import remove_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
@@ -292,5 +292,4 @@ def _remove_beginnings(local: Iterable[EditLogSegment], folders: Sequence[Path],
         if segment.first == first and segment.last is not None and segment.last < last:
             for folder in folders:
                 if (folder / segment_name(first, last)).exists():
-                    (folder / segment.path.name).unlink(missing_ok=True)
-                    fsync_directory(folder)
+                    remove_durably(folder / segment.path.name)

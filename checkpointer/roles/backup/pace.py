@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hadoop_common.back_off import BackOff
+
 __all__ = ["Pace"]
 
 
@@ -11,14 +13,12 @@ class Pace:
     """What was seen when; one thread at a time.
 
     Args:
-        interval: seconds between two looks while all is well.
-        longest: limit on the wait after failures, seconds.
+        back_off: waits after failures.
         clock: monotonic seconds.
     """
 
-    def __init__(self, interval: float, longest: float, clock: Callable[[], float]) -> None:
-        self._interval = interval
-        self._longest = longest
+    def __init__(self, back_off: BackOff, clock: Callable[[], float]) -> None:
+        self._back_off = back_off
         self._clock = clock
         self._failures = 0
         self._not_before = clock()
@@ -33,12 +33,11 @@ class Pace:
         self._failures = 0
 
     def failed(self, *, at_once: bool) -> None:
-        """It was not: wait twice as long each time, unless looking again `at_once` costs nobody anything."""
+        """It was not: wait longer each time, unless looking again `at_once` costs nobody anything."""
         if at_once:
             return
-        wait = min(self._longest, self._interval * 2.0 ** min(self._failures, 32))
         self._failures += 1
-        self._not_before = self._clock() + wait
+        self._not_before = self._clock() + self._back_off.wait(self._failures)
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
         """Whether the stream brought nothing since the last look, though the NameNode had written more by then.

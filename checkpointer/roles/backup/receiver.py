@@ -1,4 +1,13 @@
-"""The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied."""
+"""The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied.
+
+The states and what changes them are a table, `checkpointer.roles.backup.states`. All is done under one lock, in this
+order: the caller is checked, the batch is decoded whole, written and synced in every edits directory that works, and
+only then applied. So what is acknowledged is durable, and what cannot be applied is durable all the same.
+
+The namespace belongs to the stream in IN_SYNC, and never else: `converge` hands it over; a segment that freezes it, a
+gap and any fault take it back. An open segment is finalized when the next one begins, and when the stream breaks.
+When this process ends it stays in progress, as after a crash.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer)."""
+"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer).
+
+One lock says who works: a look at the NameNode (`StreamUpkeep`) or a checkpoint (`BackupCheckpoints`), never both.
+The stream goes on beside them, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the
+namespace where a segment begins, saves it, and gives it back; edits are written meanwhile, and applied when it is
+back.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.record import ClaimBook, held_images
 from checkpointer.past.watch import PastWatch
@@ -22,6 +29,7 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, OwnAddresses
 from checkpointer.roles.backup.own_segments import local_segments
 from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.uploader import Uploader, UploadPolicy
@@ -30,21 +38,42 @@ from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.stretches import Recorder
 from engine.warm_namespace import MergeResult, WarmNamespace
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from journal.segment_file import EditLogSegment
+from servlets.node_state import RoleDetails
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["BackupRole"]
+__all__ = ["BackupDetails", "BackupRole"]
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
 # the NameNode calls over one connection; another one may be left of its former life
 _HANDLERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupDetails(RoleDetails):
+    """What a backup tells besides: how its stream stands.
+
+    Attributes:
+        stream_txid: newest transaction that came; `namenode_txid`: that the NameNode was seen to have.
+        streamed: transactions that came since the start.
+        registered: whether the NameNode counts us as its backup.
+        lost_past: the last time that this node began anew, None for never.
+    """
+
+    state: BackupState
+    stream_txid: int
+    namenode_txid: int
+    streamed: int
+    registered: bool
+    lost_past: LostPast | None
 
 
 class BackupRole:
@@ -158,7 +187,7 @@ class BackupRole:
                 self._link,
                 self._receiver,
                 self._follower,
-                Pace(FOLLOW_SECONDS, self._config.poll_interval, self._clock),
+                Pace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
                 streaming=self._streaming,
                 closing=stopping,
                 anew=self._uploader.forget,
@@ -243,22 +272,19 @@ class BackupRole:
     def alarms(self) -> Sequence[str]:
         return [self._keeper.trouble] if self._keeper.trouble else []
 
-    def details(self) -> Mapping[str, Any]:
-        """`state` of the stream, `streamTxid` and `namenodeTxid`, `streamed` transactions, `registered`;
-        `lostPast`: None, or the last time that this node began anew (`LostPast`).
-        """
+    def details(self) -> BackupDetails:
         position = self._receiver.position()
         segment = position.segment
-        return {
-            "transactionsSinceRoll": 0 if segment is None else position.last_txid - segment.first + 1,
-            "tailingLagTransactions": max(0, self._keeper.namenode_txid - position.last_txid),
-            "state": position.state.value,
-            "streamTxid": position.last_txid,
-            "namenodeTxid": self._keeper.namenode_txid,
-            "streamed": position.streamed,
-            "registered": self._link.registered,
-            "lostPast": None if self._keeper.lost is None else self._keeper.lost.values(),
-        }
+        return BackupDetails(
+            transactions_since_roll=0 if segment is None else position.last_txid - segment.first + 1,
+            tailing_lag_transactions=max(0, self._keeper.namenode_txid - position.last_txid),
+            state=position.state,
+            stream_txid=position.last_txid,
+            namenode_txid=self._keeper.namenode_txid,
+            streamed=position.streamed,
+            registered=self._link.registered,
+            lost_past=self._keeper.lost,
+        )
 
     def progress(self) -> Progress:
         image = self._storage.latest_image().txid

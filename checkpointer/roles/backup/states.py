@@ -1,4 +1,16 @@
-"""Whether a backup node takes and applies the edits it is sent (BackupImage.BNState), as a table."""
+"""Whether a backup node takes and applies the edits it is sent (BackupImage.BNState), as a table.
+
+A stream begins in DROP_UNTIL_NEXT_ROLL, as nothing says what was before. A segment that begins there leads to
+JOURNAL_ONLY: edits are on disk, and the namespace reads up behind them. CONVERGED leads to IN_SYNC, where each batch
+is applied as it comes. Any fault of the stream leads back to the start, any fault of the namespace to JOURNAL_ONLY.
+
+What can never happen, and why:
+
+- DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment, so nothing can be in step with it.
+- CONVERGED but in JOURNAL_ONLY: elsewhere there is nothing to be in step with, or it is in step.
+- NAMESPACE_LOST but in IN_SYNC: elsewhere the stream does not touch the namespace.
+- A batch behind a gap: it is refused before it is an event, and breaks the stream.
+"""
 
 from __future__ import annotations
 

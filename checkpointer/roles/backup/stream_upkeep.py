@@ -1,4 +1,17 @@
-"""Keeps a backup node registered and its stream going, and notices when either is no more (BackupNode)."""
+"""Keeps a backup node registered and its stream going, and notices when either is no more (BackupNode).
+
+Each look goes as far as it can: registered, streaming, in step. What was reached is read from the link and from the
+receiver, so that no look goes by what was true at the one before.
+
+- The NameNode is behind what is here: once may be a batch under way; twice, or without a stream, it was set back.
+- It wrote on and nothing came: it may not know us any more, so the stream is broken off and this node registers
+  again.
+- It streams to who is registered from its next segment on, so it is asked to roll. A roll that brings no segment here
+  means that it cannot reach this node, and is an error.
+
+Faults make the looks rarer (`Pace`); a NameNode that is down is looked at as often as before, for that costs it
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +194,7 @@ class StreamUpkeep:
         self._beginnings.check(self._link.newest_image_txid(), problem)
         # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
         self.take_version()
-        self.lost = LostPast(problem, self._follower.begin_anew(self._receiver.open_first))
+        self.lost = LostPast.of(problem, self._follower.begin_anew(self._receiver.open_first))
         image = self._storage.latest_image().txid
         self._beginnings.began(image)
         self._receiver.begin_anew(image)

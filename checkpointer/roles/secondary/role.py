@@ -1,14 +1,28 @@
-"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back."""
+"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back.
+
+A checkpoint is a line of steps, and each may fail: ask whose the NameNode is, roll, compare the past, fetch the image
+if ours is another, fetch segments, merge, prove, write VERSION. Nothing is kept of a step that failed but whole files
+under their final names, which the next attempt checks and does not fetch again. `agreement.standing` says how our
+storage is to the NameNode: FRESH is formatted by the first roll, MOVED fetches everything anew, another namespace
+ends the attempt.
+
+What can never happen, and why:
+
+- An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge
+  (`_prove_pending`), and what was not settled then is compared right before the upload (`_confirm`).
+- An image of ours that reaches up to the roll: the roll itself wrote the last transaction. Such an image is of a lost
+  past, and is set aside.
+- A roll at a NameNode that we cannot serve: its namespace and layout are asked for first.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.merging.engines import MergeTask, choose_engine
@@ -38,11 +52,28 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
 from journal.segment_file import EditLogSegment, list_segments
+from servlets.node_state import RoleDetails
 from servlets.transfer_counter import TransferCounter
 
 __all__ = ["SecondaryRole"]
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondaryDetails(RoleDetails):
+    """What a secondary tells besides.
+
+    Attributes:
+        namenode: RPC address.
+        merge_errors: in a row; `max_retries`: how many of them are borne.
+        lost_past: the last time that this node began anew, None for never.
+    """
+
+    namenode: str
+    merge_errors: int
+    max_retries: int
+    lost_past: LostPast | None
 
 
 class SecondaryRole:
@@ -153,16 +184,13 @@ class SecondaryRole:
     def alarms(self) -> list[str]:
         return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
 
-    def details(self) -> dict[str, Any]:
-        """`namenode`: RPC address; `mergeErrors` in a row, `maxRetries`: how many of them are borne; `lostPast`: None,
-        or the last time that this node began anew (`LostPast`).
-        """
-        return {
-            "namenode": self._namenode.removeprefix("NameNode "),
-            "mergeErrors": self._failures.count,
-            "maxRetries": self._config.max_retries,
-            "lostPast": None if self._lost is None else self._lost.values(),
-        }
+    def details(self) -> SecondaryDetails:
+        return SecondaryDetails(
+            namenode=self._namenode.removeprefix("NameNode "),
+            merge_errors=self._failures.count,
+            max_retries=self._config.max_retries,
+            lost_past=self._lost,
+        )
 
     def progress(self) -> Progress:
         """Our newest image, -1 before the first, and how far the NameNode was when it was looked at last.
@@ -299,7 +327,7 @@ class SecondaryRole:
         return verdict
 
     def _set_aside(self, reason: str) -> None:
-        self._lost = LostPast(reason, self._storage.set_aside())
+        self._lost = LostPast.of(reason, self._storage.set_aside())
         _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
         self._claims.forget()
         self._pending = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from hadoop_common.storage_info import StorageInfo
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
+from servlets.node_state import JournalNodeState
 
 __all__ = ["EditSource", "EditsView"]
 
@@ -93,5 +94,5 @@ class EditSource(Protocol):
             StorageError: they cannot be listed.
         """
 
-    def details(self) -> Mapping[str, Any]:
-        """More for the status page: `journalNodes` where there are some."""
+    def journal_nodes(self) -> tuple[JournalNodeState, ...] | None:
+        """The JournalNodes as they answered last; None where the edits are not on some."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from checkpointer.roles.standby.edit_source import EditsView
 from checkpointer.roles.standby.journal_view import list_journal, present_segments, view_journal
@@ -64,5 +63,5 @@ class FolderEdits:
     def files(self) -> list[EditLogSegment]:
         return list_journal(self._folder)
 
-    def details(self) -> Mapping[str, Any]:
-        return {}
+    def journal_nodes(self) -> None:
+        """There are none."""

@@ -1,4 +1,19 @@
-"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due."""
+"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due.
+
+The namespace is not loaded, following, held at a rolling upgrade's begin, or being saved. Who works on it holds one
+lock.
+
+- Not loaded: before the first tail, and after any fault that leaves it unsure (an edit that does not fit, another
+  VERSION, another past). The next tail loads the newest image.
+- Following: each tail asks whether the past is still the cluster's, then applies what there is. A gap puts the past
+  in doubt before it is an alarm: segments that are missing may have been purged in another past.
+- Held: a rolling upgrade began, and nothing is applied until its rollback image is saved.
+- Lost: what is here is not of the cluster's past. It is set aside and the active's image is taken; the same image
+  once more only after growing waits.
+
+No image is made of what was not compared (`_assure(deep=True)`), and none is made of nothing new. A fault of a tail
+is an alarm until a later one goes well; the namespace stays where it was.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.lost import Beginnings, LostPast
@@ -37,11 +51,32 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import TransactionGapError
+from servlets.node_state import RoleDetails
 
-__all__ = ["JournalFollower"]
+__all__ = ["JournalFollower", "StandbyDetails"]
 
 _LOG = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyDetails(RoleDetails):
+    """What a standby tells besides.
+
+    Attributes:
+        tailed_at: when edits were last read.
+        rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
+        open_segment_fault: why the open segment could not be read, "" where it could or is not to be.
+        journal: where edits are read.
+        lost_past: the last time that this node began anew, None for never.
+    """
+
+    tailed_at: float | None
+    rolling_upgrade: bool
+    rollback_image_due: bool
+    open_segment_fault: str
+    journal: str
+    lost_past: LostPast | None
 
 
 class JournalFollower:
@@ -135,31 +170,23 @@ class JournalFollower:
         alarms = (self._alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
-    def details(self) -> dict[str, Any]:
-        """`appliedTxid` in memory, `sourceTxid` the journal was seen to hold, `activeTxid` of the NameNodes when they
-        were last asked (each -1 before the first time), `tailedAt`, `tailingLagSeconds` and `tailingLagTransactions`,
-        `lostPast` None, or the last time that this node began anew (`LostPast`),
-        `rollingUpgrade` whether one is in progress, `rollbackImageDue`, `openSegmentFault`, `journal` where edits are
-        read, and what the journal itself tells (`EditSource.details`).
-        """
+    def details(self) -> StandbyDetails:
         tailer, tailed_at = self._tailer, self._tailed_at
         newest = max(tailer.source_txid, self._roller.active_txid)
-        values: dict[str, Any] = {
-            "appliedTxid": tailer.applied_txid,
-            "sourceTxid": tailer.source_txid,
-            "activeTxid": self._roller.active_txid,
-            "tailedAt": tailed_at,
-            "tailingLagTransactions": max(0, newest - tailer.applied_txid),
-            "rollingUpgrade": tailer.upgrading,
-            "rollbackImageDue": tailer.rollback_due,
-            "openSegmentFault": tailer.open_fault,
-            "journal": self._source.location,
-            "lostPast": None if self._lost is None else self._lost.values(),
-            **self._source.details(),
-        }
-        if tailed_at is not None:
-            values["tailingLagSeconds"] = round(max(0.0, time.time() - tailed_at), 3)
-        return values
+        return StandbyDetails(
+            applied_txid=tailer.applied_txid,
+            source_txid=tailer.source_txid,
+            active_txid=self._roller.active_txid,
+            tailed_at=tailed_at,
+            tailing_lag_seconds=None if tailed_at is None else round(max(0.0, time.time() - tailed_at), 3),
+            tailing_lag_transactions=max(0, newest - tailer.applied_txid),
+            rolling_upgrade=tailer.upgrading,
+            rollback_image_due=tailer.rollback_due,
+            open_segment_fault=tailer.open_fault,
+            journal=self._source.location,
+            lost_past=self._lost,
+            journal_nodes=self._source.journal_nodes(),
+        )
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -335,7 +362,7 @@ class JournalFollower:
         self._load(observer)
 
     def _note_anew(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
-        self._lost = LostPast(reason, aside)
+        self._lost = LostPast.of(reason, aside)
         _LOG.warning(
             "the cluster was set back, or its past cannot be told: %s; %s (txid %d of %s)",
             reason,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from checkpointer.roles.standby.edit_source import EditsView
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
+from servlets.node_state import JournalNodeState
 
 __all__ = ["JournalEdits", "ReadableJournal"]
 
@@ -34,7 +35,7 @@ class JournalEdits:
         open_journal: opens it to be read for a namespace; nothing is connected to by that.
         confirm: whether the journal is sure to be of a namespace; False where nobody can tell now, a StorageError
             where it is of another one. It is asked until it has said so once.
-        details: more for the status page.
+        journal_nodes: how the JournalNodes answered last, None where it is not on some.
         batch: so many transactions or more in the open part mean that there may be more; None where it is whole.
     """
 
@@ -44,13 +45,13 @@ class JournalEdits:
         open_journal: Callable[[StorageInfo], ReadableJournal],
         *,
         confirm: Callable[[StorageInfo], bool] = lambda namespace: True,
-        details: Callable[[], Mapping[str, Any]] = dict,
+        journal_nodes: Callable[[], tuple[JournalNodeState, ...] | None] = lambda: None,
         batch: int | None = None,
     ) -> None:
         self._location = location
         self._open_journal = open_journal
         self._confirm = confirm
-        self._details = details
+        self._nodes = journal_nodes
         self._batch = batch
         self._guard = threading.Lock()
         self._namespace: StorageInfo | None = None
@@ -98,8 +99,8 @@ class JournalEdits:
     def files(self) -> list[EditLogSegment]:
         return []
 
-    def details(self) -> Mapping[str, Any]:
-        return self._details()
+    def journal_nodes(self) -> tuple[JournalNodeState, ...] | None:
+        return self._nodes()
 
     def finalized_txid(self) -> int:
         return self._finalized

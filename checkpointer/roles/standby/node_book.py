@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
+from servlets.node_state import JournalNodeState
 
 __all__ = ["NodeBook", "WatchedNode"]
 
@@ -68,26 +68,21 @@ class NodeBook:
         with self._lock:
             note.answered, note.fault, note.asked_at = answered, fault, None
 
-    def values(self) -> list[dict[str, Any]]:
-        """For each node its `address`; whether it `answers`, None before the first question; why not, in `fault`;
-        `lastTxid`, the newest transaction it told of, -1 for none, and `lagTransactions` behind the others.
-        """
+    def states(self) -> tuple[JournalNodeState, ...]:
+        """The nodes as they are now."""
         with self._lock:
             newest = max((note.last_txid for note in self._notes.values()), default=-1)
-            return [self._value(node, note, newest) for node, note in self._notes.items()]
+            return tuple(self._state(node, note, newest) for node, note in self._notes.items())
 
-    def _value(self, node: str, note: _Note, newest: int) -> dict[str, Any]:
+    def _state(self, node: str, note: _Note, newest: int) -> JournalNodeState:
         answers, fault = note.answered, note.fault
         waiting = 0.0 if note.asked_at is None else self._clock() - note.asked_at
         if waiting > _PATIENCE:
             answers, fault = False, f"no answer for {waiting:.0f} s"
-        return {
-            "address": node,
-            "answers": answers,
-            "fault": fault,
-            "lastTxid": note.last_txid,
-            "lagTransactions": None if note.last_txid < 0 else newest - note.last_txid,
-        }
+        lag = None if note.last_txid < 0 else newest - note.last_txid
+        return JournalNodeState(
+            address=node, answers=answers, fault=fault, last_txid=note.last_txid, lag_transactions=lag
+        )
 
 
 class WatchedNode(QJournalClient):

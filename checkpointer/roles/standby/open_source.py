@@ -80,7 +80,7 @@ def _quorum(config: NamesSharedEdits) -> EditSource:
         address.uri,
         lambda namespace: _reader(config, address, book, namespace),
         confirm=lambda namespace: _is_of(address, ask_nodes(replace(question, namespace=namespace)), namespace),
-        details=lambda: {"journalNodes": book.values()},
+        journal_nodes=book.states,
         batch=config.quorum.max_tail_transactions,
     )
 

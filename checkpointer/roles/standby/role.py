@@ -1,4 +1,9 @@
-"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes."""
+"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes.
+
+Two things go on and exclude each other: the tail, which applies edits as they come, and the checkpoint, which saves
+what is applied (`JournalFollower`). Nothing is written but this node's own directories: the shared edits are only
+read, so it does not matter who is active, and an image goes to who says that it takes one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.proof import refuse
@@ -17,7 +21,7 @@ from checkpointer.past.record import image_md5
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.follower import JournalFollower
+from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
 from checkpointer.roles.standby.image_source import ImageSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
@@ -168,8 +172,7 @@ class StandbyRole:
     def alarms(self) -> list[str]:
         return self._follower.alarms()
 
-    def details(self) -> dict[str, Any]:
-        """See `JournalFollower.details`."""
+    def details(self) -> StandbyDetails:
         return self._follower.details()
 
     def progress(self) -> Progress:

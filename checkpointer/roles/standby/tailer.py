@@ -1,4 +1,13 @@
-"""The tail of the journal: keeps a warm namespace in step with the edits, and stops where a rolling upgrade begins."""
+"""The tail of the journal: keeps a warm namespace in step with the edits, and stops where a rolling upgrade begins.
+
+Where the tail stands is the namespace's last txid, and beside it only what a segment that is not at its end has
+brought: START or FINALIZE of a rolling upgrade. Both are seen to at the end of their segment. In an open segment they
+are not applied at all (`_held_at`): the rollback image ends with the segment that holds START, and where that is is
+not known before.
+
+`rollback_due` stops the tail, and `rollback_made` lets it go on. A kill in between makes the same again: START is in
+the edits, and an image at its txid or later is looked for first.
+"""
 
 from __future__ import annotations
 

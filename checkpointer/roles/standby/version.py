@@ -1,4 +1,10 @@
-"""Whether our VERSION is still that of the cluster, and what becomes of our images where it is not; no I/O."""
+"""Whether our VERSION is still that of the cluster, and what becomes of our images where it is not; no I/O.
+
+Two numbers of VERSION tell apart what may have happened to the cluster: cTime changes with each upgrade and each
+rollback, the layout alone with the end of a rolling upgrade. So the same cTime and a newer layout is our history, in
+a new layout; any other difference is another history. While a rolling upgrade goes on neither is final, for it may be
+rolled back.
+"""
 
 from __future__ import annotations
 

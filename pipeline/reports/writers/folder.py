@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shutil
 from collections.abc import Callable
 from datetime import datetime
@@ -13,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, rename_durably
+from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
 from pipeline.reports.model import Kind, Report, ReportTable, as_json
 
 __all__ = ["FOLDER_FORMATS", "write_folder"]
@@ -63,20 +62,12 @@ def write_folder(report: Report, folder: Path, extension: str) -> list[Path]:
         fresh.mkdir()
         tables = [table for section in report.sections for table in section.tables]
         for table in tables:
-            _write(fresh / f"{table.name}.{extension}", FOLDER_FORMATS[extension](table))
-        fsync_directory(fresh)
+            write_atomically(fresh / f"{table.name}.{extension}", FOLDER_FORMATS[extension](table))
         _put(fresh, folder)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     return [folder / f"{table.name}.{extension}" for table in tables]
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
 
 
 def _put(fresh: Path, folder: Path) -> None:

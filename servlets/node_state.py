@@ -1,0 +1,201 @@
+"""The state of a node at one moment, as one typed value: /status, /metrics and the beans of /jmx are made of it.
+
+JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else.
+Times are seconds since the epoch and mark an event's end; None is never, or not known, and null in JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from engine.healing import Healed
+
+__all__ = ["Cancelled", "JournalNodeState", "LakeState", "NodeState", "Record", "RoleDetails", "TargetState", "as_json"]
+
+# of a part: JSON has its fields beside those of the whole
+_FLAT = {"flat": True}
+# JSON lacks the field while it is None
+_IF_KNOWN = {"if known": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetState:
+    """A NameNode that gets images, and how the last offer ended.
+
+    Attributes:
+        txid: newest image that it has or needs no more, -1 before the first; `rollback_txid`: of rollback images.
+        result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
+        error: why it does not have that image, "" where it has.
+        at: when that was.
+        failures: transfers that failed in a row.
+        primary: whether it took our last image.
+        takes_from: when it takes an image again that brings few transactions, None where it may take one now.
+    """
+
+    address: str
+    txid: int = -1
+    rollback_txid: int = -1
+    result: str = "never"
+    error: str = ""
+    at: float | None = None
+    failures: int = 0
+    primary: bool = True
+    takes_from: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalNodeState:
+    """A JournalNode that edits are read from.
+
+    Attributes:
+        answers: whether it answered last, None before it was asked; `fault` says why not.
+        last_txid: newest transaction that it told of, -1 for none.
+        lag_transactions: how far that is behind the other nodes, None where it told of none.
+    """
+
+    address: str
+    answers: bool | None = None
+    fault: str = ""
+    last_txid: int = -1
+    lag_transactions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeState:
+    """Appends to a lake since the start; `error` of the last one, "" where it succeeded."""
+
+    directory: str = ""
+    running: bool = False
+    appended_at: float | None = None
+    appends: int = 0
+    failures: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Why no checkpoint may begin now, and for how long."""
+
+    reason: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a node remembers of its checkpoints and uploads since its start.
+
+    Attributes:
+        phase: idle, fetch, load, replay, save, upload, or what else the role does.
+        looked_at: when it was last found out how far image and edits are.
+        saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
+            period or forced) are of that one.
+        last_outcome: how the image that was offered last fared: taken, too recent (`TargetState.takes_from` says from
+            when on the next is taken), refused, failed, nobody (none is active), kept (no NameNode is configured), ""
+            before the first.
+        last_seconds: duration of load, replay and save of the last checkpoint, and of the last upload that was taken.
+        latency_seconds: from the trigger of the last checkpoint until its image had its name.
+        healed: what the last checkpoint healed; `healed_total`: how often something was.
+        uploaded_at: when a NameNode last took an image; `uploads`, `upload_failures`, `uploaded_bytes` are over all.
+        last_error: newest fault of a checkpoint or an upload; it stays when the next succeeds.
+    """
+
+    phase: str = "idle"
+    looked_at: float | None = None
+    checkpoints: int = 0
+    failures: int = 0
+    saved_at: float | None = None
+    saved_txid: int | None = None
+    image_bytes: int | None = None
+    last_reason: str = ""
+    last_outcome: str = ""
+    last_seconds: Mapping[str, float] | None = None
+    latency_seconds: float | None = None
+    healed: tuple[Healed, ...] = ()
+    healed_total: int = 0
+    uploaded_at: float | None = None
+    uploads: int = 0
+    upload_failures: int = 0
+    uploaded_bytes: int = 0
+    last_error: str = ""
+    last_error_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleDetails:
+    """How a node follows the edits; a role adds its own fields. What does not apply to a role is None.
+
+    Attributes:
+        applied_txid: newest transaction in memory; `source_txid`: that the journal was seen to hold; `active_txid`: of
+            the NameNodes when they were last asked. Each is -1 before the first time.
+        tailing_lag_seconds: since edits were last read.
+        tailing_lag_transactions: how many transactions memory is behind.
+        transactions_since_roll: in the open segment.
+    """
+
+    applied_txid: int | None = field(default=None, metadata=_IF_KNOWN)
+    source_txid: int | None = field(default=None, metadata=_IF_KNOWN)
+    active_txid: int | None = field(default=None, metadata=_IF_KNOWN)
+    tailing_lag_seconds: float | None = field(default=None, metadata=_IF_KNOWN)
+    tailing_lag_transactions: int | None = field(default=None, metadata=_IF_KNOWN)
+    transactions_since_roll: int | None = field(default=None, metadata=_IF_KNOWN)
+    journal_nodes: tuple[JournalNodeState, ...] | None = field(default=None, metadata=_IF_KNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A daemon, or a NameNode as far as it is the same.
+
+    Attributes:
+        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: in no image.
+        error: why these three are not known, where storage or journal cannot be read now.
+        alarms: what an operator has to see to, a sentence each.
+        storage: each storage directory by its path: "in use", or why it was dropped.
+        enabled: whether checkpoints are to be made at all; `cancelled`: None, or why none may begin now.
+        seconds_since_checkpoint: since the last one, or since the start.
+        lake: None where none is configured.
+    """
+
+    role: str
+    image_txid: int | None = field(default=None, metadata=_IF_KNOWN)
+    journal_txid: int | None = field(default=None, metadata=_IF_KNOWN)
+    transactions_behind: int | None = field(default=None, metadata=_IF_KNOWN)
+    error: str | None = field(default=None, metadata=_IF_KNOWN)
+    alarms: tuple[str, ...] = ()
+    storage: Mapping[str, str] = field(default_factory=dict)
+    enabled: bool = True
+    cancelled: Cancelled | None = None
+    seconds_since_checkpoint: float | None = None
+    targets: tuple[TargetState, ...] = ()
+    lake: LakeState | None = None
+    record: Record = field(default_factory=Record, metadata=_FLAT)
+    details: RoleDetails = field(default_factory=RoleDetails, metadata=_FLAT)
+
+
+def as_json(value: Any) -> Any:
+    """JSON values of a state or a part of it."""
+    if dataclasses.is_dataclass(value):
+        told: dict[str, Any] = {}
+        for each in dataclasses.fields(value):
+            content = getattr(value, each.name)
+            if each.metadata == _FLAT:
+                told |= as_json(content)
+            elif content is not None or each.metadata != _IF_KNOWN:
+                told[_camel(each.name)] = as_json(content)
+        return told
+    if isinstance(value, Mapping):
+        return {key: as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

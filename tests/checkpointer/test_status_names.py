@@ -1,0 +1,110 @@
+"""The names in /status are what operators' scripts go by: they change only where this list does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkpointer.past.lost import LostPast
+from checkpointer.roles.backup.role import BackupDetails
+from checkpointer.roles.backup.states import BackupState
+from checkpointer.roles.secondary.role import SecondaryDetails
+from checkpointer.roles.standby.follower import StandbyDetails
+from engine.healing import Healed
+from servlets.node_state import (
+    Cancelled,
+    JournalNodeState,
+    LakeState,
+    NodeState,
+    Record,
+    RoleDetails,
+    TargetState,
+    as_json,
+)
+
+
+def words(text: str) -> set[str]:
+    return set(text.split())
+
+
+COMMON = words(
+    "role phase alarms storage checkpoints failures lookedAt savedAt savedTxid imageBytes lastReason "
+    "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
+    "uploadedBytes lastError lastErrorAt targets lake enabled cancelled secondsSinceCheckpoint"
+)
+STANDING = {"imageTxid", "journalTxid", "transactionsBehind"}
+LOST = LostPast.of("it was set back", [Path("/b"), Path("/a"), Path("/b")])
+LOST_JSON = {"at": LOST.at, "reason": "it was set back", "setAside": ["/a", "/b"]}
+
+
+def names(details: RoleDetails) -> set[str]:
+    return set(as_json(NodeState(role="x", details=details))) - COMMON
+
+
+def test_what_every_role_tells() -> None:
+    assert set(as_json(NodeState(role="x"))) == COMMON
+    known = NodeState(role="x", image_txid=1, journal_txid=3, transactions_behind=2)
+    assert set(as_json(known)) == COMMON | STANDING
+    assert set(as_json(NodeState(role="x", error="not mounted"))) == COMMON | {"error"}
+
+
+def test_parts() -> None:
+    told = as_json(
+        NodeState(
+            role="x",
+            cancelled=Cancelled(reason="why", seconds_left=1.5),
+            targets=(TargetState(address="nn1"),),
+            lake=LakeState(directory="/lake"),
+            record=Record(healed=(Healed("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
+        )
+    )
+    assert told["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
+    assert set(told["targets"][0]) == words("address txid rollbackTxid result error at failures primary takesFrom")
+    assert set(told["lake"]) == words("directory running appendedAt appends failures error")
+    assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
+    assert told["lastSeconds"] == {"load": 1.0}
+
+
+def test_what_a_secondary_tells_besides() -> None:
+    details = SecondaryDetails(namenode="nn1:8020", merge_errors=0, max_retries=3, lost_past=LOST)
+    assert names(details) == {"namenode", "mergeErrors", "maxRetries", "lostPast"}
+    assert as_json(details)["lostPast"] == LOST_JSON
+
+
+def test_what_a_backup_tells_besides() -> None:
+    details = BackupDetails(
+        transactions_since_roll=1,
+        tailing_lag_transactions=0,
+        state=BackupState.JOURNAL_ONLY,
+        stream_txid=1,
+        namenode_txid=1,
+        streamed=1,
+        registered=True,
+        lost_past=None,
+    )
+    assert names(details) == words(
+        "transactionsSinceRoll tailingLagTransactions state streamTxid namenodeTxid streamed registered lostPast"
+    )
+    assert as_json(details)["state"] == BackupState.JOURNAL_ONLY.value
+
+
+def test_what_a_standby_tells_besides() -> None:
+    values = {
+        "applied_txid": -1,
+        "source_txid": -1,
+        "active_txid": -1,
+        "tailing_lag_transactions": 0,
+        "rolling_upgrade": False,
+        "rollback_image_due": False,
+        "open_segment_fault": "",
+        "journal": "/shared",
+        "lost_past": None,
+    }
+    always = words(
+        "appliedTxid sourceTxid activeTxid tailedAt tailingLagTransactions rollingUpgrade rollbackImageDue "
+        "openSegmentFault journal lostPast"
+    )
+    assert names(StandbyDetails(tailed_at=None, **values)) == always
+    nodes = (JournalNodeState(address="jn1"),)
+    details = StandbyDetails(tailed_at=5.0, tailing_lag_seconds=0.5, journal_nodes=nodes, **values)
+    assert names(details) == always | {"tailingLagSeconds", "journalNodes"}
+    assert set(as_json(nodes)[0]) == {"address", "answers", "fault", "lastTxid", "lagTransactions"}
