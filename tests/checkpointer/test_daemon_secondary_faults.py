@@ -18,7 +18,7 @@ from tests.checkpointer.secondary_support import Secondary, differences, image_t
 from tests.namenode_stub.stub_support import wait_until
 
 # each of them is a daemon's life of a second
-pytestmark = pytest.mark.parameters(3)
+pytestmark = pytest.mark.parameters(2)
 
 RPC_STEPS = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
 SEGMENTS = [f"segment-{first}" for first in (89, 111, 137)]

@@ -33,6 +33,9 @@ from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 CASES = [
     Case(RECORDED / name)
     for name in (
