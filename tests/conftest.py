@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.depth import deep, sample, scaled
+from tests.scheduling import SharedJvms
 
-_EACH, _EACH_WITH_JVM = 8, 2
-"""Parameter sets of one test function in the quick tier; fewer where each of them takes seconds."""
+_EACH, _EACH_RECORDED, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 8, 4, 2, 1
+"""Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
+_GENERATIONS = ("hadoop-2.7.3/", "hadoop-3.4.1/")
+"""What the names of recorded cases begin with; a sample has some of each."""
+_MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
+"""Where the files of the quick tier lie if there is room: it has no use for a disk's time to write them."""
+
+if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
 settings.register_profile(
     "depth", deadline=None, max_examples=scaled(200, 15), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("depth")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """With `--dist loadgroup` the tests that share a JVM are one worker's."""
+    return SharedJvms(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,8 +57,30 @@ def _quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
         if item.get_closest_marker("deep") is None:
             functions[item.nodeid.partition("[")[0]].append(item)
     for name, each in functions.items():
-        dear = each[0].get_closest_marker("interop") is not None or "spark" in each[0].fixturenames
-        yield from sample(each, _EACH_WITH_JVM if dear else _EACH, name)
+        yield from _sampled(each, _kept(each[0]), name)
+
+
+def _kept(item: pytest.Function) -> int:
+    """How many parameter sets of a test function are kept."""
+    told = item.get_closest_marker("parameters")
+    if told is not None:
+        return int(told.args[0])
+    if {"hadoop", "spark"} & set(item.fixturenames):
+        return _EACH_WITH_JVM
+    if item.get_closest_marker("interop") is not None:
+        return _EACH_WITH_SERVERS
+    return _EACH_RECORDED if item.get_closest_marker("recorded") is not None else _EACH
+
+
+def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[pytest.Function]:
+    """`count` of them, as many of each generation of recorded cases as there may be."""
+    older, newer = ([item for item in items if generation in item.nodeid] for generation in _GENERATIONS)
+    if count == 1 or not older or not newer or len(older) + len(newer) < len(items):
+        yield from sample(items, count, name)
+        return
+    few = min(len(older), count // 2)
+    yield from sample(older, few, name)
+    yield from sample(newer, count - few, name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

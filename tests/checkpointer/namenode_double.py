@@ -118,7 +118,7 @@ def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served = JsonServer(f"http://127.0.0.1:{server.server_address[1]}", answers)
-    serving = threading.Thread(target=server.serve_forever)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     serving.start()
     try:
         yield served

@@ -167,7 +167,7 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
             """Keep the test's output clean."""
 
     server = HTTPServer(("127.0.0.1", cluster.ports.stub), Slow)
-    serving = threading.Thread(target=server.serve_forever)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     serving.start()
     try:
         with process(cluster.conf, tmp_path / "daemon.log") as running:

@@ -71,7 +71,7 @@ def answering(answer: bytes, status: int = 200) -> Iterator[int]:
             """Keep the test's output clean."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     serving.start()
     try:
         yield server.server_address[1]

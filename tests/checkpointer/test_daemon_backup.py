@@ -30,6 +30,9 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 
 @pytest.fixture
 def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:

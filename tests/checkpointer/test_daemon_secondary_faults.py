@@ -17,6 +17,9 @@ from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, sound
 from tests.namenode_stub.stub_support import wait_until
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 RPC_STEPS = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
 SEGMENTS = [f"segment-{first}" for first in (89, 111, 137)]
 

@@ -104,7 +104,7 @@ def test_killed_at_every_step(number: int, tmp_path: Path, after_the_first: Path
         assert needed in steps
     assert ("unlink" in steps) or number == 1
     before = [] if number == 1 else [FIRST]
-    for where in sample(list(kills(steps)), 8, f"secondary {number}"):
+    for where in sample(list(kills(steps)), 4, f"secondary {number}"):
         place = Place(tmp_path / str(where).replace("/", "_"), source)
         with place.node:
             kill(where, one_checkpoint, *place.arguments())

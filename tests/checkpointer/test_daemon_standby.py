@@ -31,6 +31,9 @@ from tests.checkpointer.recorded_cases import imgcmp
 from tests.checkpointer.test_daemon_service import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 TRANSACTIONS = 10
 PERIOD = 3600.0
 

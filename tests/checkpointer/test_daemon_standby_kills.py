@@ -28,7 +28,7 @@ from tests.depth import sample
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 
 _ROUNDS = 5
-_PLACES = 12
+_PLACES = 4
 
 
 def roots_in(folder: Path) -> list[Path]:

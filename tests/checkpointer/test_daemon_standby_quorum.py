@@ -33,6 +33,9 @@ from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 CASES = [
     Case(RECORDED / name)
     for name in (
@@ -443,6 +446,13 @@ def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemo
     assert follower._rolling(theirs)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that says nothing for a moment counts as silent."""
+    monkeypatch.setattr("checkpointer.roles.standby.node_book._PATIENCE", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
     """Nodes that take a connection and say nothing."""
     with ExitStack() as silent:
@@ -462,6 +472,7 @@ def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_
             assert daemon.role.alarms() == []
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_node_that_says_nothing_is_not_waited_for(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ports = [*(node.rpc_port for node in quorum.nodes[:2]), silent.getsockname()[1]]

@@ -21,6 +21,9 @@ from servlets.status import TriggerState
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 ROLL = 120.0
 
 

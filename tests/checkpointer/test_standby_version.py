@@ -31,6 +31,9 @@ from tests.checkpointer.recorded_cases import imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
 
+# each of them is a daemon's life of a second
+pytestmark = pytest.mark.parameters(2)
+
 OURS = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
 
 
@@ -41,6 +44,7 @@ def changed(**values: object) -> StorageInfo:
 # ---- decisions ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parameters(8)
 @pytest.mark.parametrize(
     ("theirs", "rolling", "move"),
     [
@@ -59,6 +63,7 @@ def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, 
     assert decide_move(OURS, theirs, rolling=rolling, namenode="NameNode nn1:8020") is move
 
 
+@pytest.mark.parameters(8)
 @pytest.mark.parametrize("rolling", [False, True])
 @pytest.mark.parametrize("other", [{"namespace_id": 8}, {"cluster_id": "CID-b"}, {"blockpool_id": "BP-2"}])
 def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling: bool) -> None:
@@ -66,6 +71,7 @@ def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling
         decide_move(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
 
 
+@pytest.mark.parameters(8)
 @pytest.mark.parametrize("layout", [-68, -59, -40])
 def test_a_layout_that_cannot_be_merged_is_refused(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError, match=f"layout version {layout}"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from tests.apt import apt_command, apt_install
-from tests.interop.hadoop_home import RELEASES, MissingHadoopError, java_program, required
+from tests.interop import class_archive
+from tests.interop.hadoop_home import RELEASES, SERVER, MissingHadoopError, java_program, required
 
 _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
 
@@ -21,6 +22,7 @@ def main() -> int:
                     print(f"interop: downloading Hadoop {release.version} ({size}) to {release.home}", flush=True)
                 release.fetch_jars()
             release.compile_tools()
+        class_archive.make(SERVER)
     except MissingHadoopError as error:
         print(f"interop: {error}", file=sys.stderr)
         if required():

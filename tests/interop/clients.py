@@ -44,7 +44,8 @@ class ClientJvm:
         self.release = release
         self._log = folder / f"client-{release.version}.log"
         self._turn = threading.Lock()
-        command = java_command(release.class_path(), "interop.HadoopClient", work=folder)
+        archive = release.class_archive()
+        command = java_command(release.class_path(), "interop.HadoopClient", work=folder, archive=archive)
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="ascii", cwd=folder

@@ -14,7 +14,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CLIENT", "RELEASES", "SERVER", "HadoopRelease", "MissingHadoopError", "java_program", "required"]
+__all__ = [
+    "CLIENT",
+    "RELEASES",
+    "SERVER",
+    "HadoopRelease",
+    "MissingHadoopError",
+    "java_program",
+    "java_version",
+    "required",
+]
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
@@ -43,6 +52,12 @@ def java_program(name: str) -> Path:
     if found is None:
         raise MissingHadoopError(f"{name} of a JDK (Java 8 to 21) is not installed; {_SETUP}")
     return Path(found)
+
+
+@functools.cache
+def java_version(java: Path) -> str:
+    """What `java -version` says."""
+    return subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class HadoopRelease:
         Raises:
             MissingHadoopError: pip failed, or a jar is not the one it must be.
         """
+        for outdated in self.home.glob("*.jsa"):
+            outdated.unlink()
         if self.archive is None:
             raise MissingHadoopError(f"the jars in {self.jar_folder} are not those of Hadoop {self.version}")
         self.home.mkdir(parents=True, exist_ok=True)
@@ -132,23 +149,37 @@ class HadoopRelease:
             with tempfile.TemporaryDirectory(prefix="compile-", dir=self.home) as work:
                 fresh = Path(work) / "classes"
                 command = [str(java_program("javac")), "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh)]
-                command += ["-cp", self._jar_path(), *map(str, sources)]
+                command += ["-cp", self.jar_path(), *map(str, sources)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise MissingHadoopError(f"javac refuses {', '.join(self.sources)}: {done.stderr}")
                 _move(fresh, classes)
         return classes
 
-    @functools.lru_cache(maxsize=8)  # noqa: B019 - a release is a constant
-    def class_path(self) -> str:
-        """What `java -cp` needs; log4j.properties is on it.
+    def class_path(self, *folders: Path) -> str:
+        """What `java -cp` needs; log4j.properties is on it, unless one of `folders` has its own.
+
+        The jars come first, and no file of a folder is in one: so an archive of their classes serves every folder.
 
         Raises:
             MissingHadoopError: as `compile_tools`.
         """
-        return os.pathsep.join([str(self.compile_tools()), str(_JAVA), self._jar_path()])
+        return os.pathsep.join([self.jar_path(), *map(str, folders), str(self._tools()), str(_JAVA)])
 
-    def _jar_path(self) -> str:
+    def class_archive(self) -> Path:
+        """Where the classes lie that a JVM takes as they are instead of loading them; see `class_archive.py`.
+
+        Raises:
+            MissingHadoopError: there is no Java.
+        """
+        digest = hashlib.sha256("\n".join([java_version(java_program("java")), self.jar_path()]).encode())
+        return self.home / f"{digest.hexdigest()[:16]}.jsa"
+
+    @functools.lru_cache(maxsize=8)  # noqa: B019 - a release is a constant
+    def _tools(self) -> Path:
+        return self.compile_tools()
+
+    def jar_path(self) -> str:
         return os.pathsep.join(str(self.jar_folder / name) for name, _ in self.jars)
 
 

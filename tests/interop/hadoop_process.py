@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import re
 import socket
 import subprocess
@@ -16,13 +14,14 @@ from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program
+from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program, java_version
 
 __all__ = [
     "CommandResult",
     "HadoopDiedError",
     "HadoopProcess",
     "beans",
+    "has_modules",
     "java_command",
     "port_is_open",
     "run_once",
@@ -87,12 +86,21 @@ def beans(base_url: str, query: str, timeout: float = 10.0) -> list[dict[str, An
     return found
 
 
-def java_command(class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path) -> list[str]:
-    """A JVM for a test: small, and quick to start instead of fast in the long run."""
+def java_command(
+    class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path, archive: Path | None = None
+) -> list[str]:
+    """A JVM for a test: small, and quick to start instead of fast in the long run.
+
+    Args:
+        archive: of classes, which the JVM does without where it is missing or for another Java.
+    """
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
     java = java_program("java")
-    if _has_modules(java):
+    if archive is not None and archive.exists():
+        # a JVM that does not take it says so on standard output
+        flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+    if has_modules(java):
         for package in _OPENS:
             flags += ["--add-opens", f"{package}=ALL-UNNAMED"]
         flags += ["--add-opens", _KERBEROS, "--add-exports", _KERBEROS]
@@ -156,10 +164,11 @@ class HadoopProcess:
     def launch(self, *arguments: str) -> None:
         """Start the JVM and wait for nothing."""
         assert not self.running, f"{self.name} runs already"
-        path = os.pathsep.join([str(self._conf.folder), self._release.class_path()])
+        path = self._release.class_path(self._conf.folder)
         work = self._conf.root / "work"
         work.mkdir(exist_ok=True)
-        command = java_command(path, self._main_class, *arguments, heap=self._heap, work=work)
+        archive = self._release.class_archive()
+        command = java_command(path, self._main_class, *arguments, heap=self._heap, work=work, archive=archive)
         with self.log.open("ab") as log:
             self._jvm = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
 
@@ -204,10 +213,10 @@ def run_once(
     Raises:
         HadoopDiedError: it did not end within `seconds`; it was killed.
     """
-    path = os.pathsep.join([str(conf.folder), SERVER.class_path()])
+    path = SERVER.class_path(conf.folder)
     work = conf.root / "work"
     work.mkdir(parents=True, exist_ok=True)
-    command = java_command(path, main_class, *arguments, work=work)
+    command = java_command(path, main_class, *arguments, work=work, archive=SERVER.class_archive())
     shown = " ".join([main_class.rpartition(".")[2], *arguments])
     try:
         done = subprocess.run(
@@ -227,8 +236,6 @@ def port_is_open(address: tuple[str, int]) -> bool:
         return probe.connect_ex(address) == 0
 
 
-@functools.cache
-def _has_modules(java: Path) -> bool:
+def has_modules(java: Path) -> bool:
     """Whether this is Java 9 or newer, whose packages have to be opened to Hadoop 2.7."""
-    version = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
-    return re.search(r'version "1\.', version) is None
+    return re.search(r'version "1\.', java_version(java)) is None

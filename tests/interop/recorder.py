@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +53,8 @@ class Recorder:
         self._jvm = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
-        class_path = os.pathsep.join([SERVER.class_path(), str(self._folder)])
-        command = java_command(class_path, _MAIN, heap="512m", work=self._folder)
+        class_path, archive = SERVER.class_path(self._folder), SERVER.class_archive()
+        command = java_command(class_path, _MAIN, heap="512m", work=self._folder, archive=archive)
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 command,

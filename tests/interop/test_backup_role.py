@@ -130,6 +130,7 @@ def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Back
     assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_the_namenode_is_killed_and_followed_again(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     client.load(200)
     backup.wait_in_step(node)
@@ -144,6 +145,7 @@ def test_the_namenode_is_killed_and_followed_again(node: NameNode, backup: Backu
     assert assert_same_segments(node, backup.current) > 400
 
 
+@pytest.mark.deep
 def test_the_namenode_is_told_when_it_stops(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     client.shell("-mkdir", "/a").checked()
     assert backup.stop() == 0
@@ -183,6 +185,7 @@ def test_a_namenode_starts_on_the_storage_of_the_backup(
     assert without_clock_times(after) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_two_backups_of_one_namenode(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     root = node.conf.root.parent / "other"
     addresses = {f"dfs.namenode.backup.{key}": f"127.0.0.1:{free_port()}" for key in ("address", "http-address")}

@@ -61,6 +61,7 @@ def test_a_secondary_makes_a_checkpoint_and_old_edits_go(
     assert_restarts_with(client, namenode, before)
 
 
+@pytest.mark.deep
 def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
         assert (secondary.current / image_name(newest)).exists()
 
 
+@pytest.mark.deep
 def test_a_backup_node_registers_and_gets_the_stream(namenode: NameNode, client: HdfsClient) -> None:
     client.load(20, path="/before")
     with BackupNode(namenode.conf) as backup:
@@ -86,6 +88,7 @@ def test_a_journal_node_starts(conf: HadoopConf) -> None:
         assert node.jmx("Hadoop:service=JournalNode,name=JournalNodeInfo")
 
 
+@pytest.mark.deep
 def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
     with HaPair(tmp_path, {"dfs.ha.tail-edits.period": "1"}) as pair:
         pair.nn1.start()
@@ -105,6 +108,7 @@ def test_a_server_that_ends_says_why(conf: HadoopConf) -> None:
         NameNode(conf).start()
 
 
+@pytest.mark.deep
 def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) -> None:
     client.load(50)
     before = client.namespace()

@@ -111,6 +111,7 @@ def test_a_namenode_is_restored_from_an_image(
     assert namenode.last_txid > txid + 20
 
 
+@pytest.mark.deep
 def test_a_namenode_is_restored_with_the_edits_that_survived(
     namenode: NameNode, client: HdfsClient, backed_up: tuple[Path, int, dict[str, Any]]
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_namenode_is_restored_with_the_edits_that_survived(
     assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_our_directories_of_a_past_that_is_lost_do_no_harm(
     namenode: NameNode, client: HdfsClient, backed_up: tuple[Path, int, dict[str, Any]]
 ) -> None:
@@ -164,6 +166,7 @@ def pair(tmp_path: Path) -> Iterator[HaPair]:
         yield both
 
 
+@pytest.mark.deep
 def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None:
     client = client_jvm.of(pair.client_conf)
     shelf = tmp_path / "shelf"

@@ -179,6 +179,7 @@ def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journal
     assert sum((folder / inprogress_name(len(found) + 1)).exists() for folder in files) <= 1
 
 
+@pytest.mark.deep
 def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(
     trio: JournalTrio, journals: list[QuorumJournal]
 ) -> None:
@@ -192,6 +193,7 @@ def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(
     assert tailing.count(1, in_progress=True) == 9
 
 
+@pytest.mark.deep
 def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = writer(trio, journals)
     write(journal, 1, 5)

@@ -88,6 +88,7 @@ def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode,
     assert f"fsimage_{txids[-1]:019d}" in purging.process.log_text()
 
 
+@pytest.mark.deep
 def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm: ClientJvm) -> None:
     conf.update({"dfs.namenode.checkpoint.txns": "100", "dfs.namenode.checkpoint.check.period": "1"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
@@ -112,6 +113,7 @@ def test_safe_mode_is_told_in_the_namenodes_words(namenode: NameNode, client: Hd
         assert secondary.checkpoint().state is TriggerState.DONE
 
 
+@pytest.mark.deep
 def test_a_namenode_that_is_killed_and_comes_back(namenode: NameNode, client: HdfsClient) -> None:
     with ours(namenode.conf) as secondary:
         client.load(50)
@@ -150,6 +152,7 @@ def test_both_in_turn(namenode: NameNode, client: HdfsClient, first: str, shared
 # ---- each other's servers ----------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_our_fetcher_takes_from_hadoops_secondary(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
     namenode.conf.update({"dfs.namenode.checkpoint.txns": "20", "dfs.namenode.checkpoint.check.period": "1"})
     client.load(40)

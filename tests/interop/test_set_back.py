@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.depth import deep, sample
+from tests.depth import sample
 from tests.interop.clients import ClientJvm
 from tests.interop.set_back import EVENTS, Row, play, play_two_upgrades
 from tests.interop.sites import LOST, ROLES
@@ -96,13 +96,15 @@ def test_nothing_is_lost(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> Non
     play(row, client_jvm, tmp_path)
 
 
-@pytest.mark.parametrize("role", [name for name in ROLES if deep() or name == "standby"])
+@pytest.mark.deep
+@pytest.mark.parametrize("role", list(ROLES))
 def test_the_rollback_image_of_an_earlier_upgrade_is_not_offered(
     role: str, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:
     play_two_upgrades(ROLES[role], client_jvm, tmp_path)
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if deep() and row not in QUICK], ids=str)
+@pytest.mark.deep
+@pytest.mark.parametrize("row", [row for row in rows() if row not in QUICK], ids=str)
 def test_nothing_is_lost_in_whatever_way(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
     play(row, client_jvm, tmp_path)

@@ -116,6 +116,7 @@ def test_the_open_segment_is_read(site: Site) -> None:
     same_after_a_restart(site, txid)
 
 
+@pytest.mark.deep
 def test_a_rolling_upgrade_gets_its_rollback_image(site: Site) -> None:
     with site.standby() as daemon:
         site.active.load(50, seed=5)

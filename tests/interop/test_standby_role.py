@@ -65,6 +65,7 @@ def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -
     assert without_clock_times(active.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair, active: HdfsClient) -> None:
     pair.nn2.conf.update({"dfs.namenode.checkpoint.txns": "200"})
     with second(pair) as daemon:
@@ -118,6 +119,7 @@ def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsCli
     assert without_clock_times(active.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_the_active_goes_back_to_our_rollback_image(pair: HaPair, active: HdfsClient) -> None:
     with second(pair):
         active.load(50, seed=6)

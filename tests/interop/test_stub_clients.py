@@ -552,6 +552,7 @@ def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_pa
 
 
 @pytest.mark.parametrize("layout", [HADOOP_2, HADOOP_3])
+@pytest.mark.parameters(2)
 def test_hdfs_native(tmp_path: Path, layout: int) -> None:
     native = pytest.importorskip("hdfs_native")
     conf = HadoopConf(tmp_path)

@@ -111,6 +111,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     assert stub.stop() == 0
 
 
+@pytest.mark.deep
 def test_a_real_standby_makes_the_stubs_checkpoints_and_the_quorum_is_purged(site: Site) -> None:
     site.client.load(200, seed=4)
     site.real.conf.update({"dfs.namenode.checkpoint.txns": "100"})

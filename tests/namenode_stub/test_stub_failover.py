@@ -106,6 +106,7 @@ def test_what_a_killed_namenode_acknowledged_is_there_after_the_takeover(
     assert (site.nn1.stop(), site.nn2.stop()) == (0, 0)
 
 
+@pytest.mark.deep
 def test_a_paused_namenode_that_wakes_after_the_takeover_acknowledges_nothing(
     site: Site, writing: Callable[[OurNameNode, str], Writers]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.session import build_session, settings
+from tests.pipeline.quick_java import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores; the mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`."""
     scratch: Path = tmp_path_factory.mktemp("spark")
+    roots = {Path("/tmp"), Path(*scratch.parts[:2])}
     conf = {
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "4",
-        "spark.hadoop.fs.viewfs.mounttable.files.link./tmp": "file:///tmp",
+        **{f"spark.hadoop.fs.viewfs.mounttable.files.link.{root}": root.as_uri() for root in roots},
     }
-    # the jobs are small: most of their time is the compiler's
     options = settings("local[2]", "1g")["spark.driver.extraJavaOptions"]
-    conf["spark.driver.extraJavaOptions"] = f"{options} -XX:TieredStopAtLevel=1"
+    conf["spark.driver.extraJavaOptions"] = " ".join([options, *QUICK_START])
     session = build_session(master="local[2]", conf=conf)
     yield session
     session.stop()

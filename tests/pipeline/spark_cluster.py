@@ -17,6 +17,7 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 
 from pipeline.java import find_java_home
+from tests.pipeline.quick_java import QUICK_START, quick_java
 from tests.pipeline.spark_events import event_log_conf, write_defaults
 
 __all__ = ["ClusterError", "SparkCluster", "wait_until"]
@@ -32,7 +33,6 @@ _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _OPENS = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch")
-_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _OPENER = build_opener(ProxyHandler({}))
 
 
@@ -113,7 +113,7 @@ class SparkCluster:
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.executor.memory": self._memory,
-            "spark.executor.extraJavaOptions": " ".join(_QUICK_START),
+            "spark.executor.extraJavaOptions": " ".join(QUICK_START),
             "spark.executor.cores": "1",
             "spark.cores.max": str(WORKERS),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -125,7 +125,8 @@ class SparkCluster:
             **(conf or {}),
         }
         write_defaults(home, defaults)
-        return {**self._environment(), "SPARK_CONF_DIR": str(home), "PYTHONPATH": str(_ROOT)}
+        ours = {"SPARK_CONF_DIR": str(home), "PYTHONPATH": str(_ROOT), **quick_java()}
+        return {**self._environment(), **ours}
 
     def logs(self) -> str:
         """The ends of all logs: of master and workers, and what executors printed."""
@@ -148,7 +149,7 @@ class SparkCluster:
             return bool(json.load(answer)["aliveworkers"] == WORKERS)
 
     def _launch(self, name: str, main_class: str, *arguments: str) -> None:
-        command = [str(self._java_home / "bin" / "java"), "-Xmx256m", *_QUICK_START, "-cp", f"{_jars()}/*"]
+        command = [str(self._java_home / "bin" / "java"), "-Xmx256m", *QUICK_START, "-cp", f"{_jars()}/*"]
         for package in _OPENS:
             command += ["--add-opens", f"java.base/{package}=ALL-UNNAMED"]
         environment = {**self._environment(), "SPARK_LOCAL_DIRS": str(self.folder / f"{name}-local")}

@@ -187,6 +187,7 @@ def test_an_executor_killed_amid_a_job_costs_no_row(cluster: SparkCluster, tmp_p
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared-storage", "files-sent"])
+@pytest.mark.parameters(1)
 def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path: Path, shared: bool) -> None:
     storage = storage_directory(tmp_path / "name")
     driver = f"merge-{shared}"

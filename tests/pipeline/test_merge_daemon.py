@@ -18,6 +18,7 @@ from hadoop_common.names import image_name
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import differences, image_txids, leftovers, sound
 from tests.pipeline.gated_daemon import GATE
+from tests.pipeline.quick_java import quick_java
 from tests.pipeline.spark_cluster import wait_until
 
 _SECONDS = 180.0
@@ -56,7 +57,7 @@ class Daemon:
             "checkpoint.engine.spark.conf.spark.eventLog.compress": "false",
             "checkpoint.engine.spark.conf.spark.eventLog.rolling.enabled": "false",
         }
-        environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), **quick_java()}
         if free_tasks is not None:
             values["checkpoint.engine.spark.conf.spark.python.daemon.module"] = "tests.pipeline.gated_daemon"
             environment |= {GATE: str(self.gate), "PYTHONPATH": str(_ROOT)}

@@ -25,6 +25,7 @@ from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.pipeline.merge_child import STEPS
 from tests.pipeline.merge_support import ON_SPARK, merge_on_spark
 from tests.pipeline.mortal_daemon import DEATH
+from tests.pipeline.quick_java import quick_java
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -130,10 +131,12 @@ def test_a_fault_keeps_its_type_and_fields_on_the_way_to_the_driver() -> None:
 
 def environment(scratch: Path, **more: str) -> dict[str, str]:
     scratch.mkdir()
-    return {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "PYTHONPATH": str(_ROOT), **more}
+    ours = {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "PYTHONPATH": str(_ROOT), **quick_java()}
+    return {**os.environ, **ours, **more}
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parameters(1)
 def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_path: Path, step: str) -> None:
     before = {path.name for path in (folder / "current").iterdir()}
     child = subprocess.Popen(

@@ -6,7 +6,7 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from pipeline.reports.rows import MOST_ROWS
 from pipeline.reports.writers import folder
 from tests.checkpointer.cli_runner import Outcome, run_cli
 from tests.checkpointer.recorded_cases import RECORDED
+from tests.depth import deep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +49,28 @@ def report(spark: SparkSession) -> Report:
     return _report(spark, Request(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
 
 
+@pytest.fixture(scope="module")
+def made_once() -> Callable[..., Report]:
+    """`make_report`, which in the quick tier makes a report of the same sections of the same sources once."""
+    made: dict[Any, Report] = {}
+
+    def make(spark: SparkSession, request: Request, options: Any, **others: Any) -> Report:
+        key = (request, options(None).only)
+        if deep() or key not in made:
+            made[key] = make_report(spark, request, options, **others)
+        return made[key]
+
+    return make
+
+
 @pytest.fixture
-def in_session(spark: SparkSession) -> Iterator[None]:
-    """The command with the tests' session, which it must not stop."""
-    with mock.patch("pipeline.session.build_session", return_value=spark), mock.patch.object(spark, "stop"):
+def in_session(spark: SparkSession, made_once: Callable[..., Report]) -> Iterator[None]:
+    """The command with the tests' session, which it must not stop; all but the first write a report that is there."""
+    with (
+        mock.patch("pipeline.session.build_session", return_value=spark),
+        mock.patch.object(spark, "stop"),
+        mock.patch("pipeline.reports.build.make_report", made_once),
+    ):
         yield
 
 

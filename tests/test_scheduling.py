@@ -1,0 +1,34 @@
+"""Tests that share a JVM are one worker's, and the files named for that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import scheduling
+from tests.scheduling import scope_of
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_spark_is_one_workers() -> None:
+    assert scope_of("tests/pipeline/test_lake.py::test_a[1]") == scope_of(
+        "tests/pipeline/test_report.py::TestB::test_c"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(scheduling._ALONE))
+def test_what_starts_its_own_is_apart(name: str) -> None:
+    assert (_ROOT / "tests" / "pipeline" / name).is_file()
+    assert scope_of(f"tests/pipeline/{name}::test_a") != scope_of("tests/pipeline/test_lake.py::test_a")
+
+
+@pytest.mark.parametrize("file", sorted(scheduling._OF_A_MODULE))
+def test_a_module_with_its_own_servers_stays_together(file: str) -> None:
+    assert (_ROOT / file).is_file()
+    assert scope_of(f"{file}::test_a") == scope_of(f"{file}::test_b")
+
+
+def test_others_go_to_whoever_is_free() -> None:
+    assert scope_of("tests/journal/test_x.py::test_a") != scope_of("tests/journal/test_x.py::test_b")
