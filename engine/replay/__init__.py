@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.replay.registry import apply, handled_operations
+from engine.replay.registry import apply
 from engine.replay.replayer import compiled_replay, replay
 
-__all__ = ["apply", "compiled_replay", "handled_operations", "replay"]
+__all__ = ["apply", "compiled_replay", "replay"]

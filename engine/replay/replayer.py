@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
-
-# Importing a module of handlers registers them.
-from engine.replay import attributes as _attributes
-from engine.replay import blocks as _blocks
-from engine.replay import files as _files
-from engine.replay import managers as _managers
-from engine.replay import snapshots as _snapshots
-from engine.replay import structure as _structure
 from engine.replay.checks_ahead import checks_ahead
 from engine.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
@@ -31,7 +23,6 @@ __all__ = ["PLAIN", "compiled_replay", "replay"]
 
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
-_HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10

@@ -37,6 +37,7 @@ from engine.replay.kernels.state import (
     INODES,
     LAST_INODE_ID,
     LATEST,
+    LAYOUT,
     LEASES_PLAIN,
     MAX_REPLICATION,
     MIN_REPLICATION,
@@ -135,7 +136,7 @@ def new_row(a, inode_id, kind, offset, size):
 
 
 @step
-def add(a, buf, pos, end, layout):
+def add(a, buf, pos, end):
     """ADD of a file that does not exist, without blocks and extended attributes."""
     body = pos
     if pos + 8 > end:
@@ -161,7 +162,7 @@ def add(a, buf, pos, end, layout):
     client_name = pos + 1
     client_machine = skip_string(buf, client_name, end)
     pos = skip_string(buf, client_machine, end)
-    codes = 3 if layout <= _ERASURE_CODING else 2
+    codes = 3 if a[LAYOUT] <= _ERASURE_CODING else 2
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + 1]))

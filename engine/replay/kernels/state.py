@@ -33,6 +33,7 @@ __all__ = [
     "LAST_INODE_ID",
     "LAST_TXID",
     "LATEST",
+    "LAYOUT",
     "LEASES_CHANGED",
     "LEASES_PLAIN",
     "LINKS_USED",
@@ -128,8 +129,9 @@ ABSENT = -1
     ACLS_USED,
     NAMED_USED,
     NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
+    LAYOUT,  # version of the segment's layout
     NUMBERS,
-) = range(28)
+) = range(29)
 
 PATH_DTYPE = np.dtype(
     [
