@@ -13,8 +13,9 @@ from engine.namespace import Namespace
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.frames import BODY, NO_END
+from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
-from engine.replay.kernels.run import FIRST_LAYOUT, run
+from engine.replay.kernels.run import run
 from engine.replay.registry import errors_of
 from engine.replay.table import REPLAYED, Keeps
 from hadoop_common.errors import HdfsError

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from engine.replay.kernels.layouts import ALLOCATE_BLOCK_ID, SET_GENSTAMP_V2
 from engine.replay.kernels.records import i64
 from engine.replay.kernels.state import DONE, GENERATION_STAMP, HADOOP3, LAST_BLOCK_ID, UNUSUAL
 from image_format.kernels.jit import step
@@ -15,7 +16,7 @@ __all__ = ["allocate_block_id", "segment_marker", "set_genstamp_v2"]
 @step
 def allocate_block_id(a, buf, pos, end):
     """ALLOCATE_BLOCK_ID."""
-    if pos + 8 != end:
+    if pos + ALLOCATE_BLOCK_ID.end != end:
         return UNUSUAL
     block_id = i64(buf, pos)
     # 0 need not be what an image without the field says
@@ -28,7 +29,7 @@ def allocate_block_id(a, buf, pos, end):
 @step
 def set_genstamp_v2(a, buf, pos, end):
     """SET_GENSTAMP_V2; Hadoop 3 learns the stamp from the block that it is for."""
-    if pos + 8 != end:
+    if pos + SET_GENSTAMP_V2.end != end:
         return UNUSUAL
     stamp = i64(buf, pos)
     if a[HADOOP3]:

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from engine.replay.kernels.frames import BODY, CHECKSUM, checksum_fits, frame_end
+from engine.replay.kernels.frames import BODY, CHECKSUM, TXID, checksum_fits, frame_end
 from engine.replay.kernels.records import i64
 from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, UNUSUAL
 from engine.replay.table import TABLE
 from image_format.kernels.jit import Kernel, kernel, step
 from image_format.kernels.prefetch import prefetch
 
-__all__ = ["FIRST_LAYOUT", "run"]
+__all__ = ["run"]
 
-FIRST_LAYOUT = -60
-"""Older edit logs have operations in other forms; the plain functions read those."""
 _AHEAD = 1024
 """Bytes of a segment that are asked for before they are read."""
 _LINE = 64
@@ -64,7 +62,7 @@ def run(a, buf, pos, limit, last_txid, checked):
         if end < 0:
             status = np.int64(UNUSUAL)
             break
-        txid = i64(buf, pos + 5)
+        txid = i64(buf, pos + TXID)
         if txid != a[LAST_TXID] + 1 or not (end < checked or checksum_fits(buf, pos, end)):
             status = np.int64(UNUSUAL)
             break
