@@ -1,4 +1,17 @@
-"""Replay of the frequent operations by kernels; what they leave is for the plain functions."""
+"""Replay of the frequent operations by kernels; what they leave is for the plain functions.
+
+A run goes to and fro: `_enter` tells the kernels the counters, `_point` where the arrays are, `run` applies
+operations, and `_leave` takes the counters back. `_give_acls` does what kernels only noted. Then Python sees the
+namespace as if it had applied the operations itself.
+
+    a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
+                            operation is larger than what arrays grow by: it is left to the plain function.
+    a plain operation       `learn` takes up names that it brought, and forgets paths that it may have moved.
+    another segment         all paths are forgotten: they lie in its bytes.
+
+Kernels and Python never work at the same time, and kernels never hold a place in an array longer than a run. So tables
+may grow, and move, whenever Python is at it.
+"""
 
 from __future__ import annotations
 

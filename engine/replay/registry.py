@@ -1,4 +1,7 @@
-"""Applies operations one by one; one without a replay function is an error, never a skip."""
+"""Applies operations one by one; one without a replay function is an error, never a skip.
+
+An error may leave the operation half applied: whoever gets one lets go of the namespace.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation."""
+"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation.
+
+A segment is replayed by turns: kernels as far as they go, then one operation plainly, then kernels again. A run of
+kernels that did all it was asked to is followed by a longer one. One that stopped early is followed by the plain
+function for the very next operation, whatever stopped it: the plain decoder and the plain function say what is wrong,
+if anything is. Kernels run only where the cursor and the namespace agree on the next txid; else the plain path tells
+the gap. Progress and cancellation are looked at between two operations, so a replay that stops leaves the state of a
+txid.
+"""
 
 from __future__ import annotations
 

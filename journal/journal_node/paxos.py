@@ -1,4 +1,15 @@
-"""Recovery of a segment as a round of paxos: what a node tells, what it accepts, the record it keeps (Journal)."""
+"""Recovery of a segment as a round of paxos: what a node tells, what it accepts, the record it keeps (Journal).
+
+A node has nothing of a segment, has it in progress, or has it finalized; and it may have accepted a recovery of it, in
+some epoch and up to some txid, in a record.
+
+    prepareRecovery      tells this, and lets go of the open segment: from now on only this writer may write.
+    acceptRecovery       makes the copy the wanted one and writes the record, in an order that a crash may interrupt.
+    finalizeLogSegment   ends the segment and removes the record.
+
+What cannot happen: an acceptance undoes one of a newer epoch; a finalized segment gets another length; a copy that has
+the committed txid gives way to one that does not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What a JournalNode lets a writer do: epochs, serial numbers, the open segment; nothing here does I/O (Journal)."""
+"""What a JournalNode lets a writer do: epochs, serial numbers, the open segment; nothing here does I/O (Journal).
+
+The promised epoch, the writer's epoch and the committed txid never go back; the serial number rises within an epoch. A
+call of an older epoch is refused, one of a newer epoch is a promise as well. Two writers are never served at once:
+transactions are taken from the epoch that began the open segment, as long as no newer one is promised. No transaction
+is taken but the next one of the open segment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The life of a quorum journal's writer as a table of states: which step may follow which."""
+"""The life of a quorum journal's writer as a table of states: which step may follow which.
+
+What is not in the table is refused, so a writer never
+
+    writes without an epoch of a majority: only RECOVER leads from IDLE or LOST to READY, by way of all recovery
+        phases;
+    begins a segment before the one that was left open is finalized on a majority: SEALING lies before READY;
+    goes on after a call that got no majority: it is LOST, for what the nodes hold is known to nobody until a recovery;
+    comes back after another writer took over: FENCED leads to CLOSED alone.
+"""
 
 from __future__ import annotations
 

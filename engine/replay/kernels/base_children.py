@@ -1,4 +1,16 @@
-"""Children that directories have in the base image: sorted by name as they stand there, or in tables of names."""
+"""Children that directories have in the base image: sorted by name as they stand there, or in tables of names.
+
+What is known of a directory stands in `entry` of its row, and changes in this order only:
+
+    0                   nobody asked.
+    `NO_ENTRY`          it has no children in the base image.
+    `_UNKNOWN_ENTRY`    its DirEntry has fields that are not known: the plain functions read it, nobody changes it.
+    `_ODD_ENTRY`        it has references, is damaged or in no order: the plain functions look into it.
+    a number above 0    the row of `opened_of` with the span of its children.
+
+A number becomes `_ODD_ENTRY` where a name is not found and the children turn out to be in no order. Nothing else
+changes once it is known, for the base image does not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The kernel that replays a segment as far as it can."""
+"""The kernel that replays a segment as far as it can.
+
+For each operation: its frame is whole, its txid is the next one, its checksum is right, its kernel says `DONE`. Only
+then do `LAST_TXID` and the position move; so between two operations the state is always that of a txid. What ends the
+run leaves position and state before the operation that ended it:
+
+    `UNUSUAL`  the plain function has to look at it, or the segment ends, or is damaged: the plain decoder tells.
+    `AGAIN`    an array is full. The caller makes it larger and calls again; the operation is tried from its start.
+    `DAMAGED`  a deletion, half done, found bytes of the base image that are no entry. The namespace is of no use.
+
+An operation is never skipped and never applied twice: a kernel decides all it needs before it changes anything, so
+`UNUSUAL` and `AGAIN` mean that nothing happened but that rows were read from the base image.
+"""
 
 from __future__ import annotations
 

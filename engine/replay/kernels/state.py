@@ -1,4 +1,8 @@
-"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them."""
+"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them.
+
+One int64 array says it all: numbers first, then address and length of each array. `CompiledReplay` fills the numbers
+before each run and reads them back after it. While a kernel runs no array moves or grows, and Python touches none.
+"""
 
 from __future__ import annotations
 
