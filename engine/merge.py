@@ -38,6 +38,6 @@ def merge(
         CheckpointCancelledError: the observer said so; nothing is left behind.
     """
     with WarmNamespace(settings) as namespace:
-        namespace.load(image_path, observer, for_save=True)
+        namespace.load(image_path, observer)
         namespace.apply(ops, expected=expected, observer=observer)
         return namespace.save(directories, rebase=False, observer=observer)

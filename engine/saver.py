@@ -19,7 +19,7 @@ from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
 from image_format.md5_file import md5_of_file, read_md5_file
-from image_format.output import DigestingFileSet, Md5
+from image_format.output import DigestingFileSet
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
@@ -65,7 +65,6 @@ def save_image(
     write: Callable[[Sink], object],
     *,
     rollback: bool = False,
-    md5: Md5 | None = None,
     confirm: Callable[[], object] | None = None,
 ) -> SaveResult:
     """Write one image into every folder at once and give it its name where it is complete.
@@ -78,7 +77,6 @@ def save_image(
         txid: last transaction in the image.
         write: writes the whole image to the sink it is given; may raise to give up.
         rollback: name it `fsimage_rollback_TXID`.
-        md5: see `DigestingFileSet`.
         confirm: called once the whole image is in the digest, before it gets its name; may raise to give up.
 
     Raises:
@@ -95,7 +93,7 @@ def save_image(
         )
     with _reserved([folder / checkpoint_name(txid) for folder in wanted]) as unfinished:
         try:
-            with DigestingFileSet(unfinished, md5) as files:
+            with DigestingFileSet(unfinished) as files:
                 write(files.write)
                 written = files.close(confirm)
         except ImageStorageError as error:

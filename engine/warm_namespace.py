@@ -1,4 +1,15 @@
-"""A namespace that stays: image index and delta kept between checkpoints, so that only new edits are replayed."""
+"""A namespace that stays: image index and delta kept between checkpoints, so that only new edits are replayed.
+
+Nothing is loaded, or an image with all edits up to `last_txid` applied whole.
+
+    load     -> loaded, whatever was there before; nothing where it fails.
+    apply    loaded -> loaded with more. A fault of the source, or a cancellation, comes between two operations: it
+             stays loaded. Any other fault may leave an operation half applied: nothing is loaded any more.
+    save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
+             nothing is loaded. The image counts from its rename on, even if it cannot be opened again.
+
+There is no state between: a namespace that may be half changed is let go of before the error is seen.
+"""
 
 from __future__ import annotations
 
@@ -156,20 +167,16 @@ class WarmNamespace:
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
-    def load(self, path: Path, observer: Observer | None = None, *, for_save: bool = False) -> None:
+    def load(self, path: Path, observer: Observer | None = None) -> None:
         """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
-
-        Args:
-            for_save: a save follows soon: only then, together with the new image's digest, is this one's taken where
-                that is quicker.
 
         Raises:
             ImageFormatError: it is damaged.
             ImageStorageError: it cannot be read, or there is no room for its index.
         """
-        self._load(path, None, observer or SilentObserver(), for_save=for_save)
+        self._load(path, None, observer or SilentObserver())
 
-    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer, *, for_save: bool = False) -> None:
+    def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
         # Namespace and index refer to each other; until they are collected the old mapping stays.
         gc.collect()
@@ -187,9 +194,8 @@ class WarmNamespace:
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources)
-            if not (for_save and digest.can_be_paired()):
-                # not before: the scan has work for all cores
-                digest.start()
+            # not before: the scan has work for all cores
+            digest.start()
             self._open = _Open(image, digest, loaded, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
@@ -372,7 +378,6 @@ class WarmNamespace:
                 namespace.last_txid,
                 write,
                 rollback=rollback,
-                md5=opened.digest.paired(),
                 confirm=opened.digest.confirm,
             )
             watcher.saved()

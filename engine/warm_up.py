@@ -84,7 +84,7 @@ def _merge(folder: Path, image: Path, step: _Step) -> Path:
     segment.path.write_bytes(encode_header(step.layout) + b"".join(encode_op(op, step.layout) for op in edits))
     settings = MergeSettings(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections)
     with WarmNamespace(settings) as namespace:
-        namespace.load(image, for_save=True)
+        namespace.load(image)
         # tables that grow
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 from hadoop_common.file_faults import told
 from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
 
-__all__ = ["DigestingFileSet", "FileFailure", "Md5", "Written"]
+__all__ = ["DigestingFileSet", "FileFailure", "Written"]
 
 _SLICE = 1024 * 1024
 _QUEUED_SLICES = 6
@@ -41,13 +40,6 @@ class Written:
     failures: tuple[FileFailure, ...]
 
 
-class Md5(Protocol):
-    """What `hashlib.md5` has, as far as it is needed."""
-
-    def update(self, data: Buffer, /) -> None: ...
-    def digest(self) -> bytes: ...
-
-
 class DigestingFileSet:
     """A sink for `ImageWriter`: each file gets all bytes, by a thread of its own; one more takes the MD5.
 
@@ -56,18 +48,17 @@ class DigestingFileSet:
 
     Args:
         paths: the files, at least one.
-        md5: takes the MD5; None for the library's.
 
     Raises:
         ImageStorageError: no file can be created.
     """
 
-    def __init__(self, paths: Sequence[Path], md5: Md5 | None = None) -> None:
+    def __init__(self, paths: Sequence[Path]) -> None:
         if not paths:
             raise ValueError("no file to write")
         self._size = 0
         self._done = False
-        self._digest = _DigestWorker(hashlib.md5(usedforsecurity=False) if md5 is None else md5)
+        self._digest = _DigestWorker()
         self._files = [_FileWorker(path) for path in paths]
         self._workers: list[_Worker] = [self._digest, *self._files]
         for worker in self._workers:
@@ -229,9 +220,9 @@ class _Worker(threading.Thread):
 class _DigestWorker(_Worker):
     """Takes the MD5 of the stream."""
 
-    def __init__(self, md5: Md5) -> None:
+    def __init__(self) -> None:
         super().__init__("image-md5")
-        self._md5 = md5
+        self._md5 = hashlib.md5(usedforsecurity=False)
 
     def take(self, part: memoryview) -> None:
         self._md5.update(part)

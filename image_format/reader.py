@@ -146,13 +146,7 @@ class ImageFile:
         digest = hashlib.md5(usedforsecurity=False)
         for start in range(0, len(data), _SLICE):
             digest.update(data[start : start + _SLICE])
-        return self._compare_md5(digest.digest(), expected)
-
-    def compare_md5(self, actual: bytes) -> bytes:
-        """`verify_md5` for an MD5 that was taken elsewhere of `file_bytes`."""
-        return self._compare_md5(actual, read_md5_file(self.path))
-
-    def _compare_md5(self, actual: bytes, expected: bytes) -> bytes:
+        actual = digest.digest()
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file says {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))

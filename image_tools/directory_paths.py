@@ -14,6 +14,7 @@ from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import directory_lengths, fill_directory_paths, place_children
 from image_format.kernels.scan import find_id
+from image_format.kernels.tags import DirEntry
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 
@@ -23,7 +24,6 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
-_CHILDREN, _REFERENCES = 2, 3
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -44,7 +44,7 @@ def place_inodes(image: ImageFile, arrays: IndexArrays) -> Rows:
     referred = np.fromiter((each.referredId for each in ImageRecords(image).references()), np.int64)
     rows = np.argsort(arrays.directory_offsets, kind="stable")
     offsets = arrays.directory_offsets[rows]
-    for field in (_CHILDREN, _REFERENCES):
+    for field in (DirEntry.children, DirEntry.refChildren):
         damaged, number = place_children(section, rows, offsets, field, arrays.ids, arrays.slots, referred, parents)
         if damaged >= 0:
             what = f"damaged entry of directory {arrays.directory_ids[rows[damaged]]}"

@@ -1,4 +1,13 @@
-"""The double buffer of the edit log (EditsDoubleBuffer): one half fills while the other is written out."""
+"""The double buffer of the edit log (EditsDoubleBuffer): one half fills while the other is written out.
+
+    append   the record goes to the end of the filling half.
+    swap     the filling half becomes the flushing one, and an empty half fills. Refused while one is flushing.
+    flushed  the flushing half is durable: it goes into the window, and the oldest there leave.
+
+Window, flushing half and filling half follow each other without a gap, for a half begins where the one before ends. So
+a record is in one of them only, and no txid is flushed before a smaller one. A half whose flush failed stays the
+flushing one for good: nobody may swap again, and `durable_txid` never passes it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""Writing the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog)."""
+"""Writing the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog).
+
+The log is open, has failed, or is closed. `GroupCommit` says whose turn it is; this module waits and does the I/O.
+
+    write   under the lock: a txid, and the record into the buffer. Where that is full: flush, or wait for who does.
+    sync    under the lock: done, or take the turn. Then without the lock: flush what all wrote meanwhile.
+    roll    under the lock: END_LOG_SEGMENT, swap, START_LOG_SEGMENT. Then: flush, finalize, start a segment, flush.
+    close   takes the turn for the last flush; later calls raise.
+
+What cannot happen:
+
+    A txid twice, or a gap: each record gets one under the lock, and one that cannot be encoded gets none.
+    A record in the wrong segment: the swap of a roll lies between END and START, with no record between.
+    An acknowledgement of what is not durable: `sync` returns only where `durable_txid` has passed its txid.
+    One after a failure: whatever is raised in a turn fails the log before the turn is given back.
+"""
 
 from __future__ import annotations
 

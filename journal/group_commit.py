@@ -1,4 +1,16 @@
-"""Group commit without I/O: what is written, what is durable, and whose turn it is to flush (FSEditLog.logSync)."""
+"""Group commit without I/O: what is written, what is durable, and whose turn it is to flush (FSEditLog.logSync).
+
+There is one turn. It is free, or one thread has it; the log has failed, or it has not.
+
+    claim    free -> taken. Whoever needs durability or room and finds the turn free takes it; the others wait.
+    take     the one with the turn gets what was written so far; `flushed` says that it is durable. Both, as often as
+             need be.
+    release  taken -> free, and all that wait look again.
+    fail     for good, whoever has the turn. Only what was durable before counts.
+
+One thread flushes at a time, and in the order of txids, because there is one turn. Nobody waits for ever: whoever
+waits has seen the turn taken, and the one that has it releases it whatever happens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Several journals as one: written to all, read from the best (JournalSet)."""
+"""Several journals as one: written to all, read from the best (JournalSet).
+
+    closed    `recover` leads to ready. Nothing else is written.
+    ready     `start_segment` leads to writing.
+    writing   the segment's end leads to ready; where too many members fail, or it is let go of, back to closed.
+
+So after a failure nothing is written before a recovery has looked at what each member has. Members that lag behind are
+mended beside the writing, finalized segments only: nobody writes those.
+"""
 
 from __future__ import annotations
 

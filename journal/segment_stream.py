@@ -1,4 +1,8 @@
-"""The open segment in one directory, as files: created, appended, synced and finalized durably."""
+"""The open segment in one directory, as files: created, appended, synced and finalized durably.
+
+It is in progress, then finalized or let go of. A crash finds `edits_inprogress_FIRST` with whole operations up to the
+last sync and perhaps a part of more, or the finalized file, never both: the rename is the only step between them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""The members of a journal set: which are written, which were dropped and why, and whether enough are left."""
+"""The members of a journal set: which are written, which were dropped and why, and whether enough are left.
+
+A seat is free (no segment, no fault), written (a segment is open in it), or dropped (a fault).
+
+    a segment begins       free -> written; dropped -> written where it is restored, with this segment as its first.
+    a step fails in it     -> dropped; its segment is let go of and stays in progress.
+    the segment ends       written -> free.
+    recovery               all become free, or are dropped again.
+
+A dropped member gets nothing more of the segment that is open, so none has a segment with a hole in it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""Replay: what each edit does to the namespace, one function per opcode."""
+"""Replay: what each edit does to the namespace, one function per opcode.
+
+`table` says which function and which kernel an operation has. `registry` applies one operation plainly. `compiled`
+runs the kernels over a segment. `replayer` puts the two together and keeps the order of txids.
+"""
 
 from __future__ import annotations
 
-from engine.replay.registry import apply, handled_operations
+from engine.replay.registry import apply
 from engine.replay.replayer import compiled_replay, replay
 
-__all__ = ["apply", "compiled_replay", "handled_operations", "replay"]
+__all__ = ["apply", "compiled_replay", "replay"]

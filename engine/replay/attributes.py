@@ -5,9 +5,8 @@ from __future__ import annotations
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.tree import encodable
-from engine.replay.acls import remove_acl, set_acl
+from engine.replay import acls
 from engine.replay.files import checked_policy
-from engine.replay.registry import handles
 from engine.replay.xattrs import has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
@@ -28,6 +27,21 @@ from journal.ops import (
     XAttr,
 )
 
+__all__ = [
+    "clear_ns_quota",
+    "remove_xattr",
+    "set_acl",
+    "set_ns_quota",
+    "set_owner",
+    "set_permissions",
+    "set_quota",
+    "set_quota_by_storage_type",
+    "set_replication",
+    "set_storage_policy",
+    "set_xattr",
+    "times",
+]
+
 _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
@@ -36,8 +50,7 @@ _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 
 
-@handles(SetReplicationOp)
-def _set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
+def set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if table.ec_policy[row] < 0:
@@ -45,16 +58,14 @@ def _set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
         table.replication[row] = namespace.rules.clamp_replication(op.replication)
 
 
-@handles(SetPermissionsOp)
-def _set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
+def set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
     row = namespace.existing(op.src)
     namespace.history.record(row)
     kept = int(namespace.table.permission[row]) & ~_MODE_MASK
     namespace.table.permission[row] = kept | op.mode & _MODE_MASK
 
 
-@handles(SetOwnerOp)
-def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
+def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     row = namespace.existing(op.src)
     if not op.username and not op.groupname:
         return
@@ -68,8 +79,7 @@ def _set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     namespace.table.permission[row] = pack_permission(user, group, mode)
 
 
-@handles(TimesOp)
-def _times(namespace: Namespace, op: TimesOp) -> None:
+def times(namespace: Namespace, op: TimesOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
     sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
@@ -90,7 +100,7 @@ def _directory(namespace: Namespace, path: str) -> int:
     return row
 
 
-def _set_quota(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
+def _limit(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
     table = namespace.table
     row = _directory(namespace, path)
     before = int(table.ns_quota[row]), int(table.ds_quota[row])
@@ -107,23 +117,19 @@ def _set_quota(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) ->
         table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
 
 
-@handles(SetQuotaOp)
-def _quota(namespace: Namespace, op: SetQuotaOp) -> None:
-    _set_quota(namespace, op.src, op.ns_quota, op.ds_quota)
+def set_quota(namespace: Namespace, op: SetQuotaOp) -> None:
+    _limit(namespace, op.src, op.ns_quota, op.ds_quota)
 
 
-@handles(SetNsQuotaOp)
-def _ns_quota(namespace: Namespace, op: SetNsQuotaOp) -> None:
-    _set_quota(namespace, op.src, op.ns_quota, _QUOTA_DONT_SET)
+def set_ns_quota(namespace: Namespace, op: SetNsQuotaOp) -> None:
+    _limit(namespace, op.src, op.ns_quota, _QUOTA_DONT_SET)
 
 
-@handles(ClearNsQuotaOp)
-def _clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
-    _set_quota(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
+def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
+    _limit(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
 
 
-@handles(SetQuotaByStorageTypeOp)
-def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
+def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
     row = _directory(namespace, op.src)
     storage_type = _STORAGE_TYPES.get(op.storage_type)
     if storage_type is None:
@@ -139,8 +145,7 @@ def _quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) ->
     namespace.table.set_features(row, features)
 
 
-@handles(SetStoragePolicyOp)
-def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
+def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
     if table.kind[row] == FILE:
@@ -158,26 +163,23 @@ def _set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         remove_xattrs(namespace, row, [xattr])
 
 
-@handles(SetAclOp)
-def _set_acl(namespace: Namespace, op: SetAclOp) -> None:
+def set_acl(namespace: Namespace, op: SetAclOp) -> None:
     row = namespace.existing(op.src)
     if op.acl_entries:
         namespace.history.record(row)
-        set_acl(namespace, row, op.acl_entries)
+        acls.set_acl(namespace, row, op.acl_entries)
     elif namespace.table.feature(row).acl is not None:
         namespace.history.record(row)
-        remove_acl(namespace, row)
+        acls.remove_acl(namespace, row)
 
 
-@handles(SetXAttrOp)
-def _set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
+def set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
     row = namespace.existing(op.src)
     namespace.history.record(row)
     put_xattrs(namespace, row, op.xattrs)
 
 
-@handles(RemoveXAttrOp)
-def _remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
+def remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
     row = namespace.existing(op.src)
     if has_xattrs(namespace, row, op.xattrs):
         namespace.history.record(row)

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
-from engine.replay.registry import handles
 from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, SetGenstampV2Op, UpdateBlocksOp
 
-__all__ = ["update_blocks"]
+__all__ = [
+    "add_block",
+    "allocate_block_id",
+    "set_blocks",
+    "set_genstamp_v1",
+    "set_genstamp_v2",
+    "update_blocks",
+]
 
 
-def update_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
+def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
     """Make the block list of a file what an operation says (FSEditLogLoader.updateBlocks).
 
     Args:
@@ -48,15 +54,13 @@ def update_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, compl
             namespace.see_generation_stamp(block.genstamp)
 
 
-@handles(UpdateBlocksOp)
-def _update_blocks(namespace: Namespace, op: UpdateBlocksOp) -> None:
+def update_blocks(namespace: Namespace, op: UpdateBlocksOp) -> None:
     row = namespace.file(op.path)
     namespace.tree.touch(row)
-    update_blocks(namespace, row, op.blocks)
+    set_blocks(namespace, row, op.blocks)
 
 
-@handles(AddBlockOp)
-def _add_block(namespace: Namespace, op: AddBlockOp) -> None:
+def add_block(namespace: Namespace, op: AddBlockOp) -> None:
     row = namespace.file(op.path)
     table = namespace.table
     namespace.tree.touch(row)
@@ -78,16 +82,13 @@ def _add_block(namespace: Namespace, op: AddBlockOp) -> None:
     namespace.see_generation_stamp(added.genstamp)
 
 
-@handles(AllocateBlockIdOp)
-def _allocate_block_id(namespace: Namespace, op: AllocateBlockIdOp) -> None:
+def allocate_block_id(namespace: Namespace, op: AllocateBlockIdOp) -> None:
     namespace.allocate_block_id(op.block_id)
 
 
-@handles(SetGenstampV1Op)
-def _set_genstamp_v1(namespace: Namespace, op: SetGenstampV1Op) -> None:
+def set_genstamp_v1(namespace: Namespace, op: SetGenstampV1Op) -> None:
     namespace.info.genstampV1 = op.genstamp
 
 
-@handles(SetGenstampV2Op)
-def _set_genstamp_v2(namespace: Namespace, op: SetGenstampV2Op) -> None:
+def set_genstamp_v2(namespace: Namespace, op: SetGenstampV2Op) -> None:
     namespace.set_generation_stamp(op.genstamp)

@@ -1,4 +1,10 @@
-"""Takes the checksums of a segment's operations ahead of the replay, on another core."""
+"""Takes the checksums of a segment's operations ahead of the replay, on another core.
+
+The thread walks from the cursor to the segment's end, to a checksum that is wrong, or until it is told to stop. It
+waits where it is `_LEAD` bytes ahead. Its position only grows, and everything before it is right; the replay takes the
+checksums behind it itself. So a thread that is late, waits, or never began costs time and nothing else; and the
+replay, not the thread, tells damage.
+"""
 
 from __future__ import annotations
 

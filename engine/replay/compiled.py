@@ -1,4 +1,17 @@
-"""Replay of the frequent operations by kernels; what they leave is for the plain functions."""
+"""Replay of the frequent operations by kernels; what they leave is for the plain functions.
+
+A run goes to and fro: `_enter` tells the kernels the counters, `_point` where the arrays are, `run` applies
+operations, and `_leave` takes the counters back. `_give_acls` does what kernels only noted. Then Python sees the
+namespace as if it had applied the operations itself.
+
+    a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
+                            operation is larger than what arrays grow by: it is left to the plain function.
+    a plain operation       `learn` takes up names that it brought, and forgets paths that it may have moved.
+    another segment         all paths are forgotten: they lie in its bytes.
+
+Kernels and Python never work at the same time, and kernels never hold a place in an array longer than a run. So tables
+may grow, and move, whenever Python is at it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +26,11 @@ from engine.namespace import Namespace
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.frames import BODY, NO_END
+from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
-from engine.replay.kernels.run import FIRST_LAYOUT, run
+from engine.replay.kernels.run import run
 from engine.replay.registry import errors_of
+from engine.replay.table import REPLAYED, Keeps
 from hadoop_common.errors import HdfsError
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
@@ -30,23 +45,7 @@ from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
-from journal.ops import (
-    AddBlockOp,
-    AddOp,
-    AllowSnapshotOp,
-    CloseOp,
-    EditOp,
-    MkdirOp,
-    RemoveXAttrOp,
-    RenameOldOp,
-    RenameOp,
-    SetAclOp,
-    SetOwnerOp,
-    SetPermissionsOp,
-    SetReplicationOp,
-    SetXAttrOp,
-    TimesOp,
-)
+from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, RenameOldOp, RenameOp, SetOwnerOp
 from journal.primitives import Reader, encode_cesu8
 from journal.segment import SegmentCursor
 
@@ -70,13 +69,6 @@ _BYTES_A_ROW = 700
 _MOST_EXPECTED = 1 << 20
 _KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
 """Under what kernels know a string of the table."""
-_OF_ONE_INODE = (
-    *(AddBlockOp, CloseOp, SetAclOp, SetXAttrOp, RemoveXAttrOp),
-    *(SetReplicationOp, SetPermissionsOp, SetOwnerOp, TimesOp),
-)
-"""Operations after which each directory is where it was, with the children that it had."""
-_MOVES_NOTHING = (*_OF_ONE_INODE, AddOp, MkdirOp)
-"""The same where there are no snapshots."""
 
 
 class CompiledReplay:
@@ -115,7 +107,7 @@ class CompiledReplay:
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         # its entries begin where cache lines do
         self._paths: npt.NDArray[np.void] = Room().zeros(_PATHS, state.PATH_DTYPE)
-        self._era = self._moved = self._directories = 0
+        self._era = self._moved = self._directories = self._layout = 0
         # weak, for an array that somebody holds cannot grow where it lies
         self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
         self._holders_known = False
@@ -131,6 +123,7 @@ class CompiledReplay:
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
         self._forget_paths()
+        self._layout = cursor.layout_version
         # Hash tables that grow step by step are filled anew at each.
         expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
         self._namespace.table.row_of.reserve(expected)
@@ -171,9 +164,7 @@ class CompiledReplay:
             while applied < limit:
                 self._enter()
                 self._point()
-                position, count, status = run(
-                    self._state, buffer, cursor.position, limit - applied, cursor.layout_version, last_txid, checked
-                )
+                position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
                 self._leave()
                 self._give_acls(cursor)
                 applied += count
@@ -241,7 +232,9 @@ class CompiledReplay:
             self._holders_known = False
         history = self._namespace.history
         directories = history.diffs.directories_changed
-        if not isinstance(op, _OF_ONE_INODE if history.active else _MOVES_NOTHING) or directories != self._directories:
+        keeps = REPLAYED[type(op)].keeps
+        same = keeps is Keeps.ALWAYS or (keeps is Keeps.WITHOUT_SNAPSHOTS and not history.active)
+        if not same or directories != self._directories:
             self._forget_paths()
         self._directories = directories
         if isinstance(op, AddOp | MkdirOp):
@@ -307,6 +300,7 @@ class CompiledReplay:
             0,
             self._named_used,
             self._named_wanted,
+            self._layout,
         )
 
     def _leave(self) -> None:

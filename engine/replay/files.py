@@ -7,15 +7,22 @@ from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import REPLICATION_POLICY_ID
 from engine.replay.acls import inherit_default_acl, set_acl
-from engine.replay.blocks import update_blocks
-from engine.replay.registry import handles
-from engine.replay.structure import delete
+from engine.replay.blocks import set_blocks
+from engine.replay.structure import remove
 from engine.replay.xattrs import put_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
-__all__ = ["checked_policy"]
+__all__ = [
+    "add",
+    "append",
+    "checked_policy",
+    "close",
+    "concat_delete",
+    "reassign_lease",
+    "truncate",
+]
 
 _STRIPED = 1
 # Storage policy ids have four bits in a file's header.
@@ -76,14 +83,13 @@ def _reopen(namespace: Namespace, row: int, client_name: str, client_machine: st
         namespace.history.set_last_block_complete(row, complete=True)
 
 
-@handles(AddOp)
-def _add(namespace: Namespace, op: AddOp) -> None:
+def add(namespace: Namespace, op: AddOp) -> None:
     table = namespace.table
     row = namespace.tree.find(op.path)
     if row != NO_ROW and table.kind[row] != FILE:
         raise NamespaceError(f"{op.path} is not a file")
     if row != NO_ROW and op.overwrite:
-        delete(namespace, row, op.mtime)
+        remove(namespace, row, op.mtime)
         row = NO_ROW
     if row == NO_ROW:
         row = _create(namespace, op)
@@ -92,11 +98,10 @@ def _add(namespace: Namespace, op: AddOp) -> None:
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
-    update_blocks(namespace, row, op.blocks)
+    set_blocks(namespace, row, op.blocks)
 
 
-@handles(CloseOp)
-def _close(namespace: Namespace, op: CloseOp) -> None:
+def close(namespace: Namespace, op: CloseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):
@@ -104,20 +109,18 @@ def _close(namespace: Namespace, op: CloseOp) -> None:
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
-    update_blocks(namespace, row, op.blocks, completes=True)
+    set_blocks(namespace, row, op.blocks, completes=True)
     table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
     namespace.leases.remove(row)
 
 
-@handles(AppendOp)
-def _append(namespace: Namespace, op: AppendOp) -> None:
+def append(namespace: Namespace, op: AppendOp) -> None:
     row = namespace.file(op.path)
     if not namespace.table.is_under_construction(row):
         _reopen(namespace, row, op.client_name, op.client_machine, new_block=op.new_block)
 
 
-@handles(TruncateOp)
-def _truncate(namespace: Namespace, op: TruncateOp) -> None:
+def truncate(namespace: Namespace, op: TruncateOp) -> None:
     table = namespace.table
     row = namespace.file(op.src)
     namespace.history.record(row, with_blocks=True)
@@ -148,8 +151,7 @@ def _truncate(namespace: Namespace, op: TruncateOp) -> None:
         namespace.history.convert_block(row, kept - 1)
 
 
-@handles(ConcatDeleteOp)
-def _concat(namespace: Namespace, op: ConcatDeleteOp) -> None:
+def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     table, tree, history = namespace.table, namespace.tree, namespace.history
     target = namespace.file(op.trg)
     latest = history.latest(target)
@@ -171,8 +173,7 @@ def _concat(namespace: Namespace, op: ConcatDeleteOp) -> None:
     history.raise_mtime(int(table.parent[target]), op.timestamp, latest)
 
 
-@handles(ReassignLeaseOp)
-def _reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
+def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):

@@ -1,11 +1,12 @@
-"""Registry of replay functions by operation class; an operation without one is an error, never a skip."""
+"""Applies operations one by one; one without a replay function is an error, never a skip.
+
+An error may leave the operation half applied: whoever gets one lets go of the namespace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import Any, TypeVar
 
 from engine.errors import (
     InconsistentNamespaceError,
@@ -15,31 +16,13 @@ from engine.errors import (
     UnsupportedOperationError,
 )
 from engine.namespace import Namespace
+from engine.replay.table import REPLAYED
 from journal.ops import EditOp
 
-__all__ = ["apply", "check_end", "errors_of", "handled_operations", "handles"]
-
-Op = TypeVar("Op", bound=EditOp)
-Handler = Callable[[Namespace, Any], None]
+__all__ = ["apply", "check_end", "errors_of"]
 
 _HINT = "Let a NameNode of the cluster's own release make this checkpoint; the old image and all edits are untouched."
 _RECORD_HINT = "Check that image and edits are of one cluster; `hdfs oev` shows the operation."
-
-_HANDLERS: dict[type[EditOp], Handler] = {}
-
-
-def handles(*kinds: type[Op]) -> Callable[[Callable[[Namespace, Op], None]], Callable[[Namespace, Op], None]]:
-    """Register the decorated function for operations of these kinds."""
-
-    def register(handler: Callable[[Namespace, Op], None]) -> Callable[[Namespace, Op], None]:
-        _HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return register
-
-
-def handled_operations() -> Mapping[type[EditOp], Handler]:
-    return MappingProxyType(_HANDLERS)
 
 
 def apply(namespace: Namespace, op: EditOp) -> None:
@@ -50,11 +33,11 @@ def apply(namespace: Namespace, op: EditOp) -> None:
         ImageFormatError: it leads to a record of the image that is damaged.
         UnsupportedOperationError: no handler, or semantics that are not there yet; names operation and txid.
     """
-    handler = _HANDLERS.get(type(op))
-    if handler is None:
+    row = REPLAYED.get(type(op))
+    if row is None:
         raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
     with errors_of(op):
-        handler(namespace, op)
+        row.plain(namespace, op)
     namespace.last_txid = op.txid
 
 

@@ -1,4 +1,12 @@
-"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation."""
+"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation.
+
+A segment is replayed by turns: kernels as far as they go, then one operation plainly, then kernels again. A run of
+kernels that did all it was asked to is followed by a longer one. One that stopped early is followed by the plain
+function for the very next operation, whatever stopped it: the plain decoder and the plain function say what is wrong,
+if anything is. Kernels run only where the cursor and the namespace agree on the next txid; else the plain path tells
+the gap. Progress and cancellation are looked at between two operations, so a replay that stops leaves the state of a
+txid.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
-
-# Importing a module of handlers registers them.
-from engine.replay import attributes as _attributes
-from engine.replay import blocks as _blocks
-from engine.replay import files as _files
-from engine.replay import managers as _managers
-from engine.replay import snapshots as _snapshots
-from engine.replay import structure as _structure
 from engine.replay.checks_ahead import checks_ahead
 from engine.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
@@ -31,7 +31,6 @@ __all__ = ["PLAIN", "compiled_replay", "replay"]
 
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
-_HANDLER_MODULES = (_attributes, _blocks, _files, _managers, _snapshots, _structure)
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10

@@ -8,7 +8,6 @@ from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.tree import encode_name
-from engine.replay.registry import handles
 from image_format.inode_table import DIRECTORY
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -21,7 +20,13 @@ from journal.ops import (
     RenameSnapshotOp,
 )
 
-__all__: list[str] = []
+__all__ = [
+    "allow",
+    "create",
+    "delete",
+    "disallow",
+    "rename",
+]
 
 _UINT64 = (1 << 64) - 1
 _DELETED_XATTR = "hdfs.snapshot.deleted"
@@ -38,14 +43,12 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-@handles(AllowSnapshotOp)
-def _allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
+def allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
     row = _directory(namespace, op.snapshot_root)
     namespace.snapshots.allow(int(namespace.table.id[row]))
 
 
-@handles(DisallowSnapshotOp)
-def _disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
+def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
     row = _directory(namespace, op.snapshot_root)
     namespace.snapshots.disallow(int(namespace.table.id[row]))
     diffs = namespace.history.diffs.of_directory(row)
@@ -53,8 +56,7 @@ def _disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
         namespace.history.diffs.remove(row)
 
 
-@handles(CreateSnapshotOp)
-def _create(namespace: Namespace, op: CreateSnapshotOp) -> None:
+def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     table, history = namespace.table, namespace.history
     row = _directory(namespace, op.snapshot_root)
     namespace.tree.check_known(row)
@@ -95,8 +97,7 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
             history.record_in(leased, history.latest(leased))
 
 
-@handles(DeleteSnapshotOp)
-def _delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
+def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
     row = _directory(namespace, op.snapshot_root)
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_name))
     if namespace.rules.ordered_snapshot_deletion:
@@ -121,8 +122,7 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None
     _rename_to(namespace, row, snapshot, name, _now())
 
 
-@handles(RenameSnapshotOp)
-def _rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
+def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
     row = _directory(namespace, op.snapshot_root)
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_old_name))
     if op.snapshot_new_name != op.snapshot_old_name:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.replay.acls import inherit_default_acl, set_acl
-from engine.replay.registry import handles
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
-__all__ = ["delete"]
+__all__ = [
+    "delete",
+    "mkdir",
+    "remove",
+    "rename",
+    "rename_old",
+    "symlink",
+]
 
 
-@handles(MkdirOp)
-def _mkdir(namespace: Namespace, op: MkdirOp) -> None:
+def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
     parent, name = tree.find_parent(op.path)
@@ -28,8 +33,7 @@ def _mkdir(namespace: Namespace, op: MkdirOp) -> None:
         set_acl(namespace, row, op.acl_entries)
 
 
-@handles(SymlinkOp)
-def _symlink(namespace: Namespace, op: SymlinkOp) -> None:
+def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
     parent, name = tree.find_parent(op.path)
@@ -43,7 +47,7 @@ def _symlink(namespace: Namespace, op: SymlinkOp) -> None:
     namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
 
 
-def delete(namespace: Namespace, row: int, timestamp: int) -> None:
+def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     """Remove an inode and all below it; its parent's mtime follows."""
     history = namespace.history
     snapshottable = namespace.check_no_snapshots(row)
@@ -63,11 +67,10 @@ def delete(namespace: Namespace, row: int, timestamp: int) -> None:
         namespace.snapshots.forget(int(namespace.table.id[directory]))
 
 
-@handles(DeleteOp)
-def _delete(namespace: Namespace, op: DeleteOp) -> None:
+def delete(namespace: Namespace, op: DeleteOp) -> None:
     row = namespace.tree.find(op.path)
     if row not in (NO_ROW, ROOT_ROW):
-        delete(namespace, row, op.timestamp)
+        remove(namespace, row, op.timestamp)
 
 
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
@@ -105,8 +108,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     namespace.leases.moved(old_path, tree.path(source) if namespace.leases.keeps_paths else "")
 
 
-@handles(RenameOldOp)
-def _rename_old(namespace: Namespace, op: RenameOldOp) -> None:
+def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
     """A rename that cannot be done is no error: the NameNode logged it before it knew."""
     table, tree = namespace.table, namespace.tree
     source = tree.find(op.src)
@@ -126,8 +128,7 @@ def _rename_old(namespace: Namespace, op: RenameOldOp) -> None:
     _move(namespace, source, parent, name, op.timestamp)
 
 
-@handles(RenameOp)
-def _rename(namespace: Namespace, op: RenameOp) -> None:
+def rename(namespace: Namespace, op: RenameOp) -> None:
     table, tree = namespace.table, namespace.tree
     source = namespace.existing(op.src)
     if source == ROOT_ROW:

@@ -9,6 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.tags import (
+    AclFeatureProto,
+    INode,
+    INodeDirectory,
+    INodeFile,
+    INodeSymlink,
+    QuotaByStorageTypeEntryProto,
+    QuotaByStorageTypeFeatureProto,
+    XAttrCompactProto,
+    XAttrFeatureProto,
+)
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -131,20 +142,20 @@ def _acl(buf, pos, end, users, groups):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return DAMAGED
-        if tag == 18:
+        if tag == AclFeatureProto.entries:
             pos, stop = length_delimited(buf, pos, end)
             if pos < 0 or (stop - pos) % 4:
                 return DAMAGED
             while pos < stop:
                 result = max(result, _acl_entry(buf, pos, users, groups))
                 pos += 4
-        elif tag == 21:
+        elif tag == AclFeatureProto.entries_unpacked:
             if end - pos < 4:
                 return DAMAGED
             result = max(result, _acl_entry(buf, pos, users, groups))
             pos += 4
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
             if pos < 0:
                 return DAMAGED
     return result
@@ -169,15 +180,15 @@ def _xattr(buf, pos, end, xattrs, special, inode_id, found):
         if pos < 0:
             return DAMAGED
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return DAMAGED
-        if tag == 13:
+        if tag == XAttrCompactProto.name:
             packed = np.int64(0)
             for i in range(4):
                 packed |= np.int64(buf[start + i]) << 8 * i
             result = max(result, _renumber_bits(buf, start, xattrs))
-        elif tag == 18:
+        elif tag == XAttrCompactProto.value:
             start, stop = length_delimited(buf, start, end)
             value = np.int64(buf[start]) if stop - start == 1 else np.int64(-1)
     if packed == special[0]:
@@ -196,14 +207,14 @@ def _xattr_list(buf, pos, end, xattrs, special, inode_id, found):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return DAMAGED
-        if tag == 10:
+        if tag == XAttrFeatureProto.xAttrs:
             pos, stop = length_delimited(buf, pos, end)
             if pos < 0:
                 return DAMAGED
             result = max(result, _xattr(buf, pos, stop, xattrs, special, inode_id, found))
             pos = stop
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
             if pos < 0:
                 return DAMAGED
     return result
@@ -217,8 +228,8 @@ def _type_quotas(buf, pos, end, inode_id, found):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return DAMAGED
-        if tag != 10:
-            pos = skip_field(buf, pos, end, tag & 7)
+        if tag != QuotaByStorageTypeFeatureProto.quotas:
+            pos = skip_field(buf, pos, end, tag)
             if pos < 0:
                 return DAMAGED
             continue
@@ -229,10 +240,10 @@ def _type_quotas(buf, pos, end, inode_id, found):
             tag, pos = read_varint(buf, pos, stop)
             start = pos
             if pos >= 0:
-                pos = skip_field(buf, pos, stop, tag & 7)
+                pos = skip_field(buf, pos, stop, tag)
             if pos < 0:
                 return DAMAGED
-            if tag == 8:
+            if tag == QuotaByStorageTypeEntryProto.storageType:
                 kind, _ = read_varint(buf, start, stop)
                 if kind == _PROVIDED_TYPE:
                     note(found, PROVIDED_QUOTAS, inode_id)
@@ -251,28 +262,28 @@ def convert_file(buf, pos, end, users, groups, xattrs, special, inode_id, found)
         if pos < 0:
             return DAMAGED
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return DAMAGED
-        if tag == 41:
+        if tag == INodeFile.permission:
             result = max(result, _permission(buf, start, end, users, groups))
-        elif tag == 66:
+        elif tag == INodeFile.acl:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _acl(buf, start, stop, users, groups))
-        elif tag == 74:
+        elif tag == INodeFile.xAttrs:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _xattr_list(buf, start, stop, xattrs, special, inode_id, found))
-        elif tag == 8:
+        elif tag == INodeFile.replication:
             value, _ = read_varint(buf, start, end)
             if value > _MAX_REPLICATION_HADOOP_3:
                 note(found, WIDE_REPLICATION, inode_id)
-        elif tag == 80:
+        elif tag == INodeFile.storagePolicyID:
             value, _ = read_varint(buf, start, end)
             _note_policy(value, inode_id, found)
-        elif tag == 88:
+        elif tag == INodeFile.blockType:
             value, _ = read_varint(buf, start, end)
             striped = striped or value != 0
-        elif tag == 96:
+        elif tag == INodeFile.erasureCodingPolicyID:
             striped = True
     if striped:
         note(found, STRIPED, inode_id)
@@ -288,18 +299,18 @@ def convert_directory(buf, pos, end, users, groups, xattrs, special, inode_id, f
         if pos < 0:
             return DAMAGED
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return DAMAGED
-        if tag == 33:
+        if tag == INodeDirectory.permission:
             result = max(result, _permission(buf, start, end, users, groups))
-        elif tag == 42:
+        elif tag == INodeDirectory.acl:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _acl(buf, start, stop, users, groups))
-        elif tag == 50:
+        elif tag == INodeDirectory.xAttrs:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _xattr_list(buf, start, stop, xattrs, special, inode_id, found))
-        elif tag == 58:
+        elif tag == INodeDirectory.typeQuotas:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _type_quotas(buf, start, stop, inode_id, found))
     return result
@@ -314,10 +325,10 @@ def _symlink(buf, pos, end, users, groups):
         if pos < 0:
             return DAMAGED
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return DAMAGED
-        if tag == 9:
+        if tag == INodeSymlink.permission:
             result = max(result, _permission(buf, start, end, users, groups))
     return result
 
@@ -332,18 +343,18 @@ def convert_inode(buf, pos, end, users, groups, xattrs, special, found):
         if pos < 0:
             return DAMAGED
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return DAMAGED
-        if tag == 16:
+        if tag == INode.id:
             inode_id, _ = read_varint(buf, start, end)
-        elif tag == 34:
+        elif tag == INode.file:
             start, stop = length_delimited(buf, start, end)
             result = max(result, convert_file(buf, start, stop, users, groups, xattrs, special, inode_id, found))
-        elif tag == 42:
+        elif tag == INode.directory:
             start, stop = length_delimited(buf, start, end)
             result = max(result, convert_directory(buf, start, stop, users, groups, xattrs, special, inode_id, found))
-        elif tag == 50:
+        elif tag == INode.symlink:
             start, stop = length_delimited(buf, start, end)
             result = max(result, _symlink(buf, start, stop, users, groups))
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = ["same_records"]
@@ -23,7 +24,7 @@ def _permission_in(buf, pos, end, permission, acl, xattrs):
             if found >= 0:
                 return _UNCLEAR
             found = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return _UNCLEAR
     return found
@@ -39,19 +40,21 @@ def _permission_offset(buf, pos):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return _UNCLEAR
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return _UNCLEAR
-        if tag == 34 or tag == 42 or tag == 50:
+        if tag == INode.file or tag == INode.directory or tag == INode.symlink:
             if found != _ABSENT:
                 return _UNCLEAR
             _, body = read_varint(buf, pos, end)
-            if tag == 34:
-                found = _permission_in(buf, body, stop, 41, 66, 74)
-            elif tag == 42:
-                found = _permission_in(buf, body, stop, 33, 42, 50)
+            if tag == INode.file:
+                found = _permission_in(buf, body, stop, INodeFile.permission, INodeFile.acl, INodeFile.xAttrs)
+            elif tag == INode.directory:
+                found = _permission_in(
+                    buf, body, stop, INodeDirectory.permission, INodeDirectory.acl, INodeDirectory.xAttrs
+                )
             else:
-                found = _permission_in(buf, body, stop, 9, 0, 0)
+                found = _permission_in(buf, body, stop, INodeSymlink.permission, 0, 0)
             if found == _UNCLEAR:
                 return _UNCLEAR
         pos = stop

@@ -14,6 +14,7 @@ from image_format.kernels.attributes import (
 )
 from image_format.kernels.jit import kernel
 from image_format.kernels.records import DIRECTORY_DIFF, FILE_DIFF, next_in_diffs
+from image_format.kernels.tags import DirectoryDiff, FileDiff, Snapshot
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = ["convert_diffs", "convert_inodes", "convert_snapshots"]
@@ -58,10 +59,10 @@ def convert_snapshots(buf, pos, users, groups, xattrs, special, found):
             tag, pos = read_varint(buf, pos, end)
             start = pos
             if pos >= 0:
-                pos = skip_field(buf, pos, end, tag & 7)
+                pos = skip_field(buf, pos, end, tag)
             if pos < 0:
                 return record, DAMAGED
-            if tag == 18:
+            if tag == Snapshot.root:
                 start, stop = length_delimited(buf, start, end)
                 fault = convert_inode(buf, start, stop, users, groups, xattrs, special, found)
                 if fault:
@@ -80,13 +81,13 @@ def convert_diffs(buf, pos, users, groups, xattrs, special, found, state):
         kind, damaged = next_in_diffs(buf, pos, end, state)
         if damaged:
             return record, DAMAGED
-        copy = 34 if kind == FILE_DIFF else 42
+        copy = FileDiff.snapshotCopy if kind == FILE_DIFF else DirectoryDiff.snapshotCopy
         holds_copy = kind in (FILE_DIFF, DIRECTORY_DIFF)
         while pos < end and holds_copy:
             tag, pos = read_varint(buf, pos, end)
             start = pos
             if pos >= 0:
-                pos = skip_field(buf, pos, end, tag & 7)
+                pos = skip_field(buf, pos, end, tag)
             if pos < 0:
                 return record, DAMAGED
             fault = OK
@@ -96,7 +97,7 @@ def convert_diffs(buf, pos, users, groups, xattrs, special, found, state):
                     fault = convert_file(buf, start, stop, users, groups, xattrs, special, state[3], found)
                 else:
                     fault = convert_directory(buf, start, stop, users, groups, xattrs, special, state[3], found)
-            elif tag == 42 and kind == FILE_DIFF:
+            elif tag == FileDiff.blocks and kind == FILE_DIFF:
                 note(found, DIFF_BLOCKS, state[3])
             if fault:
                 return record, fault

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from image_format.kernels.jit import kernel
 from image_format.kernels.packed import find_slot
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import DirEntry
+from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
 __all__ = ["NOT_IN_TREE", "directory_lengths", "fill_directory_paths", "fill_names", "fill_paths", "place_children"]
 
@@ -21,7 +22,7 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
 
     Args:
         buf: INODE_DIR; rows: what to set for the children of each entry.
-        field: 2 for children, ids of inodes; 3 for refChildren, numbers of `referred`, which has the ids.
+        field: tag of children, ids of inodes, or of refChildren, numbers of `referred`, which has the ids.
         ids, slots: of `IndexArrays`.
 
     Returns:
@@ -37,17 +38,17 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
                 return k, -1
-            stop = skip_field(buf, pos, end, tag & 7)
+            stop = skip_field(buf, pos, end, tag)
             if stop < 0:
                 return k, -1
-            if tag >> 3 == field and (tag & 7 == 0 or tag & 7 == 2):
-                if tag & 7 == 2:
+            if tag | DELIMITED == field:
+                if tag == field:
                     _, pos = read_varint(buf, pos, end)
                 while pos < stop:
                     child, pos = read_varint(buf, pos, stop)
                     if pos < 0:
                         return k, -1
-                    if field == 3:
+                    if field == DirEntry.refChildren:
                         if child < 0 or child >= referred.size:
                             return k, child
                         child = referred[child]

@@ -6,7 +6,17 @@ import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.records import FILE_DIFF
+from image_format.kernels.tags import (
+    DiffEntry,
+    DirectoryDiff,
+    DirEntry,
+    INode,
+    INodeDirectory,
+    INodeFile,
+    INodeReference,
+)
+from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 
 __all__ = [
     "collect_parents",
@@ -21,8 +31,6 @@ __all__ = [
     "scan_diffs",
     "scan_references",
 ]
-
-_FILE_DIFF = 1
 
 
 @lean_kernel
@@ -44,7 +52,7 @@ def _number(buf, pos, end, wanted):
             if tag == wanted:
                 value, pos = read_varint(buf, pos, end)
             else:
-                pos = skip_field(buf, pos, end, tag & 7)
+                pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return 0, False
     return value, True
@@ -63,9 +71,9 @@ def scan_diffs(buf, pos, owners, offsets, count):
         body, end = _frame(buf, pos)
         if end < 0:
             return count, start, True
-        kind, whole = _number(buf, body, end, 8)
-        owner, whole2 = _number(buf, body, end, 16)
-        diffs, whole3 = _number(buf, body, end, 24)
+        kind, whole = _number(buf, body, end, DiffEntry.type)
+        owner, whole2 = _number(buf, body, end, DiffEntry.inodeId)
+        diffs, whole3 = _number(buf, body, end, DiffEntry.numOfDiff)
         if not (whole and whole2 and whole3) or owner <= 0 or diffs < 0:
             return count, start, True
         pos = end
@@ -74,10 +82,10 @@ def scan_diffs(buf, pos, owners, offsets, count):
             if end < 0:
                 return count, start, True
             pos = end
-            created, whole = _number(buf, body, end, 48)
+            created, whole = _number(buf, body, end, DirectoryDiff.createdListSize)
             if not whole:
                 return count, start, True
-            if kind != _FILE_DIFF:
+            if kind != FILE_DIFF:
                 for _ in range(created):
                     _, pos = _frame(buf, pos)
                     if pos < 0:
@@ -98,7 +106,7 @@ def scan_references(buf, pos, referred, offsets, count):
         body, end = _frame(buf, pos)
         if end < 0:
             return count, start, True
-        inode_id, whole = _number(buf, body, end, 8)
+        inode_id, whole = _number(buf, body, end, INodeReference.referredId)
         if not whole:
             return count, start, True
         pos = end
@@ -110,18 +118,21 @@ def scan_references(buf, pos, referred, offsets, count):
 
 @lean_kernel
 def _field(buf, pos, end):
-    """(field number, first byte of its varints, end of the field); packed or not, other fields give number 0."""
+    """(tag of the field as if packed, first byte of its varints, end of the field).
+
+    A field of neither form gives 0, one that is damaged -1.
+    """
     tag, pos = read_varint(buf, pos, end)
     if pos < 0:
         return -1, 0, 0
-    stop = skip_field(buf, pos, end, tag & 7)
+    stop = skip_field(buf, pos, end, tag)
     if stop < 0:
         return -1, 0, 0
-    if tag & 7 == 2:
+    if tag & WIRE_TYPE == DELIMITED:
         _, pos = read_varint(buf, pos, end)
-    elif tag & 7 != 0:
+    elif tag & WIRE_TYPE != VARINT:
         return 0, pos, stop
-    return tag >> 3, pos, stop
+    return tag | DELIMITED, pos, stop
 
 
 @kernel
@@ -141,21 +152,21 @@ def collect_parents(buf, ids, slots, referred, parents):
         body, end = _frame(buf, pos)
         if end < 0:
             return False
-        parent, _ = _number(buf, body, end, 8)
+        parent, _ = _number(buf, body, end, DirEntry.parent)
         parent_slot = find_slot(ids, slots, parent)
         if parent_slot < 0:
             return False
         pos = body
         while pos < end:
-            number, value_pos, stop = _field(buf, pos, end)
-            if number < 0:
+            tag, value_pos, stop = _field(buf, pos, end)
+            if tag < 0:
                 return False
-            if number == 2 or number == 3:
+            if tag == DirEntry.children or tag == DirEntry.refChildren:
                 while value_pos < stop:
                     child, value_pos = read_varint(buf, value_pos, stop)
                     if value_pos < 0:
                         return False
-                    if number == 3:
+                    if tag == DirEntry.refChildren:
                         if child < 0 or child >= referred.size:
                             return False
                         child = referred[child]
@@ -206,10 +217,10 @@ def _has_quota_only(buf, pos, end):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return False
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return False
-        if tag == 42:
+        if tag == DirectoryDiff.snapshotCopy:
             _, pos = read_varint(buf, pos, end)
             types = False
             limited = False
@@ -217,11 +228,11 @@ def _has_quota_only(buf, pos, end):
                 tag, pos = read_varint(buf, pos, stop)
                 if pos < 0:
                     return False
-                if tag == 16 or tag == 24:
+                if tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
                     quota, _ = read_varint(buf, pos, stop)
                     limited = limited or quota != -1
-                types = types or tag == 58
-                pos = skip_field(buf, pos, stop, tag & 7)
+                types = types or tag == INodeDirectory.typeQuotas
+                pos = skip_field(buf, pos, stop, tag)
             found = limited and not types
         pos = stop
     return found
@@ -233,17 +244,17 @@ def copies_with_quota(buf, offsets):
     found = np.zeros(offsets.size, np.bool_)
     for i in range(offsets.size):
         body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, 8)
-        diffs, _ = _number(buf, body, end, 24)
+        kind, _ = _number(buf, body, end, DiffEntry.type)
+        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
         pos = end
-        if kind == _FILE_DIFF:
+        if kind == FILE_DIFF:
             continue
         for _ in range(diffs):
             body, end = _frame(buf, pos)
             if end < 0:
                 break
-            created, _ = _number(buf, body, end, 48)
-            root, _ = _number(buf, body, end, 24)
+            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
+            root, _ = _number(buf, body, end, DirectoryDiff.isSnapshotRoot)
             if root == 0 and _has_quota_only(buf, body, end):
                 found[i] = True
             pos = end
@@ -266,18 +277,18 @@ def diffs_by_snapshot(buf, offsets, entries, snapshots):
     count = 0
     for i in range(offsets.size):
         body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, 8)
-        diffs, _ = _number(buf, body, end, 24)
+        kind, _ = _number(buf, body, end, DiffEntry.type)
+        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
         pos = end
         for number in range(max(diffs, 1)):
             snapshot = -1
             if number < diffs:
                 body, pos = _frame(buf, pos)
-                snapshot, _ = _number(buf, body, pos, 8)
-                created, _ = _number(buf, body, pos, 48)
+                snapshot, _ = _number(buf, body, pos, DirectoryDiff.snapshotId)
+                created, _ = _number(buf, body, pos, DirectoryDiff.createdListSize)
                 if pos < 0:
                     return count
-                for _ in range(created if kind != _FILE_DIFF else 0):
+                for _ in range(created if kind != FILE_DIFF else 0):
                     _, pos = _frame(buf, pos)
                     if pos < 0:
                         return count
@@ -296,13 +307,13 @@ def directory_holders(buf, holders):
         body, end = _frame(buf, pos)
         if end < 0:
             return False
-        parent, _ = _number(buf, body, end, 8)
+        parent, _ = _number(buf, body, end, DirEntry.parent)
         pos = body
         while pos < end:
-            number, value_pos, stop = _field(buf, pos, end)
-            if number < 0:
+            tag, value_pos, stop = _field(buf, pos, end)
+            if tag < 0:
                 return False
-            while number == 3 and value_pos < stop:
+            while tag == DirEntry.refChildren and value_pos < stop:
                 reference, value_pos = read_varint(buf, value_pos, stop)
                 if value_pos < 0 or reference < 0 or reference >= holders.size:
                     return False
@@ -321,23 +332,23 @@ def diff_holders(buf, owners, offsets, holders, snapshots):
     for i in range(owners.size):
         pos = offsets[i]
         body, end = _frame(buf, pos)
-        kind, _ = _number(buf, body, end, 8)
-        diffs, _ = _number(buf, body, end, 24)
+        kind, _ = _number(buf, body, end, DiffEntry.type)
+        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
         pos = end
-        if kind == _FILE_DIFF:
+        if kind == FILE_DIFF:
             continue
         for _ in range(diffs):
             body, end = _frame(buf, pos)
             if end < 0:
                 return False
-            created, _ = _number(buf, body, end, 48)
-            snapshot, _ = _number(buf, body, end, 8)
+            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
+            snapshot, _ = _number(buf, body, end, DirectoryDiff.snapshotId)
             pos = body
             while pos < end:
-                number, value_pos, stop = _field(buf, pos, end)
-                if number < 0:
+                tag, value_pos, stop = _field(buf, pos, end)
+                if tag < 0:
                     return False
-                while number == 8 and value_pos < stop:
+                while tag == DirectoryDiff.deletedINodeRef and value_pos < stop:
                     reference, value_pos = read_varint(buf, value_pos, stop)
                     if value_pos < 0 or reference < 0 or reference >= holders.size:
                         return False
@@ -361,22 +372,22 @@ def deleted_by(buf, owners, offsets, wanted, found):
     """
     for i in range(owners.size):
         body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, 8)
-        diffs, _ = _number(buf, body, end, 24)
+        kind, _ = _number(buf, body, end, DiffEntry.type)
+        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
         pos = end
-        if kind == _FILE_DIFF:
+        if kind == FILE_DIFF:
             continue
         for _ in range(diffs):
             body, end = _frame(buf, pos)
             if end < 0:
                 return False
-            created, _ = _number(buf, body, end, 48)
+            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
             pos = body
             while pos < end:
-                number, value_pos, stop = _field(buf, pos, end)
-                if number < 0:
+                tag, value_pos, stop = _field(buf, pos, end)
+                if tag < 0:
                     return False
-                while number == 7 and value_pos < stop:
+                while tag == DirectoryDiff.deletedINode and value_pos < stop:
                     inode_id, value_pos = read_varint(buf, value_pos, stop)
                     if value_pos < 0:
                         return False
@@ -397,9 +408,9 @@ def _has_uc(buf, pos, end):
     """Whether the INodeFile has fileUC."""
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if pos < 0 or tag == 58:
+        if pos < 0 or tag == INodeFile.fileUC:
             return pos >= 0
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return False
     return False
@@ -415,10 +426,10 @@ def open_files(buf, offsets):
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
                 break
-            stop = skip_field(buf, pos, end, tag & 7)
+            stop = skip_field(buf, pos, end, tag)
             if stop < 0:
                 break
-            if tag == 34:
+            if tag == INode.file:
                 _, pos = read_varint(buf, pos, end)
                 found[i] = _has_uc(buf, pos, stop)
             pos = stop

@@ -7,6 +7,7 @@ import numpy as np
 from image_format.kernels.history import _field, _frame, _number
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_slot, packed_at
+from image_format.kernels.records import FILE_DIFF
 from image_format.kernels.scan import (
     DAMAGED,
     collect_children,
@@ -16,11 +17,11 @@ from image_format.kernels.scan import (
     locate_name,
     name_span,
 )
+from image_format.kernels.tags import CreatedListEntry, DiffEntry, DirectoryDiff, INodeReference
 from image_format.kernels.wire import octet, read_varint, skip_field
 
 __all__ = ["first_misfit", "reference_keys"]
 
-_FILE_DIFF = 1
 _EMPTY = 0
 
 
@@ -35,7 +36,7 @@ def _bytes_field(buf, pos, end, wanted):
             return -1, 0
         if tag == wanted:
             size, start = read_varint(buf, pos, end)
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return -1, 0
     return start, size
@@ -77,7 +78,7 @@ def _put_reference(table, number, references, starts, referred, ids, slots, offs
     if slot < 0:
         return False
     body, end = _frame(references, starts[number])
-    start, size = _bytes_field(references, body, end, 18)
+    start, size = _bytes_field(references, body, end, INodeReference.name)
     if start >= 0:
         _put(table, _hashed(references, start, size))
     else:
@@ -95,15 +96,15 @@ def _counts(diffs_buf, pos, diffs):
         body, end = _frame(diffs_buf, pos)
         if end < 0:
             return -1, -1
-        names, whole = _number(diffs_buf, body, end, 48)
+        names, whole = _number(diffs_buf, body, end, DirectoryDiff.createdListSize)
         if not whole or names < 0:
             return -1, -1
         pos = body
         while pos < end:
-            number, value_pos, stop = _field(diffs_buf, pos, end)
-            if number < 0:
+            tag, value_pos, stop = _field(diffs_buf, pos, end)
+            if tag < 0:
                 return -1, -1
-            if number == 7 or number == 8:
+            if tag == DirectoryDiff.deletedINode or tag == DirectoryDiff.deletedINodeRef:
                 while value_pos < stop:
                     _, value_pos = read_varint(diffs_buf, value_pos, stop)
                     if value_pos < 0:
@@ -154,9 +155,9 @@ def first_misfit(
     total = 0
     for i in range(owners.size):
         body, end = _frame(diffs_buf, starts[i])
-        kind, _ = _number(diffs_buf, body, end, 8)
-        diffs, _ = _number(diffs_buf, body, end, 24)
-        if kind == _FILE_DIFF or diffs == 0:
+        kind, _ = _number(diffs_buf, body, end, DiffEntry.type)
+        diffs, _ = _number(diffs_buf, body, end, DiffEntry.numOfDiff)
+        if kind == FILE_DIFF or diffs == 0:
             continue
         first = end
         created, deleted = _counts(diffs_buf, first, diffs)
@@ -187,13 +188,13 @@ def first_misfit(
         pos = first
         for _ in range(diffs):
             body, end = _frame(diffs_buf, pos)
-            names, _ = _number(diffs_buf, body, end, 48)
+            names, _ = _number(diffs_buf, body, end, DirectoryDiff.createdListSize)
             pos = end
             last = -1
             last_size = 0
             for _ in range(names):
                 entry, pos = _frame(diffs_buf, pos)
-                start, size = _bytes_field(diffs_buf, entry, pos, 10)
+                start, size = _bytes_field(diffs_buf, entry, pos, CreatedListEntry.name)
                 if start < 0:
                     return owners[i], total
                 if last >= 0 and compare_names(diffs_buf, last, last_size, diffs_buf, start, size) >= 0:
@@ -211,10 +212,11 @@ def first_misfit(
             last = -1
             pos = body
             while pos < end:
-                number, value_pos, stop = _field(diffs_buf, pos, end)
-                while (number == 7 or number == 8) and value_pos < stop:
+                tag, value_pos, stop = _field(diffs_buf, pos, end)
+                deleted = tag == DirectoryDiff.deletedINode or tag == DirectoryDiff.deletedINodeRef
+                while deleted and value_pos < stop:
                     value, value_pos = read_varint(diffs_buf, value_pos, stop)
-                    if number == 8:
+                    if tag == DirectoryDiff.deletedINodeRef:
                         if not _put_reference(
                             table, value, references, reference_starts, referred, ids, slots, offsets, buf
                         ):
@@ -242,6 +244,6 @@ def reference_keys(buf, starts, keys):
     """Fill `keys` with lastSnapshotId of each reference that is a name in snapshots, -1 for any other."""
     for i in range(starts.size):
         body, end = _frame(buf, starts[i])
-        start, _ = _bytes_field(buf, body, end, 18)
-        last, _ = _number(buf, body, end, 32)
+        start, _ = _bytes_field(buf, body, end, INodeReference.name)
+        last, _ = _number(buf, body, end, INodeReference.lastSnapshotId)
         keys[i] = last if start >= 0 else -1

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.wire import copy_bytes, fixed64, put_varint, read_varint, skip_field, varint_size
+from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile
+from image_format.kernels.wire import (
+    DELIMITED,
+    VARINT,
+    WIRE_TYPE,
+    copy_bytes,
+    fixed64,
+    put_varint,
+    read_varint,
+    skip_field,
+    varint_size,
+)
+from image_format.proto import fsimage_pb2 as pb
 
 __all__ = [
     "ACL_DUE",
@@ -30,9 +42,9 @@ __all__ = [
     "encoded_size",
 ]
 
-FILE = 1
-DIRECTORY = 2
-SYMLINK = 3
+FILE: int = pb.INode.FILE
+DIRECTORY: int = pb.INode.DIRECTORY
+SYMLINK: int = pb.INode.SYMLINK
 
 DIRTY = 1
 """Row flag: differs from the base record, or has none."""
@@ -107,19 +119,19 @@ def _decode_block(buf, pos, end, block):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return unknown, True
-        if tag == 8 or tag == 16 or tag == 24:
+        if tag == BlockProto.blockId or tag == BlockProto.genStamp or tag == BlockProto.numBytes:
             value, pos = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == BlockProto.blockId:
                 block["id"] = value
                 required |= 1
-            elif tag == 16:
+            elif tag == BlockProto.genStamp:
                 block["genstamp"] = value
                 required |= 2
             else:
                 block["num_bytes"] = value
         else:
             unknown = True
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return unknown, True
     return unknown, required != 3
@@ -136,31 +148,30 @@ def _decode_file(buf, pos, end, row, blocks, block_count):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return block_count, -1
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return block_count, -1
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, _ = read_varint(buf, pos, end)
-            field = tag >> 3
-            if field == 2:
+            if tag == INodeFile.modificationTime:
                 row["mtime"] = value
-            elif field == 3:
+            elif tag == INodeFile.accessTime:
                 row["atime"] = value
-            elif field == 4:
+            elif tag == INodeFile.preferredBlockSize:
                 row["block_size"] = value
-            elif field == 1 and 0 <= value <= 0x7FFFFFFF:
+            elif tag == INodeFile.replication and 0 <= value <= 0x7FFFFFFF:
                 row["replication"] = value
-            elif field == 10 and 0 <= value <= 0xFF:
+            elif tag == INodeFile.storagePolicyID and 0 <= value <= 0xFF:
                 row["policy"] = value
-            elif field == 11 and 0 <= value <= 1:
+            elif tag == INodeFile.blockType and 0 <= value <= 1:
                 row["block_type"] = value
-            elif field == 12 and 0 <= value <= 0xFF:
+            elif tag == INodeFile.erasureCodingPolicyID and 0 <= value <= 0xFF:
                 row["ec_policy"] = value
             else:
                 flags |= UNKNOWN_FIELDS
-        elif tag == 41:
+        elif tag == INodeFile.permission:
             row["permission"] = fixed64(buf, pos)
-        elif tag == 50:
+        elif tag == INodeFile.blocks:
             _, pos = read_varint(buf, pos, end)
             block = blocks[block_count]
             block["id"] = 0
@@ -172,9 +183,9 @@ def _decode_file(buf, pos, end, row, blocks, block_count):
             if unknown:
                 flags |= UNKNOWN_FIELDS
             block_count += 1
-        elif tag == 58:
+        elif tag == INodeFile.fileUC:
             flags |= UNDER_CONSTRUCTION
-        elif tag == 66 or tag == 74:
+        elif tag == INodeFile.acl or tag == INodeFile.xAttrs:
             flags |= FEATURES
         else:
             flags |= UNKNOWN_FIELDS
@@ -190,20 +201,20 @@ def _decode_directory(buf, pos, end, row):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return -1
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return -1
-        if tag == 8 or tag == 16 or tag == 24:
+        if tag == INodeDirectory.modificationTime or tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
             value, _ = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == INodeDirectory.modificationTime:
                 row["mtime"] = value
-            elif tag == 16:
+            elif tag == INodeDirectory.nsQuota:
                 row["ns_quota"] = value
             else:
                 row["ds_quota"] = value
-        elif tag == 33:
+        elif tag == INodeDirectory.permission:
             row["permission"] = fixed64(buf, pos)
-        elif tag == 42 or tag == 50 or tag == 58:
+        elif tag == INodeDirectory.acl or tag == INodeDirectory.xAttrs or tag == INodeDirectory.typeQuotas:
             flags |= FEATURES
         else:
             flags |= UNKNOWN_FIELDS
@@ -262,35 +273,34 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return names_used, blocks_used, -1
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return names_used, blocks_used, -1
-        if tag == 8:
+        if tag == INode.type:
             value, _ = read_varint(buf, pos, end)
             kind = value
-        elif tag == 16:
+        elif tag == INode.id:
             value, _ = read_varint(buf, pos, end)
             row["id"] = value
-        elif tag & 7 == 2:
+        elif tag & WIRE_TYPE == DELIMITED:
             size, pos = read_varint(buf, pos, end)
-            field = tag >> 3
-            if field == 3:
+            if tag == INode.name:
                 for i in range(size):
                     names[names_used + i] = buf[pos + i]
                 row["name_offset"] = names_used
                 row["name_length"] = size
                 names_used += size
-            elif field == 4 or field == 5:
+            elif tag == INode.file or tag == INode.directory:
                 found = 0
-                if field == 4:
+                if tag == INode.file:
                     blocks_used, found = _decode_file(buf, pos, stop, row, blocks, blocks_used)
                 else:
                     found = _decode_directory(buf, pos, stop, row)
                 if found < 0:
                     return names_used, blocks_used, -1
                 flags |= found
-                body = field - 3
-            elif field == 6:
+                body = FILE if tag == INode.file else DIRECTORY
+            elif tag == INode.symlink:
                 flags |= FEATURES
                 body = SYMLINK
             else:
@@ -356,48 +366,48 @@ def _put_fixed64(out, pos, value):
 @lean_kernel
 def _put_file(out, pos, row, blocks, policies, block_types):
     if row["replication"] >= 0:
-        out[pos] = 8
+        out[pos] = INodeFile.replication
         pos = put_varint(out, pos + 1, np.int64(row["replication"]))
-    out[pos] = 16
+    out[pos] = INodeFile.modificationTime
     pos = put_varint(out, pos + 1, row["mtime"])
-    out[pos] = 24
+    out[pos] = INodeFile.accessTime
     pos = put_varint(out, pos + 1, row["atime"])
-    out[pos] = 32
+    out[pos] = INodeFile.preferredBlockSize
     pos = put_varint(out, pos + 1, row["block_size"])
-    out[pos] = 41
+    out[pos] = INodeFile.permission
     pos = _put_fixed64(out, pos + 1, row["permission"])
     for i in range(row["block_count"]):
         block = blocks[row["blocks_offset"] + i]
-        out[pos] = 50
+        out[pos] = INodeFile.blocks
         pos = put_varint(out, pos + 1, _block_size(block))
-        out[pos] = 8
+        out[pos] = BlockProto.blockId
         pos = put_varint(out, pos + 1, block["id"])
-        out[pos] = 16
+        out[pos] = BlockProto.genStamp
         pos = put_varint(out, pos + 1, block["genstamp"])
-        out[pos] = 24
+        out[pos] = BlockProto.numBytes
         pos = put_varint(out, pos + 1, block["num_bytes"])
     if policies:
-        out[pos] = 80
+        out[pos] = INodeFile.storagePolicyID
         pos = put_varint(out, pos + 1, np.int64(row["policy"]))
     if block_types:
-        out[pos] = 88
+        out[pos] = INodeFile.blockType
         out[pos + 1] = row["block_type"]
         pos += 2
     if row["ec_policy"] >= 0:
-        out[pos] = 96
+        out[pos] = INodeFile.erasureCodingPolicyID
         pos = put_varint(out, pos + 1, np.int64(row["ec_policy"]))
     return pos
 
 
 @lean_kernel
 def _put_directory(out, pos, row):
-    out[pos] = 8
+    out[pos] = INodeDirectory.modificationTime
     pos = put_varint(out, pos + 1, row["mtime"])
-    out[pos] = 16
+    out[pos] = INodeDirectory.nsQuota
     pos = put_varint(out, pos + 1, row["ns_quota"])
-    out[pos] = 24
+    out[pos] = INodeDirectory.dsQuota
     pos = put_varint(out, pos + 1, row["ds_quota"])
-    out[pos] = 33
+    out[pos] = INodeDirectory.permission
     return _put_fixed64(out, pos + 1, row["permission"])
 
 
@@ -418,15 +428,15 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
         name_length = np.int64(row["name_length"])
         size = 5 + varint_size(row["id"]) + varint_size(name_length) + name_length + varint_size(body) + body
         pos = put_varint(out, pos, size)
-        out[pos] = 8
+        out[pos] = INode.type
         out[pos + 1] = row["kind"]
-        out[pos + 2] = 16
+        out[pos + 2] = INode.id
         pos = put_varint(out, pos + 3, row["id"])
-        out[pos] = 26
+        out[pos] = INode.name
         pos = put_varint(out, pos + 1, name_length)
         copy_bytes(out, pos, names, row["name_offset"], name_length)
         pos += name_length
-        out[pos] = 34 if row["kind"] == FILE else 42
+        out[pos] = INode.file if row["kind"] == FILE else INode.directory
         pos = put_varint(out, pos + 1, body)
         if row["kind"] == FILE:
             pos = _put_file(out, pos, row, blocks, policies, block_types)

@@ -6,7 +6,8 @@ import numpy as np
 
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile, INodeSymlink
+from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 
 __all__ = ["COLUMNS", "decode_columns"]
 
@@ -56,12 +57,12 @@ def _block_bytes(buf, pos, end):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             break
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, pos = read_varint(buf, pos, end)
-            if tag == 24:
+            if tag == BlockProto.numBytes:
                 size = value
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     return size, pos == end
 
 
@@ -74,26 +75,26 @@ def _file(buf, pos, end, out, row):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return False
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, pos = read_varint(buf, pos, end)
-            if tag == 16:
+            if tag == INodeFile.modificationTime:
                 out[MTIME, row] = value
-            elif tag == 24:
+            elif tag == INodeFile.accessTime:
                 out[ATIME, row] = value
-            elif tag == 32:
+            elif tag == INodeFile.preferredBlockSize:
                 out[BLOCK_SIZE, row] = value
-            elif tag == 8:
+            elif tag == INodeFile.replication:
                 out[REPLICATION, row] = _signed32(value)
-            elif tag == 80:
+            elif tag == INodeFile.storagePolicyID:
                 out[STORAGE_POLICY, row] = value & 0xFF
-            elif tag == 96:
+            elif tag == INodeFile.erasureCodingPolicyID:
                 out[EC_POLICY, row] = value & 0xFF
             continue
         body = pos
-        pos = skip_field(buf, pos, end, tag & 7)
-        if tag == 41 and pos >= 0:
+        pos = skip_field(buf, pos, end, tag)
+        if tag == INodeFile.permission and pos >= 0:
             out[PERMISSION, row] = _fixed64(buf, body)
-        elif tag == 50 and pos >= 0:
+        elif tag == INodeFile.blocks and pos >= 0:
             _, body = read_varint(buf, body, end)
             size, whole = _block_bytes(buf, body, pos)
             if not whole:
@@ -112,20 +113,20 @@ def _directory(buf, pos, end, out, row):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return False
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, pos = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == INodeDirectory.modificationTime:
                 out[MTIME, row] = value
-            elif tag == 16:
+            elif tag == INodeDirectory.nsQuota:
                 out[NS_QUOTA, row] = value
-            elif tag == 24:
+            elif tag == INodeDirectory.dsQuota:
                 out[DS_QUOTA, row] = value
             continue
         body = pos
-        pos = skip_field(buf, pos, end, tag & 7)
-        if tag == 33 and pos >= 0:
+        pos = skip_field(buf, pos, end, tag)
+        if tag == INodeDirectory.permission and pos >= 0:
             out[PERMISSION, row] = _fixed64(buf, body)
-        elif tag == 50:
+        elif tag == INodeDirectory.xAttrs:
             out[HAS_XATTRS, row] = True
     return pos == end
 
@@ -138,12 +139,12 @@ def _symlink(buf, pos, end, out, row):
         if pos < 0:
             return False
         body = pos
-        pos = skip_field(buf, pos, end, tag & 7)
-        if tag == 9 and pos >= 0:
+        pos = skip_field(buf, pos, end, tag)
+        if tag == INodeSymlink.permission and pos >= 0:
             out[PERMISSION, row] = _fixed64(buf, body)
-        elif tag == 24 and pos >= 0:
+        elif tag == INodeSymlink.modificationTime and pos >= 0:
             out[MTIME, row], _ = read_varint(buf, body, end)
-        elif tag == 32 and pos >= 0:
+        elif tag == INodeSymlink.accessTime and pos >= 0:
             out[ATIME, row], _ = read_varint(buf, body, end)
     return pos == end
 
@@ -158,31 +159,31 @@ def _record(buf, pos, end, out, row):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return False
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, pos = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == INode.type:
                 kind = value
-            elif tag == 16:
+            elif tag == INode.id:
                 out[ID, row] = value
-        elif tag & 7 == 2:
+        elif tag & WIRE_TYPE == DELIMITED:
             size, pos = read_varint(buf, pos, end)
             if pos < 0 or size < 0 or size > end - pos:
                 return False
-            if tag == 26:
+            if tag == INode.name:
                 out[NAME_START, row] = pos
                 out[NAME_SIZE, row] = size
-            elif tag == 34:
+            elif tag == INode.file:
                 body = np.int64(FILE)
                 whole = _file(buf, pos, pos + size, out, row)
-            elif tag == 42:
+            elif tag == INode.directory:
                 body = np.int64(DIRECTORY)
                 whole = _directory(buf, pos, pos + size, out, row)
-            elif tag == 50:
+            elif tag == INode.symlink:
                 body = np.int64(SYMLINK)
                 whole = _symlink(buf, pos, pos + size, out, row)
             pos += size
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     out[KIND, row] = body
     return whole and pos == end and kind == body and kind > 0 and out[ID, row] > 0
 

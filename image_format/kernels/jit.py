@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,16 +87,23 @@ def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
         # Numba's way to say at once that it found no folder for its cache.
         return njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
     # Numba looks at the function's own file only, but what it was compiled from stands in others as well.
-    dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
+    package = sys.modules.get(function.__module__.rpartition(".")[0])
+    folder = Path(function.__code__.co_filename).parent
+    dispatcher._cache._cache_file._source_stamp = _stamp(folder, getattr(package, "MADE_OF", ()))
     _forgive_full_disk(dispatcher._cache)
     return dispatcher
 
 
 @functools.cache
-def _stamp(folder: Path) -> str:
-    """Digest of all sources that kernels of a folder may be made of: those in it, and those beside this file."""
+def _stamp(folder: Path, made_of: tuple[Path, ...]) -> str:
+    """Digest of all sources that kernels of a folder may be made of.
+
+    Those are the ones in it and beside this file, the messages of the image, and what its package names in `MADE_OF`.
+    """
+    here = Path(__file__).parent
+    found = {*here.glob("*.py"), *(here.parent / "proto").glob("*_pb2.py"), *folder.glob("*.py"), *made_of}
     digest = hashlib.sha256()
-    for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
+    for path in sorted(found):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from image_format.kernels.jit import kernel
 from image_format.kernels.scan import compare_names, locate_name
+from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 __all__ = ["merge_directories", "sort_names", "splice"]
@@ -149,9 +150,9 @@ def merge_directories(
             packed += varint_size(merged[i])
         size = 2 + varint_size(parents[d]) + varint_size(packed) + packed
         pos = put_varint(out, pos, size)
-        out[pos] = 8
+        out[pos] = DirEntry.parent
         pos = put_varint(out, pos + 1, parents[d])
-        out[pos] = 18
+        out[pos] = DirEntry.children
         pos = put_varint(out, pos + 1, packed)
         for i in range(count):
             pos = put_varint(out, pos, merged[i])

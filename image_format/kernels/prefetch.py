@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["emit_prefetch", "let_kernels_prefetch", "prefetch"]
+__all__ = ["let_kernels_prefetch", "prefetch"]
 
 _READ, _KEEP, _DATA = 0, 3, 1
 """Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
@@ -17,21 +17,11 @@ def prefetch(array: Any, row: int) -> None:
     """
 
 
-def emit_prefetch(builder: Any, place: Any) -> None:
-    """Put the hint into code that is built: the line at `place`, an i8*, will be read."""
-    from llvmlite import ir
-    from numba.core import cgutils
-
-    number = ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
-    hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    builder.call(hint, [place, number(_READ), number(_KEEP), number(_DATA)])
-
-
 def let_kernels_prefetch() -> None:
     """Tell the compiler what `prefetch` is; once."""
     from llvmlite import ir
     from numba import types
+    from numba.core import cgutils
     from numba.extending import intrinsic, overload
 
     @intrinsic
@@ -41,7 +31,10 @@ def let_kernels_prefetch() -> None:
             stride = builder.extract_value(made.strides, 0)
             byte = ir.IntType(8).as_pointer()
             place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
-            emit_prefetch(builder, place)
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+            hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            builder.call(hint, [place, number(_READ), number(_KEEP), number(_DATA)])
 
         return types.void(array, types.intp), codegen
 

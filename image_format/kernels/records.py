@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.tags import DiffEntry, DirectoryDiff, DirEntry
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
 __all__ = [
@@ -56,7 +57,7 @@ def _varint_field(buf, pos, end, wanted, default):
         if pos >= 0 and tag == wanted:
             value, pos = read_varint(buf, pos, end)
         elif pos >= 0:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             damaged = True
             pos = end
@@ -76,12 +77,12 @@ def next_in_diffs(buf, pos, end, state):
         state[1] -= 1
         if state[0] == FILE_DIFF:
             return FILE_DIFF, False
-        created, damaged = _varint_field(buf, pos, end, 48, 0)
+        created, damaged = _varint_field(buf, pos, end, DirectoryDiff.createdListSize, 0)
         state[2] = created
         return DIRECTORY_DIFF, damaged or created < 0
-    kind, damaged = _varint_field(buf, pos, end, 8, 0)
-    diffs, also_damaged = _varint_field(buf, pos, end, 24, 0)
-    state[3], _ = _varint_field(buf, pos, end, 16, 0)
+    kind, damaged = _varint_field(buf, pos, end, DiffEntry.type, 0)
+    diffs, also_damaged = _varint_field(buf, pos, end, DiffEntry.numOfDiff, 0)
+    state[3], _ = _varint_field(buf, pos, end, DiffEntry.inodeId, 0)
     state[0] = kind
     state[1] = diffs
     return DIFF_ENTRY, damaged or also_damaged or diffs < 0 or kind < FILE_DIFF or kind > DIRECTORY_DIFF
@@ -95,15 +96,15 @@ def _children(buf, pos, end):
         tag, pos = read_varint(buf, pos, end)
         start = pos
         if pos >= 0:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             found = VARINT_ERROR
             pos = end
-        elif tag == 18 or tag == 26:
+        elif tag == DirEntry.children or tag == DirEntry.refChildren:
             _, start = read_varint(buf, start, end)
             for i in range(start, pos):
                 found += buf[i] < 0x80
-        elif tag == 16 or tag == 24:
+        elif tag == DirEntry.children_unpacked or tag == DirEntry.refChildren_unpacked:
             found += 1
     return found
 

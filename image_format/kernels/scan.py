@@ -7,7 +7,8 @@ import numpy as np
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.prefetch import prefetch
-from image_format.kernels.wire import octet, read_varint, skip_field
+from image_format.kernels.tags import DirEntry, INode, INodeDirectory
+from image_format.kernels.wire import DELIMITED, WIRE_TYPE, octet, read_varint, skip_field
 
 __all__ = [
     "DAMAGED",
@@ -49,10 +50,10 @@ def _has_type_quotas(buf, pos):
     end = pos + length
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if tag == 58:
+        if tag == INodeDirectory.typeQuotas:
             return True
         if pos >= 0:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     return False
 
 
@@ -73,7 +74,13 @@ def _plain_file(buf, pos, size):
         if high >= 0x80:
             return np.int64(0), pos
     end = at + length
-    if end > size or length < 6 or octet(buf, at) != 8 or octet(buf, at + 1) >= 0x80 or octet(buf, at + 2) != 16:
+    if (
+        end > size
+        or length < 6
+        or octet(buf, at) != INode.type
+        or octet(buf, at + 1) >= 0x80
+        or octet(buf, at + 2) != INode.id
+    ):
         return np.int64(0), pos
     byte = np.int64(octet(buf, at + 3))
     at += 4
@@ -86,11 +93,11 @@ def _plain_file(buf, pos, size):
         at += 1
     name = np.int64(octet(buf, at + 1))
     at += 2
-    if byte >= 0x80 or octet(buf, at - 2) != 26 or name >= 0x80 or at + name + 3 > end:
+    if byte >= 0x80 or octet(buf, at - 2) != INode.name or name >= 0x80 or at + name + 3 > end:
         return np.int64(0), pos
     at += name
     body = np.int64(octet(buf, at + 1))
-    if octet(buf, at) != 34:
+    if octet(buf, at) != INode.file:
         return np.int64(0), pos
     at += 2
     if body >= 0x80:
@@ -129,12 +136,12 @@ def _behind_inode(buf, pos):
     if pos < 0 or length < 6 or length > buf.size - pos:
         return np.int64(-1)
     end = pos + length
-    if octet(buf, pos) != 8 or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != 16:
+    if octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
         return np.int64(-1)
     inode_id, pos = read_varint(buf, pos + 3, end)
-    if pos < 0 or inode_id <= 0 or pos == end or octet(buf, pos) != 26:
+    if pos < 0 or inode_id <= 0 or pos == end or octet(buf, pos) != INode.name:
         return np.int64(-1)
-    return end if skip_field(buf, pos + 1, end, 2) >= 0 else np.int64(-1)
+    return end if skip_field(buf, pos + 1, end, INode.name) >= 0 else np.int64(-1)
 
 
 @lean_kernel
@@ -169,13 +176,13 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
                 return count, quota_count, start, True
-            if tag == 16:
+            if tag == INode.id:
                 inode_id, pos = read_varint(buf, pos, end)
             else:
-                typed = typed or tag == 8
+                typed = typed or tag == INode.type
                 body = pos
-                pos = skip_field(buf, pos, end, tag & 7)
-                if tag == 42 and pos >= 0 and _has_type_quotas(buf, body):
+                pos = skip_field(buf, pos, end, tag)
+                if tag == INode.directory and pos >= 0 and _has_type_quotas(buf, body):
                     limited = True
             if pos < 0:
                 return count, quota_count, start, True
@@ -212,14 +219,14 @@ def scan_directories(buf, pos, ids, offsets, count):
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
                 return count, children, start, True
-            if tag == 8:
+            if tag == DirEntry.parent:
                 parent, pos = read_varint(buf, pos, end)
             else:
                 body = pos
-                pos = skip_field(buf, pos, end, tag & 7)
-                if tag == 16:
+                pos = skip_field(buf, pos, end, tag)
+                if tag == DirEntry.children_unpacked:
                     children += 1
-                elif tag == 18 and pos >= 0:
+                elif tag == DirEntry.children and pos >= 0:
                     _, body = read_varint(buf, body, end)
                     for i in range(body, pos):
                         children += octet(buf, i) < 0x80
@@ -280,10 +287,10 @@ def place_slots(buf, offsets, ids, slots):
         inode_id = 0
         while pos < end:
             tag, pos = read_varint(buf, pos, end)
-            if tag == 16:
+            if tag == INode.id:
                 inode_id, pos = read_varint(buf, pos, end)
             else:
-                pos = skip_field(buf, pos, end, tag & 7)
+                pos = skip_field(buf, pos, end, tag)
         slots[find_packed(ids, inode_id)] = slot
 
 
@@ -308,19 +315,19 @@ def count_children(buf, offset):
         if pos < 0:
             return -1, -1
         start = pos
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             return -1, -1
         found = 0
-        if tag & 7 == 2:
+        if tag & WIRE_TYPE == DELIMITED:
             _, start = read_varint(buf, start, end)
             for i in range(start, pos):
                 found += buf[i] < 0x80
-        elif tag & 7 == 0:
+        else:
             found = 1
-        if tag >> 3 == 2:
+        if tag | DELIMITED == DirEntry.children:
             children += found
-        elif tag >> 3 == 3:
+        elif tag | DELIMITED == DirEntry.refChildren:
             references += found
     return children, references
 
@@ -335,24 +342,24 @@ def collect_children(buf, offset, children, references):
     unknown = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
-        field = tag >> 3
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return unknown, True
-        if (field == 2 or field == 3) and (tag & 7 == 0 or tag & 7 == 2):
-            if tag & 7 == 2:
+        packed = tag | DELIMITED
+        if packed == DirEntry.children or packed == DirEntry.refChildren:
+            if tag == packed:
                 _, pos = read_varint(buf, pos, end)
             while pos < stop:
                 value, pos = read_varint(buf, pos, stop)
                 if pos < 0:
                     return unknown, True
-                if field == 2:
+                if packed == DirEntry.children:
                     children[n] = value
                     n += 1
                 else:
                     references[r] = value
                     r += 1
-        elif field != 1:
+        elif tag != DirEntry.parent:
             unknown += 1
         pos = stop
     return unknown, False
@@ -367,9 +374,9 @@ def name_span(buf, offset):
     size = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if tag == 26:
+        if tag == INode.name:
             size, start = read_varint(buf, pos, end)
-        pos = skip_field(buf, pos, end, tag & 7)
+        pos = skip_field(buf, pos, end, tag)
         if pos < 0:
             break
     return start, size

@@ -6,7 +6,26 @@ import numpy as np
 
 from image_format.kernels.jit import lean_kernel
 
-__all__ = ["VARINT_ERROR", "copy_bytes", "fixed64", "octet", "put_varint", "read_varint", "skip_field", "varint_size"]
+__all__ = [
+    "DELIMITED",
+    "FIXED32",
+    "FIXED64",
+    "VARINT",
+    "VARINT_ERROR",
+    "WIRE_TYPE",
+    "copy_bytes",
+    "fixed64",
+    "octet",
+    "put_varint",
+    "read_varint",
+    "skip_field",
+    "varint_size",
+]
+
+VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
+"""Wire types (protobuf encoding): what stands behind a tag."""
+WIRE_TYPE = 7
+"""The bits of a tag that say its wire type; the field's number is above them."""
 
 VARINT_ERROR = -1
 """Position that `read_varint` and `skip_field` return for bytes that end early or run too long."""
@@ -53,16 +72,17 @@ def read_varint(buf, pos, end):
 
 
 @lean_kernel
-def skip_field(buf, pos, end, wire):
-    """Position behind the value of a field with wire type `wire`, or `VARINT_ERROR`."""
-    if wire == 0:
+def skip_field(buf, pos, end, tag):
+    """Position behind the value of the field with this tag, or `VARINT_ERROR`."""
+    wire = tag & WIRE_TYPE
+    if wire == VARINT:
         _, pos = read_varint(buf, pos, end)
         return pos
-    if wire == 1:
+    if wire == FIXED64:
         pos += 8
-    elif wire == 5:
+    elif wire == FIXED32:
         pos += 4
-    elif wire == 2:
+    elif wire == DELIMITED:
         length, pos = read_varint(buf, pos, end)
         if pos < 0 or length < 0 or length > end - pos:
             return VARINT_ERROR

@@ -1,4 +1,16 @@
-"""Upgrade, rollback and their recovery in the folder of a journal (NNUpgradeUtil, Storage.analyzeStorage)."""
+"""Upgrade, rollback and their recovery in the folder of a journal (NNUpgradeUtil, Storage.analyzeStorage).
+
+What may stand beside `current`, and what `recover` makes of it after a kill:
+
+    `previous`                                    an upgrade that may be rolled back or finalized; it stays.
+    `previous.tmp`, `current` without VERSION     an upgrade that was begun: undone.
+    `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: completed.
+    `removed.tmp` and `previous`, no `current`    a rollback that was begun: undone.
+    `removed.tmp` and `current`                   a rollback that is done: `removed.tmp` goes.
+    `finalized.tmp`                               a finalization: completed.
+
+A kill leaves nothing else, for each change begins or ends with a rename. Any other state is an error that names it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""What a writer has to send to one JournalNode, and in which state that node is (IPCLoggerChannel); no I/O."""
+"""What a writer has to send to one JournalNode, and in which state that node is (IPCLoggerChannel); no I/O.
+
+For each segment a node is in sync or out of sync.
+
+    a batch fails                    -> out of sync.
+    there was no room for a batch    -> out of sync, once those queued before it were sent.
+    a segment begins on it           -> in sync.
+    the writer begins an epoch       -> in sync, and what waits from before is dropped.
+
+A node that is out of sync gets heartbeats, but no batch and no end of the segment: it never holds a segment with a
+hole, and never finalizes a short one. One call is under way at a time, and serial numbers rise with each, so none
+overtakes another.
+"""
 
 from __future__ import annotations
 

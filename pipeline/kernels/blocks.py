@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import packed_at
+from image_format.kernels.tags import BlockProto, INode, INodeFile
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -32,18 +33,18 @@ def _block(buf, pos, end, out, row):
     out[BYTES, row] = 0
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if pos >= 0 and (tag == 8 or tag == 16 or tag == 24):
+        if pos >= 0 and (tag == BlockProto.blockId or tag == BlockProto.genStamp or tag == BlockProto.numBytes):
             value, pos = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == BlockProto.blockId:
                 out[BLOCK_ID, row] = value
                 required |= 1
-            elif tag == 16:
+            elif tag == BlockProto.genStamp:
                 out[GENSTAMP, row] = value
                 required |= 2
             else:
                 out[BYTES, row] = value
         elif pos >= 0:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     return pos >= 0 and required == 3
 
 
@@ -63,10 +64,10 @@ def _file(buf, pos, end, skip, out, count):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return -1, index, full
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return -1, index, full
-        if tag == 50 and not full:
+        if tag == INodeFile.blocks and not full:
             if index >= skip and count == out.shape[1]:
                 full = True
             else:
@@ -77,13 +78,13 @@ def _file(buf, pos, end, skip, out, count):
                     out[INDEX, count] = index
                     count += 1
                 index += 1
-        elif tag == 8:
+        elif tag == INodeFile.replication:
             replication, _ = read_varint(buf, pos, end)
-        elif tag == 88:
+        elif tag == INodeFile.blockType:
             striped, _ = read_varint(buf, pos, end)
-        elif tag == 96:
+        elif tag == INodeFile.erasureCodingPolicyID:
             policy, _ = read_varint(buf, pos, end)
-        elif tag == 58:
+        elif tag == INodeFile.fileUC:
             under_construction = 1
         pos = stop
     for row in range(first, count):
@@ -120,12 +121,12 @@ def collect_blocks(buf, offsets, slot, behind, skip, out):
             tag, pos = read_varint(buf, pos, end)
             if pos < 0:
                 return first, slot, skip, True
-            stop = skip_field(buf, pos, end, tag & 7)
+            stop = skip_field(buf, pos, end, tag)
             if stop < 0:
                 return first, slot, skip, True
-            if tag == 16:
+            if tag == INode.id:
                 inode_id, _ = read_varint(buf, pos, end)
-            elif tag == 34:
+            elif tag == INode.file:
                 _, pos = read_varint(buf, pos, end)
                 count, given, full = _file(buf, pos, stop, skip, out, first)
                 if count < 0:

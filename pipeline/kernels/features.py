@@ -7,6 +7,13 @@ import numpy as np
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import packed_at
 from image_format.kernels.scan import count_children
+from image_format.kernels.tags import (
+    INode,
+    INodeDirectory,
+    INodeFile,
+    QuotaByStorageTypeEntryProto,
+    QuotaByStorageTypeFeatureProto,
+)
 from image_format.kernels.wire import read_varint, skip_field
 
 __all__ = [
@@ -47,7 +54,7 @@ def _body_marks(buf, pos, end, acl, xattrs, lease):
                 found |= XATTRS
             elif tag == lease:
                 found |= OPEN
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     return found if pos >= 0 else DAMAGED
 
 
@@ -65,13 +72,13 @@ def mark_features(buf, offsets, first, behind):
             end = pos + length
         while 0 <= pos < end:
             tag, pos = read_varint(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
-            if stop >= 0 and (tag == 34 or tag == 42):
+            stop = skip_field(buf, pos, end, tag) if pos >= 0 else -1
+            if stop >= 0 and (tag == INode.file or tag == INode.directory):
                 _, pos = read_varint(buf, pos, end)
-                if tag == 34:
-                    found |= _body_marks(buf, pos, stop, 66, 74, 58)
+                if tag == INode.file:
+                    found |= _body_marks(buf, pos, stop, INodeFile.acl, INodeFile.xAttrs, INodeFile.fileUC)
                 else:
-                    found |= _body_marks(buf, pos, stop, 42, 50, 0) | DIRECTORY
+                    found |= _body_marks(buf, pos, stop, INodeDirectory.acl, INodeDirectory.xAttrs, 0) | DIRECTORY
             pos = stop
         marks[slot - first] = found if pos >= 0 else found | DAMAGED
     return marks
@@ -83,12 +90,12 @@ def _type_quota(buf, pos, end, out, column):
     kind = limit = 0
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if pos >= 0 and tag == 8:
+        if pos >= 0 and tag == QuotaByStorageTypeEntryProto.storageType:
             kind, pos = read_varint(buf, pos, end)
-        elif pos >= 0 and tag == 16:
+        elif pos >= 0 and tag == QuotaByStorageTypeEntryProto.quota:
             limit, pos = read_varint(buf, pos, end)
         elif pos >= 0:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     if 0 < kind <= TYPES:
         out[FIRST_TYPE_QUOTA + kind - 1, column] = limit
     return pos >= 0
@@ -99,8 +106,8 @@ def _type_quotas(buf, pos, end, out, column):
     """Read a QuotaByStorageTypeFeatureProto; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
-        if stop >= 0 and tag == 10:
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else -1
+        if stop >= 0 and tag == QuotaByStorageTypeFeatureProto.quotas:
             _, pos = read_varint(buf, pos, end)
             if not _type_quota(buf, pos, stop, out, column):
                 return False
@@ -113,12 +120,12 @@ def _directory(buf, pos, end, out, column):
     """Read the quotas of an INodeDirectory; whether it is whole."""
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else -1
         if stop >= 0:
-            if tag == 16 or tag == 24:
+            if tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
                 value, _ = read_varint(buf, pos, end)
-                out[NS_QUOTA if tag == 16 else DS_QUOTA, column] = value
-            elif tag == 58:
+                out[NS_QUOTA if tag == INodeDirectory.nsQuota else DS_QUOTA, column] = value
+            elif tag == INodeDirectory.typeQuotas:
                 _, pos = read_varint(buf, pos, end)
                 if not _type_quotas(buf, pos, stop, out, column):
                     return False
@@ -147,10 +154,10 @@ def directory_quotas(buf, offsets, slots, ids, out):
         end = pos + length
         while 0 <= pos < end:
             tag, pos = read_varint(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else -1
-            if stop >= 0 and tag == 16:
+            stop = skip_field(buf, pos, end, tag) if pos >= 0 else -1
+            if stop >= 0 and tag == INode.id:
                 ids[column], _ = read_varint(buf, pos, end)
-            elif stop >= 0 and tag == 42:
+            elif stop >= 0 and tag == INode.directory:
                 _, pos = read_varint(buf, pos, end)
                 if not _directory(buf, pos, stop, out, column):
                     return column

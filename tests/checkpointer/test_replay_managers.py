@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError, UnsupportedOperationError
-from engine.replay import handled_operations
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.errors import TransactionGapError
-from journal.ops import OPERATIONS, CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
+from journal.ops import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
 from tests.checkpointer.image_builder import (
     HADOOP2,
     HADOOP3,
@@ -28,10 +27,6 @@ from tests.checkpointer.image_builder import (
 from tests.checkpointer.op_makers import delete, mkdir
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
-
-
-def test_every_operation_has_a_replay_function() -> None:
-    assert set(handled_operations()) == set(OPERATIONS.values())
 
 
 def test_an_operation_without_one_is_an_error(tmp_path: Path) -> None:

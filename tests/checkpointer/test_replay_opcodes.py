@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.replay import handled_operations
+from engine.replay.table import REPLAYED, TABLE
 from journal.ops import OPERATIONS
 from journal.segment import iter_ops
 from tests.checkpointer.recorded_cases import Case, all_cases
@@ -16,7 +16,8 @@ from tests.tools.opcode_table import PAGE, page, recorded_cases, uncovered, unha
 
 def test_every_operation_has_a_handler_and_no_other_has() -> None:
     assert unhandled() == []
-    assert set(handled_operations()) == set(OPERATIONS.values())
+    assert set(REPLAYED) == set(OPERATIONS.values())
+    assert [row.opcode for row in TABLE] == sorted(OPERATIONS)
 
 
 def test_every_operation_is_in_a_recorded_case() -> None:

@@ -12,10 +12,9 @@ from engine.errors import CheckpointCancelledError, ReplayError
 from engine.merge import SilentObserver, merge
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
-from image_format.digests.paired_md5 import PairedMd5, pairs_are_quick
 from image_format.errors import DigestMismatchError, MissingDigestError
 from image_format.index_arrays import IndexArrays
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
@@ -224,18 +223,9 @@ def test_a_wrong_digest_explains_an_edit_that_does_not_fit(base: Path) -> None:
             warm.apply(numbered([mkdir("/none/such/b", 20002)], warm.last_txid))
 
 
-@pytest.fixture(params=[True, False], ids=["paired", "one-by-one"])
-def pairs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    quick: bool = request.param
-    if quick and not pairs_are_quick():
-        pytest.skip("this processor takes one digest at a time")
-    monkeypatch.setattr("engine.digest_check.pairs_are_quick", lambda: quick)
-    return quick
-
-
-def test_a_merge_takes_both_digests(pairs: bool, base: Path, out: Path) -> None:
+def test_a_merge_takes_both_digests(base: Path, out: Path) -> None:
     with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
+        warm.load(base)
         for step in STEPS:
             play(warm, step)
         first = warm.save([out]).saved
@@ -248,65 +238,30 @@ def test_a_merge_takes_both_digests(pairs: bool, base: Path, out: Path) -> None:
             assert image.md5 is not None
 
 
-@pytest.mark.parametrize("last", [b"", b"\0"])
-def test_a_merge_tells_a_base_that_is_not_its_digest_s(pairs: bool, base: Path, out: Path, last: bytes) -> None:
-    """Nothing of the new image is left."""
-    md5_path(base).write_bytes(format_md5(hashlib.md5(base.read_bytes() + b"x" + last).digest(), base.name))
-    with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
-        play(warm, STEPS[0])
-        with pytest.raises(DigestMismatchError, match=r"its \.md5 file says"):
-            warm.save([out])
-        assert not warm.usable
-    assert list(out.iterdir()) == []
-
-
-def test_a_merge_without_the_digest_file(pairs: bool, base: Path, out: Path) -> None:
+def test_a_merge_without_the_digest_file(base: Path, out: Path) -> None:
     md5_path(base).unlink()
     with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
+        warm.load(base)
         play(warm, STEPS[0])
         with pytest.raises(MissingDigestError, match="no MD5 file"):
             warm.save([out])
     assert list(out.iterdir()) == []
 
 
-def test_a_wrong_digest_explains_a_merge_that_fails(pairs: bool, base: Path) -> None:
+def test_a_directory_that_fails_is_told_whatever_the_digest_is(base: Path, out: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
-        with pytest.raises(DigestMismatchError):
-            warm.apply(numbered([mkdir("/none/such/b", 20002)], warm.last_txid))
-
-
-def test_a_directory_that_fails_is_told_whatever_the_digest_is(
-    pairs: bool, base: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
-    if pairs:
-        monkeypatch.setattr(PairedMd5, "digest_beside", lambda self: pytest.fail("nobody needs it"))
-    with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
+        warm.load(base)
         play(warm, STEPS[0])
         with pytest.raises(StorageError):
             warm.save([out / "absent"])
         assert not warm.usable
 
 
-def test_a_save_that_was_cancelled_leaves_the_digest_to_the_next(pairs: bool, base: Path, out: Path) -> None:
-    with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
-        play(warm, STEPS[0])
-        with pytest.raises(CheckpointCancelledError):
-            warm.save([out], observer=Cancelling(0))
-        saved = warm.save([out]).saved
-        assert hashlib.md5(saved.paths[0].read_bytes()).hexdigest() == saved.md5
-
-
-def test_the_digest_is_looked_at_after_a_save_that_was_cancelled(pairs: bool, base: Path, out: Path) -> None:
+def test_the_digest_is_looked_at_after_a_save_that_was_cancelled(base: Path, out: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
-        warm.load(base, for_save=True)
+        warm.load(base)
         play(warm, STEPS[0])
         with pytest.raises(CheckpointCancelledError):
             warm.save([out], observer=Cancelling(0))

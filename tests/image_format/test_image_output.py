@@ -65,13 +65,14 @@ def test_large_buffers_and_existing_files(tmp_path: Path) -> None:
     assert path.read_bytes() == DATA * 4
 
 
-def test_all_bytes_are_in_the_digest_when_it_is_confirmed(tmp_path: Path) -> None:
+def test_all_bytes_are_in_the_digest_when_it_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = targets(tmp_path, 2)
-    md5, seen = hashlib.md5(), []
-    with DigestingFileSet(paths, md5) as out:
+    expected, md5, seen = hashlib.md5(DATA).digest(), hashlib.md5(), []
+    monkeypatch.setattr("hashlib.md5", lambda **_: md5)
+    with DigestingFileSet(paths) as out:
         out.write(DATA)
         written = out.close(lambda: seen.append(md5.digest()))
-    assert seen == [hashlib.md5(DATA).digest()] == [written.md5]
+    assert seen == [expected] == [written.md5]
     assert all(path.read_bytes() == DATA for path in written.paths)
 
 

@@ -35,6 +35,7 @@ from image_format.kernels import (
     records,
     scan,
     tables,
+    tags,
     wire,
 )
 from image_format.packed import Packed
@@ -440,10 +441,17 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
                 *(DIRECTORIES, numbers(7, 8), ENTRY_OFFSETS, field),
                 *(PACKED_IDS, NO_SLOTS, referred, zeros(5)),
             )
-            for field, referred in ((2, zeros(0)), (3, np.full(501, 4)), (3, numbers(2, 3)))
+            for field, referred in (
+                (tags.DirEntry.children, zeros(0)),
+                (tags.DirEntry.refChildren, np.full(501, 4)),
+                (tags.DirEntry.refChildren, numbers(2, 3)),
+            )
         ),
-        lambda: (WRONG, numbers(7), zeros(1), 2, PACKED_IDS, NO_SLOTS, zeros(0), zeros(5)),
-        lambda: (DIRECTORIES[:-1], numbers(7, 8), ENTRY_OFFSETS, 3, PACKED_IDS, NO_SLOTS, np.full(501, 4), zeros(5)),
+        lambda: (WRONG, numbers(7), zeros(1), tags.DirEntry.children, PACKED_IDS, NO_SLOTS, zeros(0), zeros(5)),
+        lambda: (
+            *(DIRECTORIES[:-1], numbers(7, 8), ENTRY_OFFSETS, tags.DirEntry.refChildren),
+            *(PACKED_IDS, NO_SLOTS, np.full(501, 4), zeros(5)),
+        ),
     ],
     "directory_tree.directory_lengths": [
         lambda parents=parents, root=root: (numbers(*parents), numbers(0, 1, 2, 3), root, zeros(4), zeros(4))
@@ -590,10 +598,10 @@ def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
-    # `jit` compiles the others' kernels and has none of its own, and `prefetch` changes nothing.
+    # `jit` and `tags` have no kernels of their own, and `prefetch` changes nothing.
     tested = (
         *(attributes, compare, convert, directory_tree, history, history_check, index_update, inode),
-        *(inode_columns, jit, merge, packed, prefetch, records, scan, tables, wire),
+        *(inode_columns, jit, merge, packed, prefetch, records, scan, tables, tags, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 

@@ -1,4 +1,4 @@
-"""Makes docs/opcodes.md of the catalogue, the replay registry and the recorded cases.
+"""Makes docs/opcodes.md of the catalogue, the table of replay and the recorded cases.
 
 python -m tests.tools.opcode_table            prints the page
 python -m tests.tools.opcode_table --write    writes it to docs/opcodes.md
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.replay import handled_operations
+from engine.replay.table import REPLAYED
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
@@ -30,13 +30,15 @@ Cases = Mapping[str, Mapping[str, list[str]]]
 _HEAD = f"""\
 # Operations of the edit log
 
-Made by `python -m tests.tools.opcode_table --write` from the catalogue of operations (`journal`), the replay registry
-(`engine.replay`) and the recorded cases; a test compares.
+Made by `python -m tests.tools.opcode_table --write` from the catalogue of operations (`journal.ops`), the table of
+replay (`engine.replay.table`) and the recorded cases; a test compares.
 
 * *layouts*: the layout versions whose logs may hold the operation, of those that are read at all,
   {OLDEST_LAYOUT} .. {NEWEST_LAYOUT} (smaller is newer). Fields that came with a layout of their own are named.
 * *releases*: which of the two recorded releases writes it. One that is read only comes from logs of older releases.
 * *handler*: the function in `engine.replay` that applies it.
+* *kernel*: its compiled twin in `engine.replay.kernels`, for an operation that is frequent. A test replays each of them
+  both ways (`tests/checkpointer/test_replay_twins.py`).
 * *recorded in*: cases under `tests/recorded` whose edits hold it and whose image is compared with Hadoop's own after
   replay; how many there are, and the first few. The binary, XML and JSON codecs of every operation are tested on
   generated values as well (`tests/journal`).
@@ -60,8 +62,7 @@ def recorded_cases() -> Cases:
 
 def unhandled() -> list[str]:
     """Operations without a replay function."""
-    handlers = handled_operations()
-    return [cls.name for cls in OPERATIONS.values() if cls not in handlers]
+    return [cls.name for cls in OPERATIONS.values() if cls not in REPLAYED]
 
 
 def uncovered(cases: Cases) -> list[str]:
@@ -74,13 +75,13 @@ def page() -> str:
     cases = recorded_cases()
     rows = "".join(_row(cls, cases) for _, cls in sorted(OPERATIONS.items()))
     return (
-        f"{_HEAD}\n| opcode | name | layouts | releases | handler | recorded in |\n|---|---|---|---|---|---|\n{rows}\n"
+        f"{_HEAD}\n| opcode | name | layouts | releases | handler | kernel | recorded in |\n{'|---' * 7}|\n{rows}\n"
         f"Without a handler: {_listed(unhandled())}. In no recorded case: {_listed(uncovered(cases))}.\n"
     )
 
 
 def _row(cls: type[EditOp], cases: Cases) -> str:
-    cells = (str(cls.opcode), cls.name, _layouts(cls), _releases(cls), _handler(cls), _tests(cls, cases))
+    cells = (str(cls.opcode), cls.name, _layouts(cls), _releases(cls), _handler(cls), _kernel(cls), _tests(cls, cases))
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -97,10 +98,15 @@ def _releases(cls: type[EditOp]) -> str:
 
 
 def _handler(cls: type[EditOp]) -> str:
-    handler = handled_operations().get(cls)
-    if handler is None:
+    if cls not in REPLAYED:
         return "none"
-    return f"`{handler.__module__.rpartition('.')[2]}.{handler.__name__}`"
+    plain = REPLAYED[cls].plain
+    return f"`{plain.__module__.rpartition('.')[2]}.{plain.__name__}`"
+
+
+def _kernel(cls: type[EditOp]) -> str:
+    kernel = REPLAYED[cls].kernel if cls in REPLAYED else ""
+    return f"`{kernel}`" if kernel else ""
 
 
 def _tests(cls: type[EditOp], cases: Cases) -> str:

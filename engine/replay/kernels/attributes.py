@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.replay.kernels.change import GROUP_SHIFT, USER_SHIFT, find_known
 from engine.replay.kernels.files import existing
+from engine.replay.kernels.layouts import SET_PERMISSIONS, SET_REPLICATION, TIMES
 from engine.replay.kernels.records import i16, i64, skip_string, u16
 from engine.replay.kernels.state import (
     ABSENT,
@@ -47,7 +48,7 @@ def set_replication(a, buf, pos, end):
     if row < 0:
         return row
     entry = rows_of(a)[row]
-    if pos + 2 != end or entry["kind"] != FILE:
+    if pos + SET_REPLICATION.end != end or entry["kind"] != FILE:
         return UNUSUAL
     if entry["ec_policy"] < 0:
         entry["flags"] |= DIRTY
@@ -63,7 +64,7 @@ def set_permissions(a, buf, pos, end):
         return row
     entry = rows_of(a)[row]
     # What it inherits depends on the mode that it was made with.
-    if pos + 2 != end or entry["marks"] & ACL_DUE:
+    if pos + SET_PERMISSIONS.end != end or entry["marks"] & ACL_DUE:
         return UNUSUAL
     entry["flags"] |= DIRTY
     entry["permission"] = (entry["permission"] & ~_MODE) | np.uint64(u16(buf, pos))
@@ -103,9 +104,9 @@ def times(a, buf, pos, end):
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:
         return row
-    if pos + 16 != end:
+    if pos + TIMES.end != end:
         return UNUSUAL
-    mtime, atime = i64(buf, pos), i64(buf, pos + 8)
+    mtime, atime = i64(buf, pos + TIMES.mtime), i64(buf, pos + TIMES.atime)
     hadoop3 = a[HADOOP3] != 0
     entry = rows_of(a)[row]
     if mtime >= 0 or (mtime != -1 and not hadoop3):

@@ -1,4 +1,16 @@
-"""Children that directories have in the base image: sorted by name as they stand there, or in tables of names."""
+"""Children that directories have in the base image: sorted by name as they stand there, or in tables of names.
+
+What is known of a directory stands in `entry` of its row, and changes in this order only:
+
+    0                   nobody asked.
+    `NO_ENTRY`          it has no children in the base image.
+    `_UNKNOWN_ENTRY`    its DirEntry has fields that are not known: the plain functions read it, nobody changes it.
+    `_ODD_ENTRY`        it has references, is damaged or in no order: the plain functions look into it.
+    a number above 0    the row of `opened_of` with the span of its children.
+
+A number becomes `_ODD_ENTRY` where a name is not found and the children turn out to be in no order. Nothing else
+changes once it is known, for the base image does not.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +43,8 @@ from image_format.kernels.jit import step
 from image_format.kernels.packed import Columns, find_slot, packed_at
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tables import hash_bytes, same_bytes
-from image_format.kernels.wire import octet, read_varint, skip_field
+from image_format.kernels.tags import DirEntry, INode
+from image_format.kernels.wire import DELIMITED, octet, read_varint, skip_field
 
 __all__ = ["NO_ENTRY", "base_child", "base_offset", "entry_may_change", "open_directory", "slot_of"]
 
@@ -84,15 +97,15 @@ def _children_span(buf, offset):
         tag, pos = read_varint(buf, pos, end)
         if pos < 0:
             return np.int64(-1), np.int64(-1)
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             return np.int64(-1), np.int64(-1)
-        if tag == 18 and behind == 0:
+        if tag == DirEntry.children and behind == 0:
             _, first = read_varint(buf, pos, end)
             behind = stop
-        elif tag == 16 or tag == 18 or tag == 24 or tag == 26:
+        elif tag | DELIMITED == DirEntry.children or tag | DELIMITED == DirEntry.refChildren:
             odd = True
-        elif tag != 8:
+        elif tag != DirEntry.parent:
             return np.int64(-2), np.int64(-2)
         pos = stop
     return (np.int64(-1), np.int64(-1)) if odd else (first, behind)
@@ -270,10 +283,10 @@ def _id_at(a, slot):
     inode_id = np.int64(0)
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        if tag == 16:
+        if tag == INode.id:
             inode_id, pos = read_varint(buf, pos, end)
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
+            pos = skip_field(buf, pos, end, tag)
     return inode_id
 
 

@@ -1,7 +1,9 @@
 """ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` is the plain twin.
 
-Each takes the arrays, the segment, and where the operation's body starts and ends. It returns `DONE`, or says that it
-changed nothing: `UNUSUAL`, `AGAIN`.
+Each takes the state, the segment, and where the operation's body starts and ends. It returns `DONE`, or says that it
+changed nothing: `UNUSUAL`, `AGAIN`. So it is in two parts. The first reads fields, finds rows and asks for room; it may
+return anywhere. The second writes and cannot fail. What comes in between is no change: one more string in the pool, a
+block list that was moved to where it can grow.
 """
 
 from __future__ import annotations
@@ -27,6 +29,18 @@ from engine.replay.kernels.change import (
     see_stamp,
     set_link,
 )
+from engine.replay.kernels.layouts import (
+    ADD,
+    ADD_HEAD,
+    ADD_TAIL,
+    ADD_TAIL_WITHOUT_EC,
+    BLOCK,
+    BLOCK_SIZE,
+    CLOSE,
+    CLOSE_HEAD,
+    COUNT,
+    ERASURE_CODING,
+)
 from engine.replay.kernels.lookup import child, has_room, is_new_id, last_slash, parent_of
 from engine.replay.kernels.records import i16, i32, i64, path_end, skip_string, vlong
 from engine.replay.kernels.state import (
@@ -37,6 +51,7 @@ from engine.replay.kernels.state import (
     INODES,
     LAST_INODE_ID,
     LATEST,
+    LAYOUT,
     LEASES_PLAIN,
     MAX_REPLICATION,
     MIN_REPLICATION,
@@ -66,9 +81,7 @@ from image_format.kernels.tables import find_link, hash_name, put_number
 __all__ = ["add", "add_block", "close", "existing", "new_row", "reassign_lease", "update_blocks"]
 
 _MAX_POLICY = 15
-_BLOCK_BYTES = 24
 _SMALLEST_COMPACT_BLOCK = 10
-_ERASURE_CODING = -64  # LayoutVersion.ERASURE_CODING
 
 
 @step
@@ -135,22 +148,23 @@ def new_row(a, inode_id, kind, offset, size):
 
 
 @step
-def add(a, buf, pos, end, layout):
+def add(a, buf, pos, end):
     """ADD of a file that does not exist, without blocks and extended attributes."""
     body = pos
-    if pos + 8 > end:
+    path = pos + ADD_HEAD.path
+    if path > end:
         return UNUSUAL
     inode_id = i64(buf, pos)
-    path = pos + 8
     after_path = path_end(buf, path, end)
-    if after_path < 0 or after_path + 30 > end:
+    if after_path < 0 or after_path + ADD.blocks + COUNT > end:
         return UNUSUAL
     pos = after_path
-    replication = i16(buf, pos)
-    mtime, atime, block_size = i64(buf, pos + 2), i64(buf, pos + 10), i64(buf, pos + 18)
-    if i32(buf, pos + 26) != 0:
+    replication = i16(buf, pos + ADD.replication)
+    mtime, atime = i64(buf, pos + ADD.mtime), i64(buf, pos + ADD.atime)
+    block_size = i64(buf, pos + ADD.block_size)
+    if i32(buf, pos + ADD.blocks) != 0:
         return UNUSUAL
-    owner = pos + 30
+    owner = pos + ADD.blocks + COUNT
     acl = owner_end(buf, owner, end)
     pos = acl_end(buf, acl, end, False)
     # no extended attributes
@@ -161,11 +175,12 @@ def add(a, buf, pos, end, layout):
     client_name = pos + 1
     client_machine = skip_string(buf, client_name, end)
     pos = skip_string(buf, client_machine, end)
-    codes = 3 if layout <= _ERASURE_CODING else 2
+    with_ec = a[LAYOUT] <= ERASURE_CODING
+    codes = ADD_TAIL.rpc_client_id if with_ec else ADD_TAIL_WITHOUT_EC.rpc_client_id
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
-    policy = np.int64(np.int8(buf[pos + 1]))
-    if policy < 0 or policy > _MAX_POLICY or (codes == 3 and buf[pos + 2] != 0):
+    policy = np.int64(np.int8(buf[pos + ADD_TAIL.storage_policy_id]))
+    if policy < 0 or policy > _MAX_POLICY or (with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0):
         return UNUSUAL
     slash = last_slash(buf, path + 2, after_path)
     parent = parent_of(a, buf, path + 2, slash)
@@ -351,35 +366,35 @@ def update_blocks(a, buf, pos, end):
 @step
 def close(a, buf, pos, end):
     """CLOSE of an open file, where no block goes."""
-    row, pos = _file(a, buf, pos + 8, end)
+    row, pos = _file(a, buf, pos + CLOSE_HEAD.path, end)
     if row < 0:
         return row
     entry = rows_of(a)[row]
     if entry["flags"] & UNDER_CONSTRUCTION == 0 or (entry["slot"] >= 0 and not a[LEASES_PLAIN]):
         return UNUSUAL
-    if pos + 30 > end:
+    blocks = pos + CLOSE.blocks + COUNT
+    if blocks > end:
         return UNUSUAL
-    mtime, atime = i64(buf, pos + 2), i64(buf, pos + 10)
-    count = i32(buf, pos + 26)
+    mtime, atime = i64(buf, pos + CLOSE.mtime), i64(buf, pos + CLOSE.atime)
+    count = i32(buf, pos + CLOSE.blocks)
     held = np.int64(entry["block_count"])
-    blocks = pos + 30
-    if count < held or count * _BLOCK_BYTES > end - blocks:
+    if count < held or count * BLOCK_SIZE > end - blocks:
         return UNUSUAL
-    pos = blocks + count * _BLOCK_BYTES
+    pos = blocks + count * BLOCK_SIZE
     if owner_end(buf, pos, end) != end:
         return UNUSUAL
     for index in range(held):
-        at = blocks + index * _BLOCK_BYTES
-        if not _fits(a, entry, index, count, i64(buf, at), i64(buf, at + 16)):
+        at = blocks + index * BLOCK_SIZE
+        if not _fits(a, entry, index, count, i64(buf, at), i64(buf, at + BLOCK.genstamp)):
             return UNUSUAL
     if not _reserve_blocks(a, row, count - held):
         return AGAIN
     for index in range(count):
-        at = blocks + index * _BLOCK_BYTES
+        at = blocks + index * BLOCK_SIZE
         if index < held:
-            _set_block(a, entry, index, i64(buf, at + 8), i64(buf, at + 16))
+            _set_block(a, entry, index, i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
         else:
-            _append_block(a, row, i64(buf, at), i64(buf, at + 8), i64(buf, at + 16))
+            _append_block(a, row, i64(buf, at), i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
     if count > held:
         _settle(a, row, True)
     entry["atime"] = atime

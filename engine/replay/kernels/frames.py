@@ -5,13 +5,13 @@ from __future__ import annotations
 from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
-__all__ = ["BODY", "CHECKSUM", "NO_END", "check_frames", "checksum_fits", "frame_end"]
+__all__ = ["BODY", "CHECKSUM", "NO_END", "TXID", "check_frames", "checksum_fits", "frame_end"]
 
-BODY = 13
-"""Bytes of an operation before its body."""
+LENGTH, TXID, BODY = 1, 5, 13
+"""Behind the opcode: the length of what follows up to the checksum, itself included; the txid; the fields."""
 CHECKSUM = 4
 """Bytes behind it."""
-_MIN_LENGTH = 12
+_MIN_LENGTH = BODY - LENGTH
 NO_END = (1 << 63) - 1
 """A txid behind all others, and as large as a counter can be."""
 
@@ -21,8 +21,8 @@ def frame_end(buf, pos):
     """Where the checksum of the operation at `pos` stands, -1 where no whole operation does."""
     if buf.size - pos < BODY + CHECKSUM:
         return -1
-    length = i32(buf, pos + 1)
-    end = pos + 1 + length
+    length = i32(buf, pos + LENGTH)
+    end = pos + LENGTH + length
     return end if length >= _MIN_LENGTH and end + CHECKSUM <= buf.size else -1
 
 
@@ -45,7 +45,7 @@ def check_frames(buf, pos, stop, last_txid):
         end = frame_end(buf, pos)
         if end < 0 or not checksum_fits(buf, pos, end):
             return pos, False
-        last = i64(buf, pos + 5) >= last_txid
+        last = i64(buf, pos + TXID) >= last_txid
         pos = end + CHECKSUM
         if last:
             return pos, False

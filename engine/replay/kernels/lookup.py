@@ -1,4 +1,15 @@
-"""Look-up of paths for kernels, as `Tree` does it: links first, then the base image."""
+"""Look-up of paths for kernels, as `Tree` does it: links first, then the base image.
+
+A directory that a path leads to is kept in a table by the path's hash, one entry a place, the newest wins. An entry
+holds while all of these do, and is looked up anew otherwise:
+
+    same bytes   the path in the segment is the one that was looked up, not only its hash.
+    same era     Python changed no directory since, and it is the same segment; else `ERA` was raised.
+    same place   neither the directory nor one above it lost its place since. `DIRECTORIES_MOVED` counts those that
+                 did, and each row has the count at which it did.
+
+A directory that comes into being does not end an entry: a path that leads nowhere is not kept.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, HOLDS, SPECIAL
 from image_format.kernels.jit import step
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN, find_number
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import DirEntry
+from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
 __all__ = ["may_remove", "remove"]
 
@@ -92,12 +93,12 @@ def _drop_unread(a, directory_id):
         end = pos + length
         while pos < end:
             tag, pos = read_varint(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+            stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
             if stop < 0:
                 return False
-            if tag == 18:
+            if tag == DirEntry.children:
                 _, pos = read_varint(buf, pos, end)
-            while (tag == 16 or tag == 18) and pos < stop:
+            while tag | DELIMITED == DirEntry.children and pos < stop:
                 child_id, pos = read_varint(buf, pos, stop)
                 slot = slot_of(a, child_id)
                 if pos < 0 or slot < 0:

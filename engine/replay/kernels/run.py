@@ -1,101 +1,60 @@
-"""The kernel that replays a segment as far as it can."""
+"""The kernel that replays a segment as far as it can.
+
+For each operation: its frame is whole, its txid is the next one, its checksum is right, its kernel says `DONE`. Only
+then do `LAST_TXID` and the position move; so between two operations the state is always that of a txid. What ends the
+run leaves position and state before the operation that ended it:
+
+    `UNUSUAL`  the plain function has to look at it, or the segment ends, or is damaged: the plain decoder tells.
+    `AGAIN`    an array is full. The caller makes it larger and calls again; the operation is tried from its start.
+    `DAMAGED`  a deletion, half done, found bytes of the base image that are no entry. The namespace is of no use.
+
+An operation is never skipped and never applied twice: a kernel decides all it needs before it changes anything, so
+`UNUSUAL` and `AGAIN` mean that nothing happened but that rows were read from the base image.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 
-from engine.replay.kernels.attributes import set_owner, set_permissions, set_replication, times
-from engine.replay.kernels.files import add, add_block, close, reassign_lease, update_blocks
-from engine.replay.kernels.frames import BODY, CHECKSUM, checksum_fits, frame_end
+from engine.replay.kernels.frames import BODY, CHECKSUM, TXID, checksum_fits, frame_end
 from engine.replay.kernels.records import i64
-from engine.replay.kernels.state import (
-    AGAIN,
-    DONE,
-    GENERATION_STAMP,
-    HADOOP3,
-    LAST_BLOCK_ID,
-    LAST_TXID,
-    NAMED_WANTED,
-    UNUSUAL,
-)
-from engine.replay.kernels.structure import delete, mkdir, rename, rename_old
-from image_format.kernels.jit import kernel, step
+from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, UNUSUAL
+from engine.replay.table import TABLE
+from image_format.kernels.jit import Kernel, kernel, step
 from image_format.kernels.prefetch import prefetch
 
-__all__ = ["FIRST_LAYOUT", "run"]
+__all__ = ["run"]
 
-FIRST_LAYOUT = -60
-"""Older edit logs have operations in other forms; the plain functions read those."""
 _AHEAD = 1024
 """Bytes of a segment that are asked for before they are read."""
 _LINE = 64
 
 
-@step
-def _allocate_block_id(a, buf, pos, end):
-    if pos + 8 != end:
-        return UNUSUAL
-    block_id = i64(buf, pos)
-    # 0 need not be what an image without the field says
-    if block_id <= 0 or block_id < a[LAST_BLOCK_ID]:
-        return UNUSUAL
-    a[LAST_BLOCK_ID] = block_id
-    return DONE
+def _dispatch() -> Kernel:
+    """A step that gives an operation to the kernel that the table has for its opcode.
+
+    It is made as text, for compiled code cannot call what it looks up: the compiler makes a switch of it.
+    """
+    names: dict[str, Any] = {"__name__": __name__, "UNUSUAL": UNUSUAL}
+    lines = ["def dispatch(a, buf, opcode, pos, end):"]
+    for row in TABLE:
+        if row.kernel:
+            module, _, name = row.kernel.partition(".")
+            names[f"{module}_{name}"] = getattr(import_module(f"engine.replay.kernels.{module}"), name)
+            lines += [f"    if opcode == {row.opcode}:", f"        return {module}_{name}(a, buf, pos, end)"]
+    lines.append("    return UNUSUAL")
+    exec(compile("\n".join(lines), __file__, "exec"), names)
+    return step(names["dispatch"])
 
 
-@step
-def _set_genstamp(a, buf, pos, end):
-    if pos + 8 != end:
-        return UNUSUAL
-    stamp = i64(buf, pos)
-    if a[HADOOP3]:
-        return DONE
-    if stamp <= 0:
-        return UNUSUAL
-    a[GENERATION_STAMP] = stamp
-    return DONE
-
-
-@step
-def _apply(a, buf, opcode, pos, end, layout):
-    """Apply one operation, the most frequent ones first."""
-    if opcode == 33:
-        return add_block(a, buf, pos, end)
-    if opcode == 32:
-        return _allocate_block_id(a, buf, pos, end)
-    if opcode == 31:
-        return _set_genstamp(a, buf, pos, end)
-    if opcode == 0:
-        return add(a, buf, pos, end, layout)
-    if opcode == 9:
-        return close(a, buf, pos, end)
-    if opcode == 15:
-        return rename(a, buf, pos, end)
-    if opcode == 1:
-        return rename_old(a, buf, pos, end)
-    if opcode == 2:
-        return delete(a, buf, pos, end)
-    if opcode == 3:
-        return mkdir(a, buf, pos, end)
-    if opcode == 13:
-        return times(a, buf, pos, end)
-    if opcode == 7:
-        return set_permissions(a, buf, pos, end)
-    if opcode == 8:
-        return set_owner(a, buf, pos, end)
-    if opcode == 4:
-        return set_replication(a, buf, pos, end)
-    if opcode == 25:
-        return update_blocks(a, buf, pos, end)
-    if opcode == 22:
-        return reassign_lease(a, buf, pos, end)
-    if (opcode == 23 or opcode == 24) and pos == end:
-        return DONE
-    return UNUSUAL
+_apply = _dispatch()
 
 
 @kernel
-def run(a, buf, pos, limit, layout, last_txid, checked):
+def run(a, buf, pos, limit, last_txid, checked):
     """Replay the operations of a segment that are plain, from the one at `pos` on.
 
     Args:
@@ -115,13 +74,13 @@ def run(a, buf, pos, limit, layout, last_txid, checked):
         if end < 0:
             status = np.int64(UNUSUAL)
             break
-        txid = i64(buf, pos + 5)
+        txid = i64(buf, pos + TXID)
         if txid != a[LAST_TXID] + 1 or not (end < checked or checksum_fits(buf, pos, end)):
             status = np.int64(UNUSUAL)
             break
         for line in range(_AHEAD, _AHEAD + min(end - pos, _AHEAD), _LINE):
             prefetch(buf, pos + line)
-        status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end, layout))
+        status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end))
         if status != DONE:
             break
         a[LAST_TXID] = txid

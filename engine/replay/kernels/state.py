@@ -1,4 +1,8 @@
-"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them."""
+"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them.
+
+One int64 array says it all: numbers first, then address and length of each array. `CompiledReplay` fills the numbers
+before each run and reads them back after it. While a kernel runs no array moves or grows, and Python touches none.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ __all__ = [
     "LAST_INODE_ID",
     "LAST_TXID",
     "LATEST",
+    "LAYOUT",
     "LEASES_CHANGED",
     "LEASES_PLAIN",
     "LINKS_USED",
@@ -128,8 +133,9 @@ ABSENT = -1
     ACLS_USED,
     NAMED_USED,
     NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
+    LAYOUT,  # version of the segment's layout
     NUMBERS,
-) = range(28)
+) = range(29)
 
 PATH_DTYPE = np.dtype(
     [

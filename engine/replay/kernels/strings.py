@@ -18,15 +18,13 @@ from engine.replay.kernels.state import (
 )
 from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name, put_link
+from image_format.kernels.tags import FileUnderConstructionFeature as Client
+from image_format.kernels.tags import INode, INodeFile
 from image_format.kernels.wire import copy_bytes, read_varint, skip_field
 
 __all__ = ["intern", "read_client"]
 
 _LONGEST = 0xFFFF
-_FILE = 34  # INode.file
-_FILE_UC = 58  # INodeFile.fileUC
-_CLIENT_NAME = 10  # FileUnderConstructionFeature.clientName
-_CLIENT_MACHINE = 18
 
 
 @step
@@ -70,22 +68,22 @@ def read_client(a, offset, row):
     """
     buf = inodes_of(a)
     length, start = read_varint(buf, offset, buf.size)
-    start, end = _only(buf, start, start + length, _FILE)
-    pos, end = _only(buf, start, end, _FILE_UC)
+    start, end = _only(buf, start, start + length, INode.file)
+    pos, end = _only(buf, start, end, INodeFile.fileUC)
     if pos < 0:
         return UNUSUAL
     row["client_name"] = 0
     row["client_machine"] = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else np.int64(-1)
-        if stop < 0 or (tag != _CLIENT_NAME and tag != _CLIENT_MACHINE):
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else np.int64(-1)
+        if stop < 0 or (tag != Client.clientName and tag != Client.clientMachine):
             return UNUSUAL
         size, pos = read_varint(buf, pos, end)
         number = _intern(a, buf, pos, size)
         if number < 0:
             return number
-        if tag == _CLIENT_NAME:
+        if tag == Client.clientName:
             row["client_name"] = number
         else:
             row["client_machine"] = number
@@ -100,7 +98,7 @@ def _only(buf, pos, end, wanted):
     behind = np.int64(-1)
     while 0 <= pos < end:
         tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else np.int64(-1)
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else np.int64(-1)
         if stop < 0 or (tag == wanted and start >= 0):
             return np.int64(-1), np.int64(-1)
         if tag == wanted:

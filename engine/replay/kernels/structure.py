@@ -23,6 +23,7 @@ from engine.replay.kernels.change import (
     set_link,
 )
 from engine.replay.kernels.files import existing, new_row
+from engine.replay.kernels.layouts import COUNT, DELETE, MKDIR, MKDIR_HEAD, RENAME, RENAME_OLD
 from engine.replay.kernels.lookup import child, has_room, is_ancestor, is_new_id, last_slash, link_of, parent_of
 from engine.replay.kernels.records import i32, i64, path_end
 from engine.replay.kernels.removal import may_remove, remove
@@ -45,10 +46,10 @@ from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.inode import DIRECTORY, DIRTY, HOLDS, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name
+from journal.ops import RENAME_OVERWRITE
 
 __all__ = ["delete", "mkdir", "rename", "rename_old"]
 
-_OVERWRITE = 1
 _MOST_OPTIONS = 2
 
 
@@ -56,15 +57,15 @@ _MOST_OPTIONS = 2
 def mkdir(a, buf, pos, end):
     """MKDIR; what stands there stays."""
     body = pos
-    if pos + 8 > end:
+    path = pos + MKDIR_HEAD.path
+    if path > end:
         return UNUSUAL
     inode_id = i64(buf, pos)
-    path = pos + 8
     after_path = path_end(buf, path, end)
-    if after_path < 0 or after_path + 16 > end:
+    if after_path < 0 or after_path + MKDIR.permissions > end:
         return UNUSUAL
     mtime = i64(buf, after_path)
-    owner = after_path + 16
+    owner = after_path + MKDIR.permissions
     acl = owner_end(buf, owner, end)
     pos = acl_end(buf, acl, end, True)
     # no extended attributes
@@ -121,7 +122,8 @@ def delete(a, buf, pos, end):
     row, pos = existing(a, buf, pos, end)
     if row in (UNUSUAL, AGAIN):
         return row
-    if pos + 8 > end or not call_end(buf, pos + 8, end):
+    call = pos + DELETE.rpc_client_id
+    if call > end or not call_end(buf, call, end):
         return UNUSUAL
     if row == ABSENT:
         return DONE
@@ -193,7 +195,8 @@ def rename_old(a, buf, pos, end):
     if row in (UNUSUAL, AGAIN):
         return row
     pos = path_end(buf, target, end)
-    if pos < 0 or pos + 8 > end or not call_end(buf, pos + 8, end):
+    call = pos + RENAME_OLD.rpc_client_id
+    if pos < 0 or call > end or not call_end(buf, call, end):
         return UNUSUAL
     if row == ABSENT:
         return DONE
@@ -226,18 +229,19 @@ def rename(a, buf, pos, end):
     if row < 0:
         return row if row == AGAIN else UNUSUAL
     pos = path_end(buf, target, end)
-    if pos < 0 or pos + 12 > end:
+    first = pos + RENAME.options + COUNT
+    if pos < 0 or first > end:
         return UNUSUAL
     timestamp = i64(buf, pos)
-    options = i32(buf, pos + 8)
-    if options < 0 or options > end - pos - 12 or not call_end(buf, pos + 12 + options, end):
+    options = i32(buf, pos + RENAME.options)
+    if options < 0 or options > end - first or not call_end(buf, first + options, end):
         return UNUSUAL
     overwrites = False
     for i in range(options):
-        option = buf[pos + 12 + i]
+        option = buf[first + i]
         if option > _MOST_OPTIONS:
             return UNUSUAL
-        overwrites = overwrites or option == _OVERWRITE
+        overwrites = overwrites or option == RENAME_OVERWRITE
     slash = last_slash(buf, target + 2, pos)
     parent = parent_of(a, buf, target + 2, slash)
     if parent != AGAIN and a[LATEST]:

@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel
+from image_format.kernels.tags import (
+    AclFeatureProto,
+    BlockProto,
+    QuotaByStorageTypeFeatureProto,
+    XAttrCompactProto,
+    XAttrFeatureProto,
+)
 from image_format.kernels.wire import read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag
 
@@ -94,11 +101,11 @@ def audit_acl(buf, pos, end, users, groups):
     flags = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
-        if tag >> 3 == 2 and (tag & 7 == 2 or tag & 7 == 5):
-            if tag & 7 == 2:
+        if tag == AclFeatureProto.entries or tag == AclFeatureProto.entries_unpacked:
+            if tag == AclFeatureProto.entries:
                 _, pos = read_varint(buf, pos, end)
                 if (stop - pos) % 4 != 0:
                     return -1
@@ -121,18 +128,18 @@ def audit_xattrs(buf, pos, end, names):
     flags = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
-        if tag == 10:
+        if tag == XAttrFeatureProto.xAttrs:
             _, pos = read_varint(buf, pos, end)
             named = False
             while pos < stop:
                 inner, pos = read_tag(buf, pos, stop)
-                behind = skip_field(buf, pos, stop, inner & 7) if pos >= 0 else pos
+                behind = skip_field(buf, pos, stop, inner) if pos >= 0 else pos
                 if behind < 0:
                     return -1
-                if inner == 13:
+                if inner == XAttrCompactProto.name:
                     named = True
                     if not _use(names, (_little_endian(buf, pos, 4) >> 6) & _SERIAL):
                         flags |= XATTR_NAME
@@ -148,10 +155,10 @@ def audit_quotas(buf, pos, end):
     """0 where every entry of a QuotaByStorageTypeFeatureProto has type and quota, -1 for damage."""
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
-        if tag == 10:
+        if tag == QuotaByStorageTypeFeatureProto.quotas:
             _, pos = read_varint(buf, pos, end)
             found = present_fields(buf, pos, stop)
             if found < 0 or found & 6 != 6:
@@ -166,7 +173,7 @@ def present_fields(buf, pos, end):
     found = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
         if tag >> 3 < 32:
@@ -184,16 +191,16 @@ def audit_block(buf, pos, end, limit, maxima):
     present = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
-        if tag == 8:
+        if tag == BlockProto.blockId:
             block_id, _ = read_varint(buf, pos, end)
             present |= 1
-        elif tag == 16:
+        elif tag == BlockProto.genStamp:
             genstamp, _ = read_varint(buf, pos, end)
             present |= 2
-        elif tag == 24:
+        elif tag == BlockProto.numBytes:
             length, _ = read_varint(buf, pos, end)
         pos = stop
     if present != 3:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import DiffEntry, DirectoryDiff
+from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag
 
 __all__ = ["audit_diffs"]
@@ -31,13 +32,13 @@ def _skip_directory_diff(buf, pos, references):
     created = np.int64(0)
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return np.int64(-1)
-        if tag == 48:
+        if tag == DirectoryDiff.createdListSize:
             created, _ = read_varint(buf, pos, end)
-        elif tag >> 3 == 8 and (tag & 7 == 0 or tag & 7 == 2):
-            if tag & 7 == 2:
+        elif tag | DELIMITED == DirectoryDiff.deletedINodeRef:
+            if tag == DirectoryDiff.deletedINodeRef:
                 _, pos = read_varint(buf, pos, end)
             while pos < stop:
                 value, pos = read_varint(buf, pos, stop)
@@ -78,14 +79,14 @@ def audit_diffs(buf, pos, ids, offsets, count, references):
         at = start
         while at < end:
             tag, at = read_tag(buf, at, end)
-            stop = skip_field(buf, at, end, tag & 7) if at >= 0 else at
+            stop = skip_field(buf, at, end, tag) if at >= 0 else at
             if stop < 0:
                 return count, first, True
-            if tag == 8:
+            if tag == DiffEntry.type:
                 kind, _ = read_varint(buf, at, end)
-            elif tag == 16:
+            elif tag == DiffEntry.inodeId:
                 inode_id, _ = read_varint(buf, at, end)
-            elif tag == 24:
+            elif tag == DiffEntry.numOfDiff:
                 diffs, _ = read_varint(buf, at, end)
             at = stop
         at = end

@@ -6,7 +6,8 @@ import numpy as np
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.jit import kernel
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
+from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 from image_tools.verify.kernels.attribute_audit import (
     BOTH_REDUNDANCIES,
     DAMAGED,
@@ -44,33 +45,33 @@ def _audit_file(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
     policy = np.int64(-1)
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
         found = 0
-        if tag & 7 == 0:
+        if tag & WIRE_TYPE == VARINT:
             value, _ = read_varint(buf, pos, end)
-            if tag == 8:
+            if tag == INodeFile.replication:
                 replication = value
-            elif tag == 32:
+            elif tag == INodeFile.preferredBlockSize:
                 block_size = value
-            elif tag == 80:
+            elif tag == INodeFile.storagePolicyID:
                 storage_policy = value
-            elif tag == 88:
+            elif tag == INodeFile.blockType:
                 block_type = value
-            elif tag == 96:
+            elif tag == INodeFile.erasureCodingPolicyID:
                 policy = value
-        elif tag == 41:
+        elif tag == INodeFile.permission:
             found = audit_permission(buf, pos, users, groups)
-        elif tag & 7 == 2:
+        elif tag & WIRE_TYPE == DELIMITED:
             _, pos = read_varint(buf, pos, end)
-            if tag == 50:
+            if tag == INodeFile.blocks:
                 found = audit_block(buf, pos, stop, rules[0], maxima)
-            elif tag == 58:
+            elif tag == INodeFile.fileUC:
                 found = OPEN if present_fields(buf, pos, stop) >= 0 else -1
-            elif tag == 66:
+            elif tag == INodeFile.acl:
                 found = audit_acl(buf, pos, stop, users, groups)
-            elif tag == 74:
+            elif tag == INodeFile.xAttrs:
                 found = audit_xattrs(buf, pos, stop, xattrs)
         if found < 0:
             return -1
@@ -97,20 +98,20 @@ def _audit_directory(buf, pos, end, users, groups, xattrs):
     flags = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
         found = 0
-        if tag == 16 or tag == 24:
+        if tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
             value, _ = read_varint(buf, pos, end)
             found = IMPOSSIBLE if value < -1 else 0
-        elif tag == 33:
+        elif tag == INodeDirectory.permission:
             found = audit_permission(buf, pos, users, groups)
-        elif tag == 42 or tag == 50 or tag == 58:
+        elif tag == INodeDirectory.acl or tag == INodeDirectory.xAttrs or tag == INodeDirectory.typeQuotas:
             _, pos = read_varint(buf, pos, end)
-            if tag == 42:
+            if tag == INodeDirectory.acl:
                 found = audit_acl(buf, pos, stop, users, groups)
-            elif tag == 50:
+            elif tag == INodeDirectory.xAttrs:
                 found = audit_xattrs(buf, pos, stop, xattrs)
             else:
                 found = audit_quotas(buf, pos, stop)
@@ -127,10 +128,10 @@ def _audit_symlink(buf, pos, end, users, groups):
     flags = 0
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return -1
-        if tag == 9:
+        if tag == INodeSymlink.permission:
             flags |= audit_permission(buf, pos, users, groups)
         pos = stop
     return flags
@@ -158,22 +159,22 @@ def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
     size = np.int64(0)
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return inode_id, kind, DAMAGED
-        if tag == 8:
+        if tag == INode.type:
             kind, _ = read_varint(buf, pos, end)
-        elif tag == 16:
+        elif tag == INode.id:
             inode_id, _ = read_varint(buf, pos, end)
-        elif tag == 26:
+        elif tag == INode.name:
             size, name = read_varint(buf, pos, end)
-        elif tag == 34 or tag == 42 or tag == 50:
+        elif tag == INode.file or tag == INode.directory or tag == INode.symlink:
             _, pos = read_varint(buf, pos, end)
             bodies |= 1 << ((tag >> 3) - 3)
             found = 0
-            if tag == 34:
+            if tag == INode.file:
                 found = _audit_file(buf, pos, stop, users, groups, xattrs, policies, rules, maxima)
-            elif tag == 42:
+            elif tag == INode.directory:
                 found = _audit_directory(buf, pos, stop, users, groups, xattrs)
             else:
                 found = _audit_symlink(buf, pos, stop, users, groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from image_format.kernels.jit import lean_kernel
+from image_format.kernels.tags import INode
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
 __all__ = ["read_tag", "record_name"]
@@ -30,10 +31,10 @@ def record_name(buf, offset):
         tag, pos = read_tag(buf, pos, end)
         if pos < 0:
             break
-        stop = skip_field(buf, pos, end, tag & 7)
+        stop = skip_field(buf, pos, end, tag)
         if stop < 0:
             break
-        if tag == 26:
+        if tag == INode.name:
             size, start = read_varint(buf, pos, end)
         pos = stop
     return start, size

@@ -6,7 +6,8 @@ import numpy as np
 
 from image_format.kernels.jit import kernel
 from image_format.kernels.scan import compare_names, find_id
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.tags import DirEntry, INodeReference
+from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag, record_name
 
 __all__ = [
@@ -60,12 +61,12 @@ def _parent(buf, pos, end):
     parent = np.int64(0)
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
         if stop < 0:
             return np.int64(-1)
-        if tag == 8:
+        if tag == DirEntry.parent:
             parent, _ = read_varint(buf, pos, end)
-        elif (tag >> 3 == 2 or tag >> 3 == 3) and tag & 7 == 2:
+        elif tag == DirEntry.children or tag == DirEntry.refChildren:
             _, pos = read_varint(buf, pos, end)
             if stop > pos and buf[stop - 1] >= 0x80:
                 return np.int64(-1)
@@ -148,16 +149,16 @@ def _audit_entry(dirs, pos, end, parent, buf, ids, slots, records, owner, refere
     name_size = np.int64(-1)
     while pos < end:
         tag, pos = read_tag(dirs, pos, end)
-        stop = skip_field(dirs, pos, end, tag & 7)
-        field = tag >> 3
-        if (field == 2 or field == 3) and (tag & 7 == 0 or tag & 7 == 2):
-            if tag & 7 == 2:
+        stop = skip_field(dirs, pos, end, tag)
+        packed = tag | DELIMITED
+        if packed == DirEntry.children or packed == DirEntry.refChildren:
+            if tag == packed:
                 _, pos = read_varint(dirs, pos, end)
             while pos < stop:
                 value, pos = read_varint(dirs, pos, stop)
                 if pos < 0:
                     return ENTRY_DAMAGED
-                if field == 3:
+                if packed == DirEntry.refChildren:
                     flags |= HAS_REFERENCES
                     if value < 0 or value >= reference_owner.size:
                         flags |= REFERENCE_RANGE
@@ -211,16 +212,16 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
         dst = np.int64(0)
         while pos < end:
             tag, pos = read_tag(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag & 7) if pos >= 0 else pos
+            stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
             if stop < 0:
                 kind = -1
                 break
-            if tag == 8:
+            if tag == INodeReference.referredId:
                 inode_id, _ = read_varint(buf, pos, end)
-            elif tag == 24:
+            elif tag == INodeReference.dstSnapshotId:
                 dst, _ = read_varint(buf, pos, end)
                 kind = DST
-            elif tag == 32:
+            elif tag == INodeReference.lastSnapshotId:
                 last, _ = read_varint(buf, pos, end)
             pos = stop
         referred[count] = find_slot(ids, slots, inode_id)
@@ -282,15 +283,15 @@ def mark_reachable(
             end = pos + length
             while pos < end and flags[entry] & ENTRY_DAMAGED == 0:
                 tag, pos = read_tag(dirs, pos, end)
-                stop = skip_field(dirs, pos, end, tag & 7)
-                field = tag >> 3
-                if (field == 2 or field == 3) and (tag & 7 == 0 or tag & 7 == 2):
-                    if tag & 7 == 2:
+                stop = skip_field(dirs, pos, end, tag)
+                packed = tag | DELIMITED
+                if packed == DirEntry.children or packed == DirEntry.refChildren:
+                    if tag == packed:
                         _, pos = read_varint(dirs, pos, end)
                     while pos < stop:
                         value, pos = read_varint(dirs, pos, stop)
                         child = np.int64(-1)
-                        if field == 2:
+                        if packed == DirEntry.children:
                             child = find_slot(ids, slots, value)
                         elif 0 <= value < referred.size:
                             child = referred[value]

@@ -1,0 +1,88 @@
+"""Where the fields of operations lie, from their declarations (`journal.ops`): kernels have the offsets as constants.
+
+An operation is its frame and then its fields one after another (`journal.binary_codec`). Those of no fixed size, as
+paths, are walked over; what is behind such a field is at the offsets named here, counted from its end.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, Final
+
+from journal import kinds, ops
+from journal.ops import EditOp
+from journal.values import Block
+
+__all__ = [
+    "ADD",
+    "ADD_HEAD",
+    "ADD_TAIL",
+    "ADD_TAIL_WITHOUT_EC",
+    "ALLOCATE_BLOCK_ID",
+    "BLOCK",
+    "BLOCK_SIZE",
+    "CLOSE",
+    "CLOSE_HEAD",
+    "COUNT",
+    "DELETE",
+    "ERASURE_CODING",
+    "FIRST_LAYOUT",
+    "MKDIR",
+    "MKDIR_HEAD",
+    "RENAME",
+    "RENAME_OLD",
+    "SET_GENSTAMP_V2",
+    "SET_PERMISSIONS",
+    "SET_REPLICATION",
+    "TIMES",
+]
+
+FIRST_LAYOUT: Final = -60
+"""Older edit logs have operations in other forms; the plain functions read those."""
+ERASURE_CODING: Final = next(field.since or 0 for field in ops.AddOp.fields if field.name == "erasure_coding_policy_id")
+"""The layout from which on OP_ADD has the field."""
+
+_SIZES = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
+COUNT: Final = _SIZES[kinds.INT]
+"""Bytes of the number of elements before an array, or of bytes."""
+
+
+def _behind(kind: type[EditOp], walked: str = "", layout: int = FIRST_LAYOUT) -> Any:
+    """A named tuple of offsets behind the field `walked`, or from the first one on.
+
+    The last one is that of a field without a fixed size, or `end`.
+    """
+    names = [field.name for field in kind.fields]
+    offsets: dict[str, int] = {}
+    at = 0
+    for field in kind.fields[names.index(walked) + 1 if walked else 0 :]:
+        if field.present_in(layout):
+            offsets[field.name] = at
+            if field.kind not in _SIZES:
+                break
+            at += _SIZES[field.kind]
+    else:
+        offsets["end"] = at
+    return namedtuple(kind.name, offsets)(**offsets)
+
+
+ADD_HEAD = _behind(ops.AddOp)
+ADD = _behind(ops.AddOp, "path")
+ADD_TAIL = _behind(ops.AddOp, "client_machine", ERASURE_CODING)
+ADD_TAIL_WITHOUT_EC = _behind(ops.AddOp, "client_machine", ERASURE_CODING + 1)
+CLOSE_HEAD = _behind(ops.CloseOp)
+CLOSE = _behind(ops.CloseOp, "path")
+MKDIR_HEAD = _behind(ops.MkdirOp)
+MKDIR = _behind(ops.MkdirOp, "path")
+DELETE = _behind(ops.DeleteOp, "path")
+RENAME_OLD = _behind(ops.RenameOldOp, "dst")
+RENAME = _behind(ops.RenameOp, "dst")
+TIMES = _behind(ops.TimesOp, "path")
+SET_REPLICATION = _behind(ops.SetReplicationOp, "path")
+SET_PERMISSIONS = _behind(ops.SetPermissionsOp, "src")
+ALLOCATE_BLOCK_ID = _behind(ops.AllocateBlockIdOp)
+SET_GENSTAMP_V2 = _behind(ops.SetGenstampV2Op)
+
+BLOCK_SIZE: Final = _SIZES[kinds.LONG] * len(Block._fields)
+BLOCK: Any = Block(*range(0, BLOCK_SIZE, _SIZES[kinds.LONG]))
+"""Offsets in an element of `blocks` of ADD and CLOSE, three longs (`compound_kinds.BLOCK_ARRAY`)."""

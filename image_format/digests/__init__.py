@@ -1,1 +1,0 @@
-"""MD5 of two streams in the time of one."""

@@ -1,0 +1,53 @@
+"""The tags that kernels compare with are those that the protobuf library writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+
+from image_format.kernels import tags
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_varint
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("image_format/kernels", "engine/replay/kernels", "image_tools/verify/kernels", "pipeline/kernels")
+BARE_TAG = re.compile(r"\btag (?:==|!=) \d|\bfield (?:==|!=) \d|tag >> 3 == \d|& 7 == \d")
+
+
+def _value(field: FieldDescriptor) -> Any:
+    if field.message_type is not None:
+        return None
+    return {FieldDescriptor.TYPE_STRING: "a", FieldDescriptor.TYPE_BYTES: b"a"}.get(field.type, 1)
+
+
+@pytest.mark.parametrize("name", tags.__all__)
+def test_a_tag_is_what_the_library_writes(name: str) -> None:
+    named = getattr(tags, name)
+    for field in getattr(pb, name).DESCRIPTOR.fields:
+        message = getattr(pb, name)()
+        value = _value(field)
+        if field.is_repeated:
+            values = getattr(message, field.name)
+            values.add() if value is None else values.append(value)
+        elif value is None:
+            getattr(message, field.name).SetInParent()
+        else:
+            setattr(message, field.name, value)
+        written = message.SerializePartialToString()
+        assert written.startswith(encode_varint(getattr(named, field.name))), field.name
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_kernels_have_no_tags_of_their_own(folder: str) -> None:
+    """A number in a comparison is one that a change of the schema leaves behind."""
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for path in sorted((ROOT / folder).glob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if BARE_TAG.search(line)
+    ]
+    assert found == []
