@@ -28,7 +28,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m checkpointer compile
+	$(BIN)/python -m checkpointer compile --first
 	@touch $@
 
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports

@@ -38,8 +38,11 @@ _MORE = 1 << 14
 _TXID_DIGITS = 19
 
 
-def warm_up() -> float:
+def warm_up(*, first: bool = False) -> float:
     """Compile what a checkpoint needs, or load it where that was done before; returns the seconds it took.
+
+    Args:
+        first: only what a merge without snapshots needs.
 
     Raises:
         HdfsError: a merge failed, as none should.
@@ -52,10 +55,11 @@ def warm_up() -> float:
         image.write_bytes(_image())
         md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
         # Each merge finds what those before it left: snapshots, sections in memory, another layout, sub-sections.
-        for step in _steps():
+        for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step)
-            # as an image is in which something was healed
-            verify_image(image)
+            if not first:
+                # as an image is in which something was healed
+                verify_image(image)
         # The thread that does this is for longer segments.
         segment = list_segments(folder)[0]
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)

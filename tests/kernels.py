@@ -1,6 +1,6 @@
-"""Compiles the kernels that `checkpointer compile` leaves to their first use: those of the tools and of the benchmarks.
+"""Compiles all kernels: those of checkpoints, which `make setup` compiles in part, of the tools and of the benchmarks.
 
-`make interop-setup` runs it, so that the workers of a test run do not each compile them.
+`make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.edits import MIXES
 from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.warm_up import warm_up
 from pipeline.host_image import HostImage
 from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
@@ -23,8 +24,9 @@ from tests.checkpointer.recorded_cases import RECORDED, Case
 _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 
 
-def of_benchmarks(folder: Path) -> None:
-    """Generate images and edits of every mix, and merge them."""
+def of_merges(folder: Path) -> None:
+    """Merge in every way there is; generate the benchmarks' images and edits of every mix, and merge them."""
+    warm_up()
     for mix in MIXES:
         for snapshots in (False, True):
             make(folder / f"{mix}-{snapshots}", mix, snapshots=snapshots)
@@ -51,7 +53,7 @@ def _in_a_folder(work: Callable[[Path], None]) -> None:
 
 def main() -> None:
     started = time.monotonic()
-    workers = [multiprocessing.Process(target=_in_a_folder, args=(work,)) for work in (of_benchmarks, of_tools)]
+    workers = [multiprocessing.Process(target=_in_a_folder, args=(work,)) for work in (of_merges, of_tools)]
     for worker in workers:
         worker.start()
     for worker in workers:

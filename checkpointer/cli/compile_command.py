@@ -10,13 +10,15 @@ __all__ = ["command"]
 
 
 @click.command("compile")
+@click.option("--first", is_flag=True, help="Only what a first merge needs; the rest is compiled when it is used.")
 @json_option
-def command(as_json: bool) -> None:
+def command(first: bool, as_json: bool) -> None:
     """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
 
-    Without it the first checkpoint does so, which takes it up to a minute longer. Run it as the user that the daemon
-    runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start compiles
-    anew.
+    Without it the first checkpoint does so, which takes it up to a minute longer. With --first, merges without
+    snapshots are ready, and those with snapshots, to another layout or with sub-sections compile what they need. Run
+    it as the user that the daemon runs as, or as the owner of the installation. Where nothing can be kept (see
+    NUMBA_CACHE_DIR) each start compiles anew.
 
     \b
     Example: checkpointer compile
@@ -24,7 +26,7 @@ def command(as_json: bool) -> None:
     # Importing it loads the compiler.
     from engine.warm_up import warm_up
 
-    seconds = warm_up()
+    seconds = warm_up(first=first)
     if as_json:
         echo_json({"seconds": round(seconds, 3)})
     else:
