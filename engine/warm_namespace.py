@@ -111,6 +111,7 @@ class WarmNamespace:
         self.settings = settings
         self._recorder = recorder
         self._open: _Open | None = None
+        self._stale = False
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
 
@@ -133,7 +134,7 @@ class WarmNamespace:
     ) -> None:
         if self._open is None:
             return
-        resources, self._open = self._open.resources, None
+        resources, self._open, self._stale = self._open.resources, None, True
         # A wrong digest takes the place of the error that it explains.
         resources.__exit__(kind, error, trace)
 
@@ -178,8 +179,10 @@ class WarmNamespace:
 
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
-        # Namespace and index refer to each other; until they are collected the old mapping stays.
-        gc.collect()
+        if self._stale:
+            # Namespace and index refer to each other; until they are collected the old mapping stays.
+            gc.collect()
+            self._stale = False
         watcher.phase("load", None)
         started = time.monotonic()
         with ExitStack() as resources:

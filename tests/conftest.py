@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import defaultdict
@@ -81,6 +82,12 @@ def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[py
     few = min(len(older), count // 2)
     yield from sample(older, few, name)
     yield from sample(newer, count - few, name)
+
+
+def pytest_collection_finish() -> None:
+    """What tests and libraries consist of stays to the end: the product's own collections need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
