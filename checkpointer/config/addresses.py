@@ -160,9 +160,9 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
         if host in _WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
         return host, port
-    default_fs = urlsplit(keys.DEFAULT_FS.read(configuration))
-    if not namenode and default_fs.scheme == "hdfs" and default_fs.hostname and default_fs.hostname != nameservice:
-        return default_fs.hostname, default_fs.port or _RPC_PORT
+    host, port = _default_fs(configuration)
+    if not namenode and host not in ("", nameservice):
+        return host, port
     # Hadoop's default port on the host that the HTTP address names, for want of a better word.
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
@@ -184,12 +184,28 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
         raise ConfigurationError([configuration.fault(key, str(fault), text)]) from fault
 
 
+def _default_fs(configuration: Configuration) -> tuple[str, int]:
+    """Host and RPC port that fs.defaultFS names; a host of "" where it names none, or another file system.
+
+    Raises:
+        ConfigurationError: it is no URI with a host and a port.
+    """
+    text = keys.DEFAULT_FS.read(configuration)
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port or _RPC_PORT
+    except ValueError as fault:
+        raise ConfigurationError(
+            [configuration.fault(keys.DEFAULT_FS.name, f"is no hdfs://host:port ({fault})")]
+        ) from fault
+    return (host, port) if parts.scheme == "hdfs" else ("", _RPC_PORT)
+
+
 def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:
     rpc_key = scoped_key(configuration, keys.RPC_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, rpc_key, 0)
     if host in _WILDCARDS and not namenode:
-        default_fs = urlsplit(keys.DEFAULT_FS.read(configuration))
-        host = default_fs.hostname or "" if default_fs.scheme == "hdfs" else ""
+        host, _ = _default_fs(configuration)
     if host in _WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"

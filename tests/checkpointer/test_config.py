@@ -222,3 +222,40 @@ def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
         return
     assert 0 < found.poll_interval <= found.period
     assert found.images_retained > 0
+
+
+JUNK = (
+    "",
+    " ",
+    "x",
+    "-1",
+    "0",
+    "1e400",
+    "99999999999999999999",
+    "80x0",
+    "host:80x0",
+    "host:99999",
+    "hdfs://host:80x0",
+    "hdfs://host:99999",
+    "hdfs://[::1",
+    "file:///a b%zz",
+    "qjournal://a;b",
+    "qjournal://a:1;b:99999/j",
+    "${unknown",
+    "a,,b",
+    "\0",
+    "°",
+)
+
+
+@pytest.mark.parametrize("key", [key.name for key in KEYS])
+@pytest.mark.parametrize("role", list(Role))
+def test_junk_is_a_fault_of_one_line_that_names_it(key: str, role: Role) -> None:
+    given = {**HA, **SINGLE} if role is Role.STANDBY else SINGLE
+    for junk in JUNK:
+        try:
+            config({**given, key: junk}, role)
+        except ConfigurationError as error:
+            assert str(error).count("\n") < len(error.faults), junk
+            # a nameservice that is not there is named by the keys that it lacks
+            assert any(key in str(fault) or junk.strip() in str(fault) for fault in error.faults), (junk, str(error))
