@@ -74,7 +74,7 @@ def examine_open_segment(segment: EditLogSegment, content: Buffer) -> OpenSegmen
     if fault is not None and found.lost:
         lost = ", ".join(f"{run.first} to {run.last}" for run in found.lost[:3])
         raise CorruptOpError(
-            f"{fault.problem}; whole transactions lie behind it: {lost}",
+            f"{fault.problem}; intact transactions follow it: {lost}",
             file=str(segment.path),
             offset=found.end,
             txid=segment.first if found.last_txid is None else found.last_txid + 1,

@@ -28,7 +28,9 @@ class _UnreachableError(TransferError):
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint even if none is due, as long as there are new edits.")
 @click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and have none begin for a while.")
-@click.option("--reason", default="", help="With --cancel: told to whoever asks for a checkpoint meanwhile.")
+@click.option(
+    "--reason", default="", help="With --cancel: the reason reported to anyone who requests a checkpoint meanwhile."
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, max=1440),
@@ -71,7 +73,7 @@ def command(
     dfs.namenode.checkpoint.period, unless it brings dfs.namenode.checkpoint.txns transactions: this is said beforehand
     where it is known, and the answer says when it takes the next one.
 
-    What did not fit together in snapshots, and was healed in the image, is told in a line each (--json: `healed`).
+    Snapshot inconsistencies that were healed in the image are reported, one per line (--json: `healed`).
 
     --cancel ends it at its next safe point: nothing half-written stays, images that are complete do. Until the time is
     over every request for a checkpoint is refused with the reason.

@@ -51,7 +51,7 @@ def command(
 
     \b
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
-             checkpointer image verify fsimage_0000000000000000042 --repair mended/fsimage_0000000000000000042
+             checkpointer image verify fsimage_0000000000000000042 --repair repaired/fsimage_0000000000000000042
     """
     from image_tools.verify.checker import verify_image
     from image_tools.verify.repair import repair_image

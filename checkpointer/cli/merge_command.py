@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
-@click.option("--strict", is_flag=True, help="Refuse what would be healed: snapshots that do not fit together.")
+@click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
 @click.option("--as-hadoop", is_flag=True, help="Heal nothing: write what Hadoop would, even if no NameNode loads it.")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @memory_options
@@ -70,7 +70,8 @@ def command(
     written.
 
     --layout converts the old image first and replays by the rules of that layout. VERSION is left alone: after
-    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as ever; the old release
+    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade; the old
+    release
     does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the directory.
 
     --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
@@ -196,7 +197,7 @@ def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) 
         return
     click.echo(f"{text}; newest transaction is {content['txid']}")
     for item in read:
-        cut = f", {item['cutBytes']} bytes behind it are no transaction" if item["cutBytes"] else ""
+        cut = f", {item['cutBytes']} bytes after it are not a transaction" if item["cutBytes"] else ""
         click.echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
     for path in left_alone:
         click.echo(f"left alone, still in progress: {path}")

@@ -64,7 +64,7 @@ class DryRun:
         layout_version: of the new image.
         room: for each folder that would get the image.
         warnings: what an operator would have to know of the new image.
-        healed: inconsistencies of the namespace that the merge would mend, a sentence each.
+        healed: inconsistencies of the namespace that the merge would heal, a sentence each.
     """
 
     base_txid: int

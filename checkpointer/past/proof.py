@@ -145,9 +145,11 @@ def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
     if verdict.lost and not verdict.hasty:
         raise StorageError(
             f"{problem}; the NameNode was set back to an older state, or this image is of another one",
-            hint="Nothing is to be done: the next look, or the next checkpoint, begins with the NameNode's image.",
+            hint="No action is needed: the next check or checkpoint starts from the NameNode's image.",
         )
-    raise TransferError(witness, problem, hint="It is offered again when that can be told; see that a NameNode is up.")
+    raise TransferError(
+        witness, problem, hint="It will be offered again once this can be determined; check that a NameNode is up."
+    )
 
 
 @dataclass(frozen=True, slots=True)

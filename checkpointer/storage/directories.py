@@ -201,7 +201,7 @@ class StorageDirectories:
             if each.version is not None and each.version != info:
                 raise StorageError(
                     f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
-                    hint="Empty the directory if nobody needs what it was for.",
+                    hint="Empty the directory if its contents are no longer needed.",
                 )
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
 
@@ -213,7 +213,7 @@ class StorageDirectories:
         """
         for each in self._inspect():
             if each.images or each.segments:
-                raise StorageError(f"{each.current} holds images or edits", hint="They are left alone.")
+                raise StorageError(f"{each.current} holds images or edits", hint="They were not touched.")
         self._write_everywhere(unformat_directory)
 
     def clean_leftovers(self) -> list[Path]:

@@ -200,7 +200,7 @@ def list_segment_files(current: Path) -> list[SegmentFile]:
 def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
     if not directory.is_dir():
         if directory.exists():
-            raise StorageError(f"{directory} is no directory", hint="Name a directory.")
+            raise StorageError(f"{directory} is not a directory", hint="Specify a directory.")
         return StorageDirectory(directory, StorageState.MISSING)
     _refuse_interrupted(directory)
     current = directory / CURRENT
@@ -265,5 +265,7 @@ def _segments(current: Path, names: set[str]) -> list[SegmentFile]:
 
 def _format_hint(directories: Sequence[StorageDirectory]) -> str:
     if any(each.images or each.segments for each in directories):
-        return "Restore VERSION from another directory of the same NameNode; do not format, data lies there."
+        return (
+            "Restore VERSION from another directory of the same NameNode; do not format: the directory contains data."
+        )
     return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."

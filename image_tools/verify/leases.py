@@ -90,10 +90,10 @@ class LeaseCheck:
         if path is None or path == entry.fullPath:
             return entry
         self._view.add("lease-path", f"{entry.fullPath} is at {path}", offset, inode=inode_id)
-        mended = pb.FileUnderConstructionEntry()
-        mended.CopyFrom(entry)
-        mended.fullPath = path
-        return mended
+        repaired = pb.FileUnderConstructionEntry()
+        repaired.CopyFrom(entry)
+        repaired.fullPath = path
+        return repaired
 
     def _unlisted(self, kept: dict[int, bytes]) -> list[pb.FileUnderConstructionEntry]:
         """Open files of the current tree without an entry; those that only snapshots hold have none by right."""

@@ -58,7 +58,7 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
         if others:
             told = ", ".join(f"{node} to epoch {epoch}" for node, epoch in sorted(others.items()))
-            raise WriterFencedError(f"epoch {established} is over: promised are {told}")
+            raise WriterFencedError(f"epoch {established} has been superseded; promised epochs: {told}")
     return max(promised.values()) + 1
 
 

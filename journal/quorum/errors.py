@@ -50,7 +50,7 @@ class QuorumError(JournalError):
 class WriterFencedError(QuorumError):
     """Another writer has taken over the journal; this one never writes to it again."""
 
-    default_hint = "Leave the journal to the other writer, or start this one anew where it is to take over."
+    default_hint = "Leave the journal to the other writer, or restart this one if it is to take over."
 
 
 class WriterStateError(JournalError):

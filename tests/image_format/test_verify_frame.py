@@ -106,7 +106,7 @@ def test_damage_that_no_repair_takes_away(tmp_path: Path, code: str, data: bytes
     found = verify_image(path)
     assert not found.valid
     assert code in found.findings.counts, shown(found.findings.listed)
-    output = tmp_path / "out" / "mended"
+    output = tmp_path / "out" / "repaired"
     output.parent.mkdir()
     with pytest.raises(UnrepairableError) as raised:
         repair_image(path, output, tmp_path / "out" / "report")

@@ -26,9 +26,9 @@ CODECS = ("DefaultCodec", "GzipCodec", "SnappyCodec")
 
 
 def repaired(path: Path, folder: Path, *, drop: bool = False) -> tuple[Path, Repair]:
-    output = folder / "mended" / path.name
+    output = folder / "repaired" / path.name
     output.parent.mkdir(exist_ok=True)
-    done = repair_image(path, output, folder / "mended" / "report.json", drop=drop)
+    done = repair_image(path, output, folder / "repaired" / "report.json", drop=drop)
     found = verify_image(output).findings
     assert found.clean, shown(found.listed)
     assert sorted(each.name for each in output.parent.iterdir()) == sorted(

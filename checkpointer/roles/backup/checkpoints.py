@@ -101,7 +101,7 @@ class BackupCheckpoints:
             self._receiver.thaw()
             raise RoleGaveUpError(
                 f"the NameNode at {self._link.address} wants this backup node to stop",
-                hint="Its log says why; mostly the storage here is of a newer upgrade than the NameNode's.",
+                hint="Its log says why; usually the storage here belongs to a newer upgrade than the NameNode's.",
             )
         self._ending.started(command)
         return command.signature
@@ -121,7 +121,7 @@ class BackupCheckpoints:
             verdict = self._past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}: no image is made of it", hint="It is tried again; see that the NameNode is up."
+                f"{verdict.reason}: no image is made of it", hint="It will be retried; check that the NameNode is up."
             )
         if not began:
             self._keeper.is_of_the_past()

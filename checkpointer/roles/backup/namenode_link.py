@@ -199,7 +199,7 @@ class NamenodeLink:
             try:
                 client.error_report(self._registration(ours), code, text)
             except (RpcError, CheckpointError) as error:
-                _LOG.warning("the NameNode was not told «%s»: %s", text, error)
+                _LOG.warning('could not send the NameNode the message "%s": %s', text, error)
 
     def _registration(self, info: StorageInfo) -> NamenodeRegistration:
         rpc, http = self.addresses.rpc, self.addresses.http

@@ -212,7 +212,7 @@ class BackupRole:
         try:
             self._link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
-            _LOG.warning("the NameNode is not told that this node stops: %s", error)
+            _LOG.warning("could not notify the NameNode that this node is stopping: %s", error)
         self._link.close()
         with self._work:
             self._resources.close()

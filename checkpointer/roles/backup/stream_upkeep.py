@@ -173,7 +173,7 @@ class StreamUpkeep:
         self._storage.write_version(theirs)
         self._receiver.use(theirs, self._storage.current_folders())
         self._follower.forget_image()
-        raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
+        raise CheckpointError("the NameNode was upgraded, this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
         """Begin anew where the NameNode has other segments than those here: it was set back, and went on from there.

@@ -121,7 +121,7 @@ class Fetcher:
                 if image_md5(path) == theirs and self._is_whole(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is of no use and not taken: %s", path, told(fault))
+                _LOG.warning("%s is unusable and is not taken: %s", path, told(fault))
         return None
 
     def _is_whole(self, path: Path, info: StorageInfo) -> bool:
@@ -162,7 +162,7 @@ class Fetcher:
             verdict = prove(ending_of([EditLogSegment(log.first, log.last, local)]), witness, based=False)
             if verdict.holds:
                 return local
-            _LOG.info("%s is fetched anew: %s", local, verdict.reason)
+            _LOG.info("%s will be fetched again: %s", local, verdict.reason)
         fetch = partial(
             download_segment,
             self._address,
@@ -197,7 +197,7 @@ def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Pa
         try:
             _check_segment(path, log, name)
         except HdfsError as fault:
-            _LOG.warning("%s is of no use and fetched anew: %s", path, fault)
+            _LOG.warning("%s is unusable and will be fetched again: %s", path, fault)
         else:
             return path
     return None

@@ -283,7 +283,7 @@ class SecondaryRole:
             self._storage.format(info)
         moved = found is Standing.MOVED and info != self._namespace
         if moved:
-            _LOG.warning("%s was upgraded or rolled back, its image and edits are fetched anew", self._namenode)
+            _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
         return signature, moved
 
     # ---- the past ------------------------------------------------------------------------------------------

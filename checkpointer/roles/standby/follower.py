@@ -350,7 +350,7 @@ class JournalFollower:
         active = self._nodes.active_version()
         if active is None:
             raise StorageError(
-                f"{reason}: this node begins anew when a NameNode is active",
+                f"{reason}: this node will start over once a NameNode is active",
                 hint="Start the NameNode, or make one active.",
             )
         self._beginnings.check(active.image_txid, reason)
@@ -364,7 +364,7 @@ class JournalFollower:
     def _note_anew(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
         self._lost = LostPast.of(reason, aside)
         _LOG.warning(
-            "the cluster was set back, or its past cannot be told: %s; %s (txid %d of %s)",
+            "the cluster was set back, or its history cannot be determined: %s; %s (txid %d of %s)",
             reason,
             self._lost.sentence(),
             active.image_txid,

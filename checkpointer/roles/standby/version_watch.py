@@ -74,7 +74,7 @@ class VersionWatch:
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION is not taken over: %s", stopped)
         except (HdfsError, OSError) as fault:
-            self._raise(f"the cluster's VERSION is not ours and is not taken over: {told(fault)}")
+            self._raise(f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}")
         except Exception as fault:
             _LOG.exception("a fault of the checkpointer itself")
             self._raise(f"the cluster's VERSION is not taken over: {type(fault).__name__}: {fault}")
