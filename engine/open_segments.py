@@ -104,7 +104,7 @@ def check_overlaps(found: Sequence[OpenSegment], others: Iterable[EditLogSegment
             start, end = max(ours.first, theirs.first, image_txid + 1), min(ours.last, theirs.last)
             if same or start <= end:
                 raise SegmentError(
-                    f"transactions {max(ours.first, theirs.first)} to {end} lie in {theirs.path.name} too",
+                    f"transactions {max(ours.first, theirs.first)} to {end} are in {theirs.path.name} too",
                     file=str(ours.path),
                     txid=max(ours.first, theirs.first),
                     hint="Compare the two files, and move the one away that is not wanted.",

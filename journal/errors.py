@@ -164,7 +164,7 @@ class JournalExistsError(JournalError):
     """A journal was to be begun where one is already; it is as it was."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Format with force to lose all that it holds, or name another place."
+    default_hint = "Format with force to discard all that it holds, or name another place."
 
 
 class JournalInUseError(JournalError):

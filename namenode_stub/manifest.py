@@ -21,7 +21,7 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
         try:
             found += list_segments(folder)
         except (OSError, SegmentError) as fault:
-            _LOG.warning("checkpointers are not told of the segments in %s: %s", folder, fault)
+            _LOG.warning("the segments in %s are not reported to checkpointers: %s", folder, fault)
     return found
 
 

@@ -276,7 +276,7 @@ class NameNodeStub:
                 self._leave_active(self._state)
                 self._state = self._standby_again()
             except HdfsError as error:
-                raise self.fail_stop.trip(f"it can be no standby: {error.message}") from error
+                raise self.fail_stop.trip(f"it cannot be a standby: {error.message}") from error
             finally:
                 self._serve()
 

@@ -87,7 +87,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "age",
         "the last checkpoint is not long ago",
-        "Look into the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
+        "Check the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
         frozenset({Part.NAMENODES, Part.STORAGE}),
         check_age,
     ),
@@ -116,7 +116,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "daemon",
         "the daemon answers, is ready and met no error",
-        "Look at `systemctl status` and into the daemon's log.",
+        "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
     ),

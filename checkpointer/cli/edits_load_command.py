@@ -38,7 +38,7 @@ def command(source: Path, output: Path, form: str | None, layout: int | None, fo
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
-    Exit codes: 0 done, 4 INPUT is no edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
+    Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
     with source.open("rb") as stream:
         chosen = form or _format_of(stream)

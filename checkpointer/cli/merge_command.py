@@ -78,7 +78,7 @@ def command(
     layout are always refused.
 
     Renames, snapshots and symlinks together can bring a NameNode to a namespace whose image it could not load.
-    Such inconsistencies are healed in the new image, without loss of what a path leads to, and told in a line each in
+    Such inconsistencies are healed in the new image, without loss of what a path leads to, and reported one per line in
     the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 where they are in the
     old image); --as-hadoop is for comparing with Hadoop's own images.
 
@@ -86,7 +86,7 @@ def command(
     layouts. auto takes it for large images, or where a master is given.
 
     --dry-run reads, replays and makes the image, but writes nothing and takes no lock, so that it also goes beside
-    a running NameNode and on a read-only directory. It tells the transactions, how many inodes are created, changed
+    a running NameNode and on a read-only directory. It reports the transactions, how many inodes are created, changed
     and deleted, the size of the new image and whether there is room for it, and what would be healed. It ends with
     the exit code that the merge would end with, and takes about its time.
 
@@ -124,7 +124,7 @@ def command(
             from checkpointer.merging.dry_run import dry_run as measure
 
             if engine == EngineChoice.SPARK.value or master is not None:
-                raise click.UsageError("--dry-run is a matter of the local engine: leave --engine and --master out.")
+                raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
             with ProgressObserver(show=not as_json) as observer:
                 found = measure(plan, settings, observer=observer)
             for warning in found.warnings:

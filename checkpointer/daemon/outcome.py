@@ -135,6 +135,6 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if recent:
         return "No action is needed: the image is kept here, and the daemon makes and offers the next one by itself."
     return (
-        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Look into the "
+        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Check the "
         "NameNode's log if that is refused too."
     )

@@ -130,7 +130,7 @@ def prove(
             return Verdict(Finding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next((each.reason for each in found if each.reason), "nothing in them tells")
+    reason = next((each.reason for each in found if each.reason), "they do not show it")
     return Verdict(Finding.SILENT, f"neither edits nor images of the NameNode show that it is of its past: {reason}")
 
 
@@ -190,7 +190,7 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
     """No segment holds the beginning of the stretch."""
     stretch = case.stretch
     if any(each.first <= stretch.last for each in case.present if each.first > stretch.first):
-        return _lost(f"transactions {stretch.first} to {stretch.last} lie in other segments now")
+        return _lost(f"transactions {stretch.first} to {stretch.last} are in other segments now")
     if case.present and case.present[0].first > stretch.first:
         return _PURGED
     if not deep and not stretch.ends:
@@ -231,7 +231,7 @@ def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) 
         verdict = _beyond(stretch, witness)
         return verdict if not verdict.holds else _not_there_yet(stretch.upto)
     if opening.digest != stretch.digest:
-        return _lost(f"the transactions from {stretch.first} on are others now, in {_range(segment)}")
+        return _lost(f"the transactions from {stretch.first} on are different now, in {_range(segment)}")
     return _HOLDS
 
 

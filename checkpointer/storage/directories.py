@@ -133,7 +133,7 @@ class StorageDirectories:
         for each in found:
             if each.version is None and each.state is StorageState.HALF_FORMATTED:
                 raise StorageError(
-                    f"{each.current / VERSION} is missing, but images or edits lie beside it",
+                    f"{each.current / VERSION} is missing, but there are images or edits beside it",
                     hint="Restore VERSION from another directory of the same NameNode; do not format.",
                 )
         normal = [each for each in found if each.state is StorageState.NORMAL]
@@ -251,7 +251,7 @@ class StorageDirectories:
         """
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
-            raise ValueError(f"{directory} is no storage directory of these")
+            raise ValueError(f"{directory} is not one of these storage directories")
         self._dropped[root] = reason
         _LOG.error("storage directory %s is dropped: %s", root, reason)
         self._require_one()

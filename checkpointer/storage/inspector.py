@@ -131,7 +131,7 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
     images = [image for each in formatted for image in each.images if image.rollback == rollback]
     if not images:
         raise StorageError(
-            f"no image lies in {names}",
+            f"there is no image in {names}",
             hint="Copy the newest fsimage and its .md5 file from a NameNode into its current folder.",
         )
     highest = max(image.txid for image in images)
@@ -224,7 +224,7 @@ def _refuse_interrupted(directory: Path) -> None:
     for name in _INTERRUPTED:
         if (directory / name).exists():
             raise StorageError(
-                f"{directory / name} tells of an interrupted upgrade, rollback or import",
+                f"{directory / name} shows that an upgrade, rollback or import was interrupted",
                 hint="Start the NameNode on this directory once; it completes or undoes it.",
             )
 

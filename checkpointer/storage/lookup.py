@@ -53,7 +53,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
         ) from fault
     if not images:
         raise StorageError(
-            f"no image lies in {', '.join(map(str, folders)) or 'no folder at all'}",
+            f"there is no image in {', '.join(map(str, folders)) or 'no folder at all'}",
             hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
         )
     best = max(images, key=lambda image: (image.txid, image.has_md5))

@@ -104,13 +104,13 @@ def _check_can_have_sub_sections(image: ImageFile, layout_version: int, codec: s
         raise UnsupportedConversionError(
             f"sub-sections are for images of layout version {LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} and newer",
             file=str(image.path),
-            hint="Leave the sub-sections away, or choose another layout.",
+            hint="Omit the sub-sections, or choose another layout.",
         )
     if not can_have_sub_sections(layout_version, codec, compressed=parallel_compressed):
         raise UnsupportedConversionError(
             "no NameNode up to Hadoop 3.4.1 writes sub-sections into a compressed image",
             file=str(image.path),
-            hint="Leave the sub-sections away, choose no codec, or give --parallel-compressed for newer NameNodes.",
+            hint="Omit the sub-sections, choose no codec, or give --parallel-compressed for newer NameNodes.",
         )
 
 

@@ -42,7 +42,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("frame-codec", _E, "the compression codec is unknown", ""),
     ("frame-layout-old", _E, "the layout version is older than the protobuf format", ""),
     ("frame-layout-unknown", _W, "the layout version is newer than every known one; its rules are not known", ""),
-    ("digest-missing", _E, "no .md5 file lies beside the image", "a digest file is written"),
+    ("digest-missing", _E, "there is no .md5 file beside the image", "a digest file is written"),
     ("digest-mismatch", _E, "the MD5 is not the one in the .md5 file", "a digest file is written"),
     ("txid-name", _E, "the file's name and NS_INFO say different txids", "the output's name must say NS_INFO's"),
     ("section-outside", _E, "a section reaches outside the section area", ""),
@@ -65,7 +65,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     # INODE
     ("inode-count", _E, "numInodes is not the number of records", "corrected"),
     ("inode-last-id", _E, "lastInodeId is lower than the largest inode id", "raised"),
-    ("inode-root", _E, "there is no root, or it is no directory", ""),
+    ("inode-root", _E, "there is no root, or it is not a directory", ""),
     ("inode-twice", _E, "two records have one inode id", "the last one is kept, as a loader would"),
     ("inode-id", _W, "an inode id in the range that HDFS reserves (below 16385)", ""),
     ("inode-kind", _E, "the type and the message in the record differ", "the message decides"),
@@ -96,9 +96,9 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "attached to /lost+found as inode-ID, or dropped on request",
     ),
     # INODE_DIR
-    ("dir-parent", _E, "an entry's parent is no inode or no directory", "dropped"),
+    ("dir-parent", _E, "an entry's parent is not an inode, or not a directory", "dropped"),
     ("dir-parent-twice", _E, "two entries of one directory", "joined"),
-    ("dir-child-missing", _E, "a child is no inode", "dropped"),
+    ("dir-child-missing", _E, "a child is not an inode", "dropped"),
     ("dir-child-twice", _E, "an inode is listed as a child twice", "the first listing is kept"),
     (
         "dir-child-referenced",
@@ -111,7 +111,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("dir-reference-range", _E, "a reference number that INODE_REFERENCE does not have", "dropped"),
     ("dir-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     # INODE_REFERENCE
-    ("reference-inode", _E, "a reference to what is no inode", "dropped with its use"),
+    ("reference-inode", _E, "a reference to something that is not an inode", "dropped with its use"),
     ("reference-dst-twice", _E, "an inode has two DstReferences", "the first is kept"),
     ("reference-name-twice", _E, "two WithName references of one inode and lastSnapshotId", "the first is kept"),
     (
@@ -125,14 +125,14 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("snapshot-count", _E, "numSnapshots is not the number of records", "corrected"),
     ("snapshot-counter", _E, "snapshotCounter is not above every snapshot id", "raised"),
     ("snapshot-twice", _E, "two snapshots have one id", "the first is kept"),
-    ("snapshot-directory", _E, "a snapshottable directory is no directory", "dropped from the list"),
+    ("snapshot-directory", _E, "a snapshottable directory is not a directory", "dropped from the list"),
     ("snapshot-directory-twice", _E, "a directory is listed as snapshottable twice", "listed once"),
     ("snapshot-root", _E, "the snapshot's directory is not listed as snapshottable", "listed"),
-    ("snapshot-root-missing", _E, "the snapshot's directory is no directory", "the snapshot is dropped"),
+    ("snapshot-root-missing", _E, "the snapshot's directory is not a directory", "the snapshot is dropped"),
     ("snapshot-order", _E, "the snapshots of a directory are not in name order", "sorted"),
     ("snapshot-name", _E, "two snapshots of a directory have one name", "renamed NAME-ID"),
     # SNAPSHOT_DIFF
-    ("diff-inode", _E, "diffs of what is no inode", "dropped"),
+    ("diff-inode", _E, "diffs of something that is not an inode", "dropped"),
     ("diff-kind", _E, "file diffs of a directory or the other way round", "dropped"),
     ("diff-twice", _E, "two lists of diffs for one inode", "joined"),
     ("diff-order", _E, "diffs are not newest first", "sorted"),
@@ -145,9 +145,9 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "",
     ),
     ("diff-snapshot", _W, "a diff for a snapshot that does not exist", ""),
-    ("diff-created", _E, "a created name that resolves nowhere", "dropped"),
-    ("diff-created-order", _W, "created names are not in order, or one stands twice", "sorted, each once"),
-    ("diff-deleted", _E, "a deleted inode that is no inode", "dropped"),
+    ("diff-created", _E, "a created name that resolves to nothing", "dropped"),
+    ("diff-created-order", _W, "created names are not in order, or one is listed twice", "sorted, each once"),
+    ("diff-deleted", _E, "a deleted inode that is not an inode", "dropped"),
     (
         "diff-deleted-twice",
         _E,
@@ -160,7 +160,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     ("diff-size", _I, "childrenSize is not what the lists say", ""),
     # FILES_UNDERCONSTRUCTION
-    ("lease-inode", _E, "a file under construction is no inode", "dropped"),
+    ("lease-inode", _E, "a file under construction is not an inode", "dropped"),
     ("lease-closed", _E, "a file listed as under construction is closed", "dropped"),
     ("lease-twice", _W, "a file under construction is listed twice", "listed once"),
     ("lease-path", _W, "the path is not where the file is", "corrected"),

@@ -78,7 +78,7 @@ class LeaseCheck:
         inode_id = int(entry.inodeId)
         slot = self._inodes.slot(inode_id)
         if slot < 0:
-            self._view.add("lease-inode", f"{entry.fullPath} is no inode", offset, inode=inode_id)
+            self._view.add("lease-inode", f"{entry.fullPath} is not an inode", offset, inode=inode_id)
             return None
         if not self._inodes.flags[slot] & OPEN:
             self._view.add("lease-closed", f"{entry.fullPath} is not under construction", offset, inode=inode_id)

@@ -88,7 +88,7 @@ class BatchVerdict:
 def check_journal_id(journal_id: str) -> None:
     """Raises IllegalArgumentRemoteError for what can be no folder's name (QuorumJournalManager.checkJournalId)."""
     if not journal_id or journal_id.startswith(".") or "/" in journal_id or "\0" in journal_id:
-        raise IllegalArgumentRemoteError(f"{journal_id!r} is no journal id: a plain name without / is expected")
+        raise IllegalArgumentRemoteError(f"{journal_id!r} is not a journal id: a plain name without / is expected")
 
 
 def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None:

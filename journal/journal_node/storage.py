@@ -178,7 +178,7 @@ class JournalStorage:
         try:
             return int(lines[0])
         except ValueError as error:
-            raise JavaIOError(f"{self.location}/{name} holds no number: {lines[0][:40]!r}") from error
+            raise JavaIOError(f"{self.location}/{name} does not hold a number: {lines[0][:40]!r}") from error
 
     def _committed(self, name: str) -> int:
         data = self.disk.read(name) if self.disk.exists(name) else b""

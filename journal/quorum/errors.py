@@ -56,7 +56,7 @@ class WriterFencedError(QuorumError):
 class WriterStateError(JournalError):
     """What the writer was asked for does not fit where it stands."""
 
-    default_hint = "Recover the journal first: that fences other writers and tells what it holds."
+    default_hint = "Recover the journal first: that fences other writers and shows what it holds."
 
 
 class SegmentRecoveryError(JournalError):
@@ -75,7 +75,7 @@ class JournalClosedError(JournalError):
 class NodeOutOfSyncError(JournalError):
     """A node missed a part of the segment, so that it gets nothing more of it."""
 
-    default_hint = "The node takes part again from the next segment on; look into why it failed before."
+    default_hint = "The node takes part again from the next segment on; find out why it failed before."
 
 
 class NodeLagsError(NodeOutOfSyncError):

@@ -168,7 +168,7 @@ def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
         "dfs.image.odd": "${dfs.image.odd}",
     }
     rows = keys_of(tmp_path, values, code=2)
-    assert rows["dfs.image.odd"]["value"] == "(variables run in a circle)"
+    assert rows["dfs.image.odd"]["value"] == "(variables refer to each other)"
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,10 @@ def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | No
 @pytest.mark.parametrize(
     ("key", "text", "problem"),
     [
-        (KEY, "Spark", "is no engine: local, spark or auto"),
-        (KEY, "", "is no engine"),
-        (f"{SPARK}.min-size", "big", "is no size"),
-        (f"{SPARK}.driver-memory", "lots", "is no size"),
+        (KEY, "Spark", "is not an engine: local, spark or auto"),
+        (KEY, "", "is not an engine"),
+        (f"{SPARK}.min-size", "big", "is not a size"),
+        (f"{SPARK}.driver-memory", "lots", "is not a size"),
         (f"{SPARK}.driver-memory", "", "is not set"),
         (f"{SPARK}.driver-memory", "256m", "must be at least 512m"),
         (f"{SPARK}.driver-memory", "1024", "must be at least 512m"),

@@ -158,9 +158,9 @@ STRETCHES = noted(*OURS).stretches()
         (OURS, 9, Finding.HOLDS, ""),
         ((*OURS, segment(10, delete(11))), 12, Finding.HOLDS, ""),
         # the same bounds, another time
-        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are others now"),
+        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are different now"),
         # another transaction before the one that tells
-        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are others now"),
+        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are different now"),
         ((OURS[0], segment(5, chmod(6), delete(7))), 8, Finding.LOST, "ends at 8 now"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, Finding.LOST, "in the middle of"),
         ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, Finding.LOST, "in the middle of"),

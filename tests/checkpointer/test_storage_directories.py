@@ -203,7 +203,7 @@ def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
         read_storage_info(tmp_path)
     with pytest.raises(StorageError, match="cannot be read"):
         latest_image([tmp_path / "absent"])
-    with pytest.raises(StorageError, match="no image lies in"):
+    with pytest.raises(StorageError, match="there is no image in"):
         latest_image([tmp_path])
 
 

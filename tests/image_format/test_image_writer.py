@@ -149,7 +149,7 @@ def test_sub_sections_precede_their_section() -> None:
 def test_entries_must_lie_in_what_was_written(offset: int, length: int) -> None:
     writer = ImageWriter(bytearray().extend, -67)
     writer.copy_section("INODE", b"abcde")
-    with pytest.raises(ValueError, match="lies outside"):
+    with pytest.raises(ValueError, match="is outside"):
         writer.add_entry("INODE_SUB", offset, length)
 
 

@@ -114,7 +114,7 @@ def test_unreachable_inodes_go_to_lost_and_found(tmp_path: Path) -> None:
     texts = {finding.inode: finding.change for finding in done.changes}
     old = model.inode(lost).name.decode()
     assert texts.pop(lost) == f"attached as /lost+found/inode-{lost}, its name was {old!r}"
-    assert set(texts.values()) <= {"lies below an inode that was attached"}
+    assert set(texts.values()) <= {"is below an inode that was attached"}
 
 
 def test_a_second_repair_uses_the_same_directory(tmp_path: Path) -> None:

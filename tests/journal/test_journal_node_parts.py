@@ -57,7 +57,7 @@ def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.Data
 
 def test_a_gap_is_damage() -> None:
     assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).last == 3
-    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was to come"
+    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was expected"
     assert scan_end(HEADER + batch(2, 3), 1).damage
 
 

@@ -504,7 +504,7 @@ def test_members_that_are_gone_are_dropped_and_required_ones_are_not(
 def test_recovery_ends_where_a_member_may_hold_what_no_other_has(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [9, 4, 4])
     damage(roots[0], inprogress_name(1), 0.8)
-    with pytest.raises(CorruptOpError, match="whole operations"):
+    with pytest.raises(CorruptOpError, match="intact operations"):
         open_set(roots)
 
 
@@ -535,7 +535,7 @@ def test_one_segment_at_a_time(roots: list[Path], open_set: OpenSet) -> None:
             call()
     writer.abort()
     writer.abort()
-    with pytest.raises(JournalError, match="let go of"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.finalize(1)
     with pytest.raises(JournalError, match="not recovered"):
         journals.start_segment(1, LAYOUT)

@@ -621,7 +621,7 @@ def test_a_node_that_does_not_send_its_open_segment(
     simulation.hosts[A].reachable = False
     for _ in range(3):
         assert ranges(journal, in_progress=True) == [(1, 3)]
-    assert sum("cannot be had from jn1:8485" in record.message for record in caplog.records) == 1
+    assert sum("cannot be read from jn1:8485" in record.message for record in caplog.records) == 1
     simulation.hosts[B].reachable = False
     with pytest.raises(QuorumError, match="compared on too few nodes: jn1:8485"):
         ranges(journal, in_progress=True)

@@ -155,7 +155,7 @@ def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
 def test_who_cannot_be_reached_is_named() -> None:
     with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
         fetched("http://127.0.0.1:9/x", timeout=5.0)
-    with pytest.raises(JavaIOError, match="is no HTTP address"):
+    with pytest.raises(JavaIOError, match="is not an HTTP address"):
         fetched("file:///etc/passwd")
 
 

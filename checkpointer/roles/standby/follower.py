@@ -280,7 +280,7 @@ class JournalFollower:
 
     def _catch_up(self, observer: Observer) -> None:
         if not self._storage.is_formatted():
-            self._begin_anew("no image is here", observer)
+            self._begin_anew("there is no image here", observer)
         # An image that is ahead of the namespace was put there by someone else.
         elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
             self._load(observer)
