@@ -70,7 +70,7 @@ class RpcTimeoutError(RpcConnectionError):
 
 
 class RpcProtocolError(RpcError):
-    """What came over the connection is no Hadoop RPC of version 9."""
+    """What came over the connection is not Hadoop RPC of version 9."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(

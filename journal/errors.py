@@ -94,7 +94,7 @@ class UnknownOpcodeError(CorruptOpError):
 
 
 class EditsTextError(CorruptOpError):
-    """XML or JSON that is no edit log, or an operation in it that does not parse; `line` counts from 1."""
+    """XML or JSON that is not an edit log, or an operation in it that does not parse; `line` counts from 1."""
 
     default_hint = "Correct the text at the named line, or dump the segment again."
 

@@ -68,7 +68,7 @@ class JournalSet:
         self._members = Members(members, minimum, on_failure)
         self._restore = restore
         self._guard = threading.RLock()
-        # Held by whoever adds or removes finalized segments.
+        # Held by the thread that adds or removes finalized segments.
         self._upkeep = threading.Lock()
         self._namespace: StorageInfo | None = None
         self._writer: SetWriter | None = None

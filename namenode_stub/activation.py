@@ -1,4 +1,4 @@
-"""How a NameNode becomes active: it fences whoever wrote before, and goes on behind all that was written."""
+"""How a NameNode becomes active: it fences the previous writers, and continues after all that was written."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class NameNodeStub:
     everything about the namespace, and takes no checkpoint. That is also how it finds out that another one took over.
 
     Attributes:
-        shutdown_requested: set by whoever wants the process to end, `request_shutdown` among them.
+        shutdown_requested: set to make the process end, by `request_shutdown` among others.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class StandbyNamespace:
         )
         self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=resources.clock)
         self._lag = LagWatch(settings.lag_alarm, clock=resources.clock)
-        # Held by whoever applies edits.
+        # Held by the thread that applies edits.
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._observer = _StoppingObserver(self._stopping)

@@ -17,7 +17,7 @@ _ANY_ONE = ""
 
 
 class MalformedObjectNameError(ValueError):
-    """A text is no name and no pattern of a bean."""
+    """A text is neither a name nor a pattern of a bean."""
 
 
 @dataclass(frozen=True, slots=True)

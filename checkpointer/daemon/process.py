@@ -178,7 +178,7 @@ class _Daemon:
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An interval that stays is left alone: setting it anew would put the next run off.
+        # An interval that stays is left alone: setting it again would put the next run off.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)

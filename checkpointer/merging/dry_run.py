@@ -30,7 +30,7 @@ class InodeChanges:
     Attributes:
         total: inodes of the new image.
         created: of them, those that the old one lacks.
-        changed: of them, those whose records are written anew.
+        changed: of them, those whose records are rewritten.
         deleted: inodes of the old image that the new one lacks.
     """
 

@@ -1,4 +1,4 @@
-"""That a node began anew, for its status page and its log, and when it may do so again."""
+"""That a node started over, for its status page and its log, and when it may do so again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LostPast:
 
 
 class Beginnings:
-    """When a node may begin anew: with another image of its NameNode at once, with the same one after growing waits.
+    """When a node may start over: with another image of its NameNode at once, with the same one after growing waits.
 
     Args:
         clock: monotonic seconds.

@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def lost(self) -> bool:
-        """Whether to begin anew: what we stand on is lost, or can never be shown not to be."""
+        """Whether to start over: what we stand on is lost, or can never be shown not to be."""
         return self.finding in (Finding.LOST, Finding.SILENT)
 
 

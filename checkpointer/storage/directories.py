@@ -267,7 +267,7 @@ class StorageDirectories:
         # Where all were dropped, the fault may have passed.
         found = [inspect(root) for root in self.roots or self._locks]
         if not self.roots and all(each.version is None for each in found):
-            # It came before they were formatted, which can begin anew.
+            # It came before they were formatted, which can start over.
             self._dropped.clear()
             return self.roots
         info = agree_on_version(found)

@@ -26,7 +26,7 @@ def read_storage_info(directory: Path) -> StorageInfo:
     """VERSION of the storage directory `directory`.
 
     Raises:
-        StorageError: it is not there or cannot be read.
+        StorageError: it does not exist or cannot be read.
         VersionFileError: it is damaged.
     """
     path = directory / "current" / VERSION

@@ -51,7 +51,7 @@ class LeaseCheck:
         return "/" + b"/".join(reversed(names)).decode("utf-8", "replace")
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, write the section anew if anything is."""
+        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
         if not self._view.present:
             return
         kept: dict[int, bytes] = {}

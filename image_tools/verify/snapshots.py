@@ -34,7 +34,7 @@ class Snapshots:
         self._total = len(parsed)
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, write the section anew if anything is."""
+        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
         if not self.view.present:
             return
         before = self._header.SerializeToString() + b"".join(m.SerializeToString() for m, _ in self._read)

@@ -57,7 +57,7 @@ class JournalStorage:
     # ---- formatting and upgrades ---------------------------------------------------------------------------
 
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Begin anew; without VERSION, which comes last, the folder does not count as formatted.
+        """Start over; without VERSION, which comes last, the folder does not count as formatted.
 
         Args:
             epochs: of a node that formats itself: what it knows of promises made before.
@@ -121,7 +121,7 @@ class JournalStorage:
     # ---- numbers -------------------------------------------------------------------------------------------
 
     def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
-        """What is kept of promises and commits; what is not there has its default."""
+        """What is kept of promises and commits; what is missing has its default."""
         return Epochs(
             promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
             writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),

@@ -91,7 +91,7 @@ class NodeLeftOutError(JournalError):
 
 
 class NodeClosedError(JournalError):
-    """A call was dropped before it was sent, for the journal was closed or its writer began anew."""
+    """A call was dropped before it was sent, for the journal was closed or its writer started over."""
 
     default_hint = "Open the journal again."
 

@@ -29,7 +29,7 @@ class Attributes:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def set_permission(self, path: str, mode: int) -> None:

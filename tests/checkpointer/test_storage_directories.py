@@ -170,7 +170,7 @@ def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
         assert storage.latest_image().txid == IMAGE_TXID
 
 
-def test_a_format_that_failed_everywhere_begins_anew(tmp_path: Path) -> None:
+def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
     storage = StorageDirectories([tmp_path / "a"])
     storage.lock()
     with pytest.raises(StorageError, match="no storage directory is left"):

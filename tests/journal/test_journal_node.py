@@ -444,7 +444,7 @@ def test_nothing_is_written_once_a_recovery_has_begun(node: JournalNode, writer:
         writer.write(1, 6, 6)
 
 
-def test_a_segment_that_begins_anew_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_a_segment_that_starts_over_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.write(1, 1, 1)
     writer.accept(1, 1)

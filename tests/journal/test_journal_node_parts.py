@@ -115,7 +115,7 @@ def test_the_oldest_batches_give_way() -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "layout"), [(7, 8, LAYOUT), (2, 3, LAYOUT), (4, 5, -66)])
-def test_what_does_not_follow_begins_anew(first: int, last: int, layout: int) -> None:
+def test_what_does_not_follow_starts_over(first: int, last: int, layout: int) -> None:
     cache = EditsCache(1000)
     cache.store(batch(1, 3), 1, 3, LAYOUT)
     cache.store(batch(first, last), first, last, layout)

@@ -162,7 +162,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         assert told(stub) == [*WHOLE]
         lose(name, WHOLE[1])
         (shared / segment_name(4, 5)).unlink()
-        # behind a gap it begins anew, for nobody could apply what lies before
+        # behind a gap it starts over, for nobody could apply what lies before
         assert told(stub) == [WHOLE[2]]
 
 

@@ -92,7 +92,7 @@ class BackupCheckpoints:
             command = self._link.start_checkpoint(self._storage.storage_info())
         except BaseException as error:
             if isinstance(error, RemoteError):
-                # It was started anew, or rolled back, and does not know us as what we say we are.
+                # It was restarted, or rolled back, and does not know us as what we say we are.
                 self._link.registered = False
             self._receiver.thaw()
             self._keeper.resume()
@@ -116,7 +116,7 @@ class BackupCheckpoints:
         verdict = self._past.check(deep=True)
         began = verdict.lost
         if began:
-            self._keeper.begin_anew(verdict.reason)
+            self._keeper.start_over(verdict.reason)
             self._follower.reach(target, observer)
             verdict = self._past.check(deep=True)
         if not verdict.holds:
@@ -166,7 +166,7 @@ class BackupCheckpoints:
         """Right before an image is sent: it is of the NameNode's past as it is now.
 
         Raises:
-            StorageError: it is not; the next checkpoint begins anew.
+            StorageError: it is not; the next checkpoint starts over.
             TransferError: that cannot be told now.
         """
         verdict = self._past.confirm(HeldImage(txid, image_md5(image)))

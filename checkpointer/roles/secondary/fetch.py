@@ -80,16 +80,16 @@ class Fetcher:
     # ---- images --------------------------------------------------------------------------------------------
 
     def image(
-        self, txid: int, info: StorageInfo, witness: Witness, *, afresh: bool, cancelled: Callable[[], bool]
+        self, txid: int, info: StorageInfo, witness: Witness, *, refetch: bool, cancelled: Callable[[], bool]
     ) -> tuple[Path, bool]:
-        """An undamaged copy of the image at `txid`, and whether it was fetched; with `afresh` it always is.
+        """An undamaged copy of the image at `txid`, and whether it was fetched; with `refetch` it always is.
 
         Raises:
             TransferError: it could not be fetched; what lay in the directories still does.
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        if not afresh and (local := self._local_image(txid, info, witness)) is not None:
+        if not refetch and (local := self._local_image(txid, info, witness)) is not None:
             _LOG.info("the image at txid %d is here already", txid)
             return local, False
         folders = self._storage.image_folders()
@@ -140,7 +140,7 @@ class Fetcher:
         info: StorageInfo,
         witness: Witness,
         *,
-        afresh: bool,
+        refetch: bool,
         cancelled: Callable[[], bool],
     ) -> list[EditLogSegment]:
         """Whole files of the segments `logs`; only those that are missing or damaged are fetched.
@@ -150,7 +150,7 @@ class Fetcher:
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        kept = None if afresh else witness
+        kept = None if refetch else witness
         return [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
 
     def _segment(
