@@ -206,7 +206,7 @@ class ClientLink:
 
     def _settle(self, event: ConnectionReady | Response | Failure) -> None:
         if isinstance(event, ConnectionReady):
-            raise RpcProtocolError(f"{self._address} goes on with a negotiation that is over")
+            raise RpcProtocolError(f"{self._address} continues a negotiation that is over")
         with self._lock:
             if isinstance(event, Failure) and event.call_id is None:
                 self._fail(event.error)

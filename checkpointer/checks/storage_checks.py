@@ -81,7 +81,7 @@ def _agreement(facts: Facts) -> tuple[State, str]:
 def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     image = facts.image.value
     if image is None:
-        return State.UNKNOWN, f"the newest image could not be looked at: {facts.image.error}"
+        return State.UNKNOWN, f"the newest image could not be examined: {facts.image.error}"
     damaged = [(path, answer.error) for path, answer in image.copies if answer.error and not answer.late]
     late = [(path, answer.error) for path, answer in image.copies if answer.late]
     details += [f"{path}: {error}" for path, error in (*damaged, *late)]

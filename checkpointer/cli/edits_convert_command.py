@@ -120,9 +120,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
         return found
     if isinstance(journal, FileJournal | JsonJournal) and not journal.is_formatted():
         raise JournalError("there is no journal", file=journal.location, hint="Name the directory that holds one.")
-    raise click.UsageError(
-        "SRC does not say which namespace it is of: name a VERSION file of that with --version-file."
-    )
+    raise click.UsageError("SRC does not say which namespace it belongs to: name a VERSION file with --version-file.")
 
 
 def _version_of(path: Path) -> StorageInfo | None:

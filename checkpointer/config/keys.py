@@ -109,7 +109,7 @@ RESOURCE_DU_RESERVED = ConfigKey(
     "dfs.namenode.resource.du.reserved",
     "104857600",
     BYTES,
-    "What `checkpointer check` wants to stay free on each disk beside room for two images.",
+    "What `checkpointer check` requires to be free on each disk besides room for two images.",
 )
 HA_STANDBY_CHECKPOINTS = ConfigKey(
     "dfs.ha.standby.checkpoints", "true", SWITCH, "Whether a standby makes checkpoints at all."

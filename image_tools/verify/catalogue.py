@@ -125,7 +125,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("snapshot-count", _E, "numSnapshots is not the number of records", "corrected"),
     ("snapshot-counter", _E, "snapshotCounter is not above every snapshot id", "raised"),
     ("snapshot-twice", _E, "two snapshots have one id", "the first is kept"),
-    ("snapshot-directory", _E, "a snapshottable directory is not a directory", "dropped from the list"),
+    ("snapshot-directory", _E, "a directory listed as snapshottable is not a directory", "dropped from the list"),
     ("snapshot-directory-twice", _E, "a directory is listed as snapshottable twice", "listed once"),
     ("snapshot-root", _E, "the snapshot's directory is not listed as snapshottable", "listed"),
     ("snapshot-root-missing", _E, "the snapshot's directory is not a directory", "the snapshot is dropped"),
@@ -147,7 +147,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-snapshot", _W, "a diff for a snapshot that does not exist", ""),
     ("diff-created", _E, "a created name that resolves to nothing", "dropped"),
     ("diff-created-order", _W, "created names are not in order, or one is listed twice", "sorted, each once"),
-    ("diff-deleted", _E, "a deleted inode that is not an inode", "dropped"),
+    ("diff-deleted", _E, "a deleted inode that is not in the image", "dropped"),
     (
         "diff-deleted-twice",
         _E,
@@ -160,7 +160,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     ("diff-size", _I, "childrenSize is not what the lists say", ""),
     # FILES_UNDERCONSTRUCTION
-    ("lease-inode", _E, "a file under construction is not an inode", "dropped"),
+    ("lease-inode", _E, "a file listed as under construction is not an inode", "dropped"),
     ("lease-closed", _E, "a file listed as under construction is closed", "dropped"),
     ("lease-twice", _W, "a file under construction is listed twice", "listed once"),
     ("lease-path", _W, "the path is not where the file is", "corrected"),

@@ -148,7 +148,7 @@ def test_what_a_release_leaves_out_takes_its_default() -> None:
         (HEAD + DELETE.replace("/a", "\\12") + "</EDITS>", "begins no escape", 6),
         (HEAD + DELETE.replace("/a", "\\fffffe;") + "</EDITS>", "PATH", 6),
         (HEAD + DELETE.replace("STAMP>1", "STAMP>1_0") + "</EDITS>", "instead of a number", 7),
-        (HEAD + DELETE.replace("CLIENTID>", "CLIENTID>x", 1) + "</EDITS>", "no RPC client id", 8),
+        (HEAD + DELETE.replace("CLIENTID>", "CLIENTID>x", 1) + "</EDITS>", "not an RPC client id", 8),
         (HEAD + "<a>" * 20, "nested deeper", 1),
         ('<?xml version="1.0" encoding="klingon"?><EDITS/>', "encoding", 1),
     ],

@@ -143,7 +143,7 @@ def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None
     for first in (1, 3):
         with pytest.raises(SegmentError, match=f"{segment_name(1, 3)} exists"):
             journal.start_segment(first, LAYOUT)
-    with pytest.raises(JournalError, match="let go"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.append(batch(4, 4))
     writer.abort()
     second = journal.start_segment(4, LAYOUT)

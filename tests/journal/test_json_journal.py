@@ -328,7 +328,7 @@ def test_records_that_are_not_those_of_their_batch_are_refused(
     with pytest.raises(error, match="segment 1"):
         writer.append(RecordBatch(1, 2, records))
     assert edits(folder) == []
-    with pytest.raises(JournalError, match="let go"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.finalize(0)
 
 

@@ -370,7 +370,7 @@ def test_settings_by_hadoops_keys() -> None:
 
 
 def test_a_tail_of_no_transactions_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="max-txns='0': has to be 1 or more"):
+    with pytest.raises(ConfigurationError, match="max-txns='0': must be at least 1"):
         QuorumSettings.from_configuration(Configuration.from_mapping({"dfs.ha.tail-edits.qjm.rpc.max-txns": "0"}, {}))
 
 

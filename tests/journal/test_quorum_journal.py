@@ -369,7 +369,7 @@ def test_a_writer_that_lost_its_majority_does_not_take_the_journal_back(
     simulation.restart(B)
     simulation.settle()
     other = taken_over(simulation)
-    with pytest.raises(WriterFencedError, match="epoch 1 is over"):
+    with pytest.raises(WriterFencedError, match="epoch 1 has been superseded"):
         journal.recover(NAMESPACE)
     write_segment(other, other.count(1) + 1, 9)
 

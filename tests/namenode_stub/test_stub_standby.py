@@ -420,7 +420,10 @@ def test_local_edits_that_the_shared_journal_never_had_are_not_written_behind(qu
         stub.namespace.mkdirs("/both")
     with NameNodeStub(dataclasses.replace(first, edits=first.edits[:1], shared_edits="")) as stub:
         stub.namespace.mkdirs("/local")
-    with pytest.raises(StorageError, match="ends at txid 3, but images or edits here go on to 6"), NameNodeStub(first):
+    with (
+        pytest.raises(StorageError, match="ends at txid 3, but images or edits here continue to 6"),
+        NameNodeStub(first),
+    ):
         pass
 
 

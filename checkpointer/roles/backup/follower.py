@@ -162,7 +162,7 @@ class Follower:
         try:
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         except TransactionGapError as gap:
-            _LOG.warning("our image at %d is too old to go on from: %s", namespace.last_txid, gap)
+            _LOG.warning("our image at %d is too old to continue from: %s", namespace.last_txid, gap)
             self._fetch_image(observer)
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         self._apply_local(target, observer)
