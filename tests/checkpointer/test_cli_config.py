@@ -88,7 +88,7 @@ def test_unknown_keys_of_checkpointing_are_shown(tmp_path: Path) -> None:
     values = {**SINGLE, "dfs.namenode.checkpoint.perod": "1h", "dfs.image.whatever": "1", "dfs.blocksize": "1m"}
     rows = keys_of(tmp_path, values)
     assert rows["dfs.namenode.checkpoint.perod"]["status"] == "unknown"
-    assert "is dfs.namenode.checkpoint.period meant?" in rows["dfs.namenode.checkpoint.perod"]["reason"]
+    assert "did you mean dfs.namenode.checkpoint.period?" in rows["dfs.namenode.checkpoint.perod"]["reason"]
     assert rows["dfs.image.whatever"]["status"] == "unknown"
     assert "dfs.blocksize" not in rows
 

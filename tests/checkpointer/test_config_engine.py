@@ -65,7 +65,7 @@ def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | No
         (f"{SPARK}.driver-memory", "256m", "must be at least 512m"),
         (f"{SPARK}.driver-memory", "1024", "must be at least 512m"),
         (f"{SPARK}.shared-storage", "maybe", ""),
-        (f"{SPARK}.partitions", "-1", "must not be negative"),
+        (f"{SPARK}.partitions", "-1", "must be at least 0"),
         (f"{SPARK}.partitions", "some", ""),
         (f"{SPARK}.conf.", "x", "names no setting of Spark's"),
     ],

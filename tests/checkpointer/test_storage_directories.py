@@ -185,7 +185,7 @@ def test_the_last_directory_cannot_be_dropped(tmp_path: Path) -> None:
     with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
         with pytest.raises(StorageError, match="no storage directory is left"):
             storage.drop(tmp_path / "a", "gone")
-        with pytest.raises(ValueError, match="no storage directory of these"):
+        with pytest.raises(ValueError, match="not one of these storage directories"):
             storage.drop(tmp_path / "other", "gone")
 
 

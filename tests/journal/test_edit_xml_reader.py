@@ -240,7 +240,7 @@ JSON_DELETE = b'{"opcode":"OP_DELETE","txid":7,"path":"/a","timestamp":1}'
         ([b'{"layoutVersion":-63}', JSON_DELETE.replace(b":1}", b":1.5}")], "timestamp: .* is not of type int", 2),
         ([b'{"layoutVersion":-63}', JSON_DELETE.replace(b":1}", b":true}")], "timestamp: .* is not of type int", 2),
         ([b'{"layoutVersion":-63}', b"\xff"], "not UTF-8", 2),
-        ([b'{"layoutVersion":-63}', b"[" * 100000], "no operation", 2),
+        ([b'{"layoutVersion":-63}', b"[" * 100000], "not an operation", 2),
         (
             [
                 b'{"layoutVersion":-63}',
