@@ -33,7 +33,7 @@ def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
     target.mkdir(parents=True)
     for path in current.iterdir():
         if path.name == "VERSION":
-            # Hadoop writes it anew, in place
+            # Hadoop rewrites it in place
             shutil.copyfile(path, target / path.name)
         else:
             os.link(path, target / path.name)

@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,7 @@ def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
 
 
 def spread(points: Sequence[Point]) -> dict[str, float]:
-    """By part, how much more the dearest size costs than the cheapest: 0.2 is 20 %."""
+    """By part, how much more the most expensive size costs than the cheapest: 0.2 is 20 %."""
     found = {}
     for part in _PARTS:
         costs = [getattr(point, part) for point in points]
@@ -129,14 +130,16 @@ def spread(points: Sequence[Point]) -> dict[str, float]:
 
 def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -> str:
     """The results as Markdown."""
+    introduction = (
+        f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds. In each round all sizes ran "
+        f"in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
+        f"{_INODES_A_TRANSACTION} inodes, replay with {arguments.transactions:,} transactions. Each process gets "
+        "memory that was touched before: a virtual machine provides other memory at a varying cost."
+    )
     out = [
         "# Cost by size",
         "",
-        f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds, in each of which",
-        "all sizes took their turn.",
-        f"Load and write with a transaction of the mix `{arguments.mix}` for {_INODES_A_TRANSACTION} inodes,",
-        f"replay with {arguments.transactions:,} of them. Each process finds memory that was touched before:",
-        "a virtual machine hands out other memory at a price that changes.",
+        textwrap.fill(introduction, 120),
         "",
         f"![cost by size]({picture})",
         "",
@@ -150,7 +153,8 @@ def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -
     for part, more in spread(points).items():
         verdict = "within" if more <= _MARGIN else "more than"
         out.append(
-            f"- {_PARTS[part]}: the dearest size costs {more:.0%} more than the cheapest, {verdict} {_MARGIN:.0%}"
+            f"- {_PARTS[part]}: the most expensive size costs {more:.0%} more than the cheapest, "
+            f"{verdict} {_MARGIN:.0%}"
         )
     return "\n".join(out) + "\n"
 

@@ -43,7 +43,7 @@ def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> Base
 
 
 def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, seed: int) -> BaseImage:
-    """Edits behind links to the image's files in `folder`/current, which is made anew."""
+    """Edits behind links to the image's files in `folder`/current, which is recreated."""
     shutil.rmtree(folder, ignore_errors=True)
     current = folder / "current"
     current.mkdir(parents=True)

@@ -98,8 +98,8 @@ def markdown(results: Sequence[MixResult], machine: str, chart_file: str) -> str
     lines = [
         "# Results",
         "",
-        f"`python -m bench` on {machine}; medians of {rounds} rounds, in each of which all took their turn.",
-        "Ratios are medians of the rounds' own ratios. Memory is the peak of anonymous memory.",
+        f"`python -m bench` on {machine}; medians of {rounds} rounds. In each round all programs ran in turn.",
+        "Ratios are medians of the ratios within a round. Memory is the peak of anonymous memory.",
         "",
         f"![whole merge]({chart_file})",
         "",

@@ -145,8 +145,8 @@ class Compaction:
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
         # entries that nobody changed, and that are not copied all the same
-        anew = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
-        self._patched_directories = [i for i in holders if i > 0 and i not in anew]
+        rebuilt = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
+        self._patched_directories = [i for i in holders if i > 0 and i not in rebuilt]
         self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
         if references.changed:
             self._producers["INODE_REFERENCE"] = lambda: iter([self._numbering.data])
@@ -334,7 +334,7 @@ def write_image(
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
     A section that changed and that `image` does not have comes last; loaders do not go by the order.
-    Sub-sections are cut anew, for those of `image` describe the old records.
+    Sub-sections are recut, for those of `image` describe the old records.
 
     Args:
         merger: applies what changed in INODE and INODE_DIR.

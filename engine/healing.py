@@ -17,7 +17,7 @@ _STRICT_HINT = "Without --strict this is healed, and reported."
 
 
 class Healing(Enum):
-    """What to do about snapshots that do not fit together, as NameNodes themselves bring them about."""
+    """What to do about inconsistent snapshots, as NameNodes themselves cause them."""
 
     HEAL = "heal"
     """Write an image that loads, and tell what was changed for that."""

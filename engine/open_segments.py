@@ -74,7 +74,7 @@ def examine_open_segment(segment: EditLogSegment, content: Buffer) -> OpenSegmen
     if fault is not None and found.lost:
         lost = ", ".join(f"{run.first} to {run.last}" for run in found.lost[:3])
         raise CorruptOpError(
-            f"{fault.problem}; whole transactions lie behind it: {lost}",
+            f"{fault.problem}; intact transactions follow it: {lost}",
             file=str(segment.path),
             offset=found.end,
             txid=segment.first if found.last_txid is None else found.last_txid + 1,
@@ -104,7 +104,7 @@ def check_overlaps(found: Sequence[OpenSegment], others: Iterable[EditLogSegment
             start, end = max(ours.first, theirs.first, image_txid + 1), min(ours.last, theirs.last)
             if same or start <= end:
                 raise SegmentError(
-                    f"transactions {max(ours.first, theirs.first)} to {end} lie in {theirs.path.name} too",
+                    f"transactions {max(ours.first, theirs.first)} to {end} are in {theirs.path.name} too",
                     file=str(ours.path),
                     txid=max(ours.first, theirs.first),
                     hint="Compare the two files, and move the one away that is not wanted.",

@@ -229,7 +229,7 @@ def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bo
 def _with_references(
     index: ImageIndex, directory_ids: Ids, references: Mapping[int, list[int]], data: Bytes, spans: Ids
 ) -> tuple[Bytes, Ids]:
-    """Changed entries, made anew where the directory has children by reference."""
+    """Changed entries, rebuilt where the directory has children by reference."""
     more: list[bytes] = []
     size = data.size
     for position, directory_id in enumerate(directory_ids.tolist()):

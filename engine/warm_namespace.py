@@ -205,7 +205,7 @@ class WarmNamespace:
         self._replay_seconds = 0.0
 
     def _load_base(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
-        """Index an image at the layout wanted; where its snapshots lead to what is not there, a healed copy of it."""
+        """Index an image at the layout wanted; where its snapshots lead to what is missing, a healed copy of it."""
         healing = self.settings.rules.healing
         try:
             loaded = self._load_at_layout(image, arrays, resources)

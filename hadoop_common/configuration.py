@@ -184,7 +184,7 @@ def local_path(item: str) -> Path:
         raise ValueError("holds a variable that nothing sets")
     parts = urlsplit(item)
     if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
-        raise ValueError("is no local directory: expected file:///path or /path")
+        raise ValueError("is not a local directory: expected file:///path or /path")
     path = Path(unquote(parts.path)) if parts.scheme else Path(item)
     if not path.is_absolute():
         raise ValueError("is not absolute, so it would depend on where the process was started")

@@ -50,7 +50,7 @@ def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes)
 def _read(path: Path, load: Callable[[Path], bytes], parents: tuple[Path, ...]) -> Iterator[Property]:
     if path in parents or len(parents) >= MAX_INCLUDE_DEPTH:
         chain = " -> ".join(str(each) for each in (*parents, path))
-        raise _fault(path, f"XInclude goes round or deeper than {MAX_INCLUDE_DEPTH}: {chain}")
+        raise _fault(path, f"XInclude is circular or deeper than {MAX_INCLUDE_DEPTH}: {chain}")
     root = _parse(path, load)
     if root.tag != "configuration":
         raise _fault(path, f"the root element is <{root.tag}>, expected <configuration>")
@@ -69,7 +69,7 @@ def _parse(path: Path, load: Callable[[Path], bytes]) -> ElementTree.Element:
     except _DoctypeError as fault:
         raise _fault(path, str(fault)) from fault
     except (ElementTree.ParseError, LookupError, ValueError) as fault:
-        raise _fault(path, f"is no well-formed XML: {fault}") from fault
+        raise _fault(path, f"is not well-formed XML: {fault}") from fault
     return root
 
 

@@ -29,7 +29,7 @@ _HINTS = {
     errno.ENFILE: _OPEN_FILES,
     errno.ENOENT: _GONE,
     errno.ENOTDIR: _GONE,
-    errno.EEXIST: "Move away what lies there, or name another file.",
+    errno.EEXIST: "Move away what is there, or name another file.",
 }
 # The system answers so to a mistake of the program alone.
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.ENOTSOCK)

@@ -117,5 +117,5 @@ def parse_temporary_segment(name: str) -> SegmentName | None:
 
 def _digits(number: int) -> str:
     if not 0 <= number < 1 << 63:
-        raise ValueError(f"{number} is no transaction id: it must lie in 0 .. 2**63 - 1")
+        raise ValueError(f"{number} is not a transaction id: it must be in 0 .. 2**63 - 1")
     return f"{number:019d}"

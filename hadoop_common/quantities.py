@@ -20,14 +20,14 @@ def parse_int(text: str) -> int:
     if (match := _HEXADECIMAL.fullmatch(text)) is not None:
         return _long(int(match[1] + match[2], 16))
     if _DECIMAL.fullmatch(text) is None:
-        raise ValueError("is no integer")
+        raise ValueError("is not an integer")
     return _long(int(text))
 
 
 def parse_float(text: str) -> float:
     """A finite decimal number."""
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.IGNORECASE) is None:
-        raise ValueError("is no number")
+        raise ValueError("is not a number")
     number = float(text)
     if math.isinf(number):
         raise ValueError("is too large")
@@ -46,7 +46,7 @@ def parse_time(text: str, unit: str) -> float:
     """Seconds; a number without a suffix (ns, us, ms, s, m, h, d) counts in `unit`."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError("is no time: expected an integer with ns, us, ms, s, m, h or d behind it, or nothing")
+        raise ValueError("is not a time: expected an integer, followed by ns, us, ms, s, m, h, d or nothing")
     return _long(int(match[1])) * _UNIT_SECONDS[(match[2] or unit).lower()]
 
 
@@ -54,7 +54,7 @@ def parse_size(text: str) -> int:
     """Bytes; k, m, g, t, p and e are powers of 1024."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError("is no size: expected an integer with k, m, g, t, p or e behind it, or nothing")
+        raise ValueError("is not a size: expected an integer, followed by k, m, g, t, p, e or nothing")
     return _long(int(match[1]) << _SIZE_SHIFTS[match[2].lower()])
 
 

@@ -65,7 +65,7 @@ class Notifier:
         except (OSError, ValueError) as fault:
             _LOG.log(
                 logging.DEBUG if self._failing else logging.WARNING,
-                "systemd could not be told %s: %s: %s",
+                "systemd could not be notified of %s: %s: %s",
                 ", ".join(values),
                 self._address,
                 fault,

@@ -86,7 +86,7 @@ def _number(values: dict[str, str], key: str, source: str, *, bits: int) -> int:
         number = None
     limit = 1 << (bits - 1)
     if number is None or not -limit <= number < limit:
-        raise VersionFileError(f"{source}: {key}={text!r} is no {bits}-bit integer", hint=_hint(source))
+        raise VersionFileError(f"{source}: {key}={text!r} is not a {bits}-bit integer", hint=_hint(source))
     return number
 
 

@@ -80,7 +80,7 @@ class StorageLock:
             try:
                 step()
             except OSError as fault:
-                _LOG.warning("%s cannot be removed, which keeps nobody out: %s", self.path, told(fault))
+                _LOG.warning("%s cannot be removed, which does not block other processes: %s", self.path, told(fault))
         self._unreserve()
 
     def __enter__(self) -> Self:

@@ -141,6 +141,6 @@ class RpcClient:
             return parse(response, body)
         except DecodeError as fault:
             raise RpcProtocolError(
-                f"{self.address} answered {method} with what is no {response.DESCRIPTOR.name}: {fault}",
-                hint="Check that both sides are of releases that fit each other.",
+                f"{self.address} answered {method} with something that is not a {response.DESCRIPTOR.name}: {fault}",
+                hint="Check that both sides are of compatible releases.",
             ) from fault

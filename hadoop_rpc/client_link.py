@@ -1,4 +1,4 @@
-"""One open connection of a client: a socket, its state, and a thread that hands answers to whoever waits."""
+"""One open connection of a client: a socket, its state, and a thread that hands answers to the callers that wait."""
 
 from __future__ import annotations
 
@@ -146,14 +146,14 @@ class ClientLink:
             self.close(RpcConnectionError(f"the connection was closed, since {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
-        """Close; whoever waits gets `reason`."""
+        """Close; callers that wait get `reason`."""
         with self._lock:
             self._fail(reason or RpcConnectionError(f"the connection to {self._address} was closed here", sent=True))
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
     def _fail(self, error: RpcError) -> None:
-        """With the lock held: the connection is of no use any more."""
+        """With the lock held: the connection is no longer usable."""
         if not self._broken:
             self._broken = True
             try:
@@ -206,7 +206,7 @@ class ClientLink:
 
     def _settle(self, event: ConnectionReady | Response | Failure) -> None:
         if isinstance(event, ConnectionReady):
-            raise RpcProtocolError(f"{self._address} goes on with a negotiation that is over")
+            raise RpcProtocolError(f"{self._address} continues a negotiation that is over")
         with self._lock:
             if isinstance(event, Failure) and event.call_id is None:
                 self._fail(event.error)

@@ -140,7 +140,7 @@ class ClientConnection:
         """What `data` completes, in order.
 
         Raises:
-            RpcProtocolError: these are no responses of Hadoop RPC; the connection is of no use any more.
+            RpcProtocolError: these are not responses of Hadoop RPC; the connection is no longer usable.
             AuthenticationRequiredError: the server accepts no authentication that we have.
         """
         self._frames.feed(data)

@@ -70,7 +70,7 @@ class RpcTimeoutError(RpcConnectionError):
 
 
 class RpcProtocolError(RpcError):
-    """What came over the connection is no Hadoop RPC of version 9."""
+    """What came over the connection is not Hadoop RPC of version 9."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(
@@ -97,7 +97,7 @@ class RemoteError(RpcError):
     """
 
     java_class: ClassVar[str] = "java.io.IOException"
-    default_hint: ClassVar[str] = "Look into the log of the other side for the cause."
+    default_hint: ClassVar[str] = "Check the log of the other side for the cause."
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
         self.class_name = class_name or self.java_class

@@ -128,7 +128,7 @@ class DelimitedReader:
             return parse(kind, body)
         except DecodeError as fault:
             name = kind.DESCRIPTOR.name
-            raise RpcProtocolError(f"byte {start} of a frame begins no {name}: {fault}") from fault
+            raise RpcProtocolError(f"byte {start} of a frame does not begin a {name}: {fault}") from fault
 
     def read_bytes(self) -> bytes:
         """The body of the next message.
@@ -156,4 +156,4 @@ class DelimitedReader:
             value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return value
-        raise RpcProtocolError(f"byte {self._position} of a frame ends no message length")
+        raise RpcProtocolError(f"byte {self._position} of a frame does not end a message length")

@@ -33,7 +33,7 @@ def after_server_step(step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
         if offered.method == _SIMPLE:
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.INITIATE, auths=[offered])
     wanted = ", ".join(_described(offered) for offered in step.auths) or "nothing"
-    raise AuthenticationRequiredError(f"the server offers {wanted}, and no SIMPLE authentication")
+    raise AuthenticationRequiredError(f"the server offers {wanted}, but not SIMPLE authentication")
 
 
 def after_client_step(step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:

@@ -18,7 +18,7 @@ _FLUSH_STEP = 32 * 1024 * 1024
 
 
 class DirectFile:
-    """Writes a new file, or one that is there anew, in whole buffers of 4 MiB with O_DIRECT (open(2)).
+    """Writes a new file, or replaces one that is there, in whole buffers of 4 MiB with O_DIRECT (open(2)).
 
     An image is not read again soon enough to stay in memory, and what is in memory already is of more use to others;
     besides, fsync finds nothing left to do. File systems without O_DIRECT get ordinary writes.

@@ -94,7 +94,7 @@ class RecordError(ImageFormatError):
 
 
 class InconsistentHistoryError(RecordError):
-    """What snapshots keep leads to what is not there, as NameNodes themselves leave it; each record is whole."""
+    """What snapshots keep leads to what is missing, as NameNodes themselves leave it; each record is whole."""
 
 
 class CodecError(ImageFormatError):

@@ -35,7 +35,7 @@ def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
     while True:
         misfit, count = first_misfit(*history.columns, *index.columns, deleted)
         if misfit:
-            what = f"the snapshot diffs of directory {misfit} do not fit the image"
+            what = f"the snapshot diffs of directory {misfit} are inconsistent with the image"
             raise index.place("SNAPSHOT_DIFF").error(InconsistentHistoryError, what, 0)
         if count <= deleted.size:
             break

@@ -136,7 +136,7 @@ class HistoryIndex(HistorySections):
         parents = self._room.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
-            raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is no inode")
+            raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
         # They are asked for again with each inode that only snapshots have.
         return parents
 

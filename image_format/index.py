@@ -309,7 +309,7 @@ class ImageIndex:
             self._unknown_entries.add(directory_id)
         misplaced = int(children_in_order(children, self._ids, self._slots, self._offsets, self.inode_buffer))
         if misplaced == DAMAGED:
-            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is no inode")
+            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is not an inode")
         if misplaced != MISSING:
             children = self._sorted_children(directory_id, children, offset)
         return children, refs
@@ -317,7 +317,7 @@ class ImageIndex:
     def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
         # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
         if (self.slots_of(children) < 0).any():
-            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is no inode")
+            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is not an inode")
         names = [(name_key(self.name(int(child))), int(child)) for child in children]
         names.sort()
         for (left, _), (right, child) in itertools.pairwise(names):
@@ -376,7 +376,7 @@ class ImageIndex:
             found,
         )
         if not complete:
-            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is no inode")
+            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is not an inode")
         return positions, found
 
     def merge_directories(self, changes: DirectoryChanges) -> tuple[Bytes, Ids]:
@@ -412,7 +412,7 @@ class ImageIndex:
             starts,
         )
         if not complete:
-            raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is no inode")
+            raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is not an inode")
         return out[: starts[-1]], starts
 
     def child_count(self, directory_id: int) -> int:

@@ -15,7 +15,7 @@ __all__ = ["format_md5", "md5_of_file", "md5_path", "parse_md5", "read_md5_file"
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
 # a line holds a digest and a file name; more than this is another kind of file
 _MAX_SIZE = 64 * 1024
-_HINT = "Restore the .md5 file, or write it anew with md5sum --binary if the image itself is known to be good."
+_HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be good."
 
 
 def format_md5(digest: bytes, image: str) -> bytes:
@@ -58,7 +58,7 @@ def read_md5_file(image: Path) -> bytes:
         with path.open("rb") as stream:
             content = stream.read(_MAX_SIZE)
     except FileNotFoundError as error:
-        text = f"no MD5 file lies beside the image (expected {path.name})"
+        text = f"there is no MD5 file beside the image (expected {path.name})"
         raise MissingDigestError(text, file=str(image), hint=_HINT) from error
     except OSError as error:
         raise ImageStorageError(

@@ -59,4 +59,4 @@ class MessageReader:
     def finish(self) -> None:
         """Raises RecordError where bytes are left behind the last message."""
         if not self.done:
-            raise self._place.error(RecordError, "bytes behind the last record", self._pos)
+            raise self._place.error(RecordError, "bytes after the last record", self._pos)

@@ -237,7 +237,7 @@ class ImageFile:
         return copy
 
     def string_table(self) -> StringTable:
-        """The STRING_TABLE section, parsed anew at each call.
+        """The STRING_TABLE section, parsed at each call.
 
         Raises:
             RecordError: the table is damaged.

@@ -13,7 +13,7 @@ __all__ = ["SlicePool"]
 
 
 class SlicePool:
-    """Lends page-aligned buffers of `size` bytes; one is lent anew when no view of it is left.
+    """Lends page-aligned buffers of `size` bytes; one is lent again when no view of it is left.
 
     `made` counts them: as many as were ever lent at once.
     """

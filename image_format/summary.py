@@ -84,7 +84,7 @@ def check_magic(head: bytes, file: str = "") -> None:
             raise UnsupportedLayoutError(
                 f"the image is in the format of Hadoop before 2.4 (layout version {layout_version})",
                 file=file,
-                hint="Start it with the NameNode of a newer Hadoop and -upgrade first; it saves the image anew.",
+                hint="Start it with the NameNode of a newer Hadoop and -upgrade first; it saves the image again.",
             )
         shown = bytes(head[: len(MAGIC)])
         raise BadMagicError(f"the file starts with {shown!r} instead of {MAGIC!r}", file=file, offset=0)

@@ -99,7 +99,7 @@ class ImageWriter:
     def add_entry(self, name: str, offset: int, length: int) -> None:
         """List a slice of the file, `offset` from its first byte, under a name of its own (`INODE_SUB`)."""
         if offset < len(MAGIC) or length < 0 or offset + length > self.position:
-            raise ValueError(f"{name}: {offset}+{length} lies outside the {self.position} bytes written")
+            raise ValueError(f"{name}: {offset}+{length} is outside the {self.position} bytes written")
         self._sections.append(Section(name, offset, length))
 
     def finish(self) -> FileSummary:

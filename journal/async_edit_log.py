@@ -1,6 +1,6 @@
 """An edit log that callers need not wait for: one thread encodes, writes and syncs what they queue (FSEditLogAsync).
 
-The thread waits for an edit, writes edits as long as there are some, then syncs them all, and begins anew. It never
+The thread waits for an edit, writes edits as long as there are some, then syncs them all, and starts over. It never
 waits for an edit while somebody waits for a sync. Each future is settled once: when its write fails, or when its sync
 ends. A sync that fails still settles as durable what is. After `close` the end mark is the last in the queue, so
 nothing is left behind.

@@ -151,7 +151,7 @@ def _write_xattr_message(out: bytearray, src: str | None, xattrs: tuple[XAttr, .
     message = editlog_pb2.XAttrEditLogProto(src=None if src is None else _raw_of(src))
     for xattr in xattrs:
         if not 0 <= xattr.namespace < len(XATTR_NAMESPACES):
-            raise OpEncodingError(f"{xattr.namespace} is no namespace of an extended attribute")
+            raise OpEncodingError(f"{xattr.namespace} is not a namespace of an extended attribute")
         message.xAttrs.add(
             namespace=editlog_pb2.XAttrProto.XAttrNamespaceProto.Name(xattr.namespace),
             name=_raw_of(xattr.name),

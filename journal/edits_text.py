@@ -25,10 +25,10 @@ def check_txid(txid: Any) -> int:
     """`txid` as it came from a text.
 
     Raises:
-        ValueError: it is no transaction id.
+        ValueError: it is not a transaction id.
     """
     if type(txid) is not int or not 0 <= txid < 1 << 63:
-        raise ValueError(f"{str(txid)[:40]} is no transaction id")
+        raise ValueError(f"{str(txid)[:40]} is not a transaction id")
     return txid
 
 

@@ -94,7 +94,7 @@ class UnknownOpcodeError(CorruptOpError):
 
 
 class EditsTextError(CorruptOpError):
-    """XML or JSON that is no edit log, or an operation in it that does not parse; `line` counts from 1."""
+    """XML or JSON that is not an edit log, or an operation in it that does not parse; `line` counts from 1."""
 
     default_hint = "Correct the text at the named line, or dump the segment again."
 
@@ -164,7 +164,7 @@ class JournalExistsError(JournalError):
     """A journal was to be begun where one is already; it is as it was."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Format with force to lose all that it holds, or name another place."
+    default_hint = "Format with force to discard all that it holds, or name another place."
 
 
 class JournalInUseError(JournalError):

@@ -220,7 +220,7 @@ class _FileSegmentWriter:
     def _check_open(self, txid: int) -> None:
         if not self._open:
             hint = "Recover the journal, and begin another segment."
-            raise JournalError("the segment was let go of", file=str(self._stream.path), txid=txid, hint=hint)
+            raise JournalError("the segment was abandoned", file=str(self._stream.path), txid=txid, hint=hint)
 
     @contextmanager
     def _failing(self, what: str, txid: int) -> Iterator[None]:

@@ -22,7 +22,7 @@ from journal.segment_file import map_file
 __all__ = ["CopiedSegment", "CopyRange", "copy_journal", "select_range"]
 
 _BATCH = 512 * 1024  # bytes of records
-_DAMAGED_HINT = "The copy is not to be used: look for other writers and for faults of the disks, and copy again."
+_DAMAGED_HINT = "Do not use the copy: look for other writers and for faults of the disks, and copy again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def copy_journal(parts: list[CopiedSegment], target: Journal, namespace: Storage
     """
     if target.is_formatted():
         if not force:
-            hint = "Name another target, or give --force to lose all that it holds."
+            hint = "Name another target, or give --force to discard all that it holds."
             raise JournalExistsError("there is a journal already", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():

@@ -40,7 +40,7 @@ class WriterLock:
             return
         if not self._owned:
             hint = "Take it before the journal is used, or give the journal none."
-            raise JournalError("the caller let go of in_use.lock", file=str(self._lock.path), hint=hint)
+            raise JournalError("the caller released in_use.lock", file=str(self._lock.path), hint=hint)
         self._lock.acquire()
 
     @contextmanager

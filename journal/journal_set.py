@@ -5,7 +5,7 @@
     writing   the segment's end leads to ready; where too many members fail, or it is let go of, back to closed.
 
 So after a failure nothing is written before a recovery has looked at what each member has. Members that lag behind are
-mended beside the writing, finalized segments only: nobody writes those.
+completed beside the writing, with finalized segments only: nobody writes those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from journal.errors import (
 )
 from journal.file_journal import FileJournal
 from journal.journal import ReadableSegment, SegmentWriter
-from journal.mending import is_near, lacks, mend_folder
+from journal.missing_segments import copy_missing_segments, is_near, lacks
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
 from journal.set_listing import bounded, segments_of
 from journal.set_members import Member, Members, Seat
@@ -43,7 +43,7 @@ class JournalSet:
 
     A member that fails is dropped, with its segment left in progress, and reported; the set goes on as long as all
     required members and `minimum` of the others work (NameNodeResourcePolicy). With `restore` a dropped member is
-    recovered and written again when a segment begins; what it missed meanwhile it gets by `mend`.
+    recovered and written again when a segment begins; what it missed meanwhile it gets by `copy_missing`.
 
     Args:
         members: at least one.
@@ -68,11 +68,11 @@ class JournalSet:
         self._members = Members(members, minimum, on_failure)
         self._restore = restore
         self._guard = threading.RLock()
-        # Held by whoever adds or removes finalized segments.
+        # Held by the thread that adds or removes finalized segments.
         self._upkeep = threading.Lock()
         self._namespace: StorageInfo | None = None
         self._writer: SetWriter | None = None
-        self._lagging = self._unmended = False
+        self._lagging = self._incomplete = False
         self._purged_to = 0
 
     @property
@@ -96,7 +96,7 @@ class JournalSet:
 
     @property
     def lagging(self) -> bool:
-        """Whether a directory lacks finalized segments that others have; `mend` gives it those."""
+        """Whether a directory lacks finalized segments that others have; `copy_missing` gives it those."""
         return self._lagging
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class JournalSet:
         """Recover all, and bring those that are behind up to the one that reaches furthest.
 
         Directories get from each other what they lack; what only journals of other kinds have would take long and is
-        left to `mend`, see `lagging`.
+        left to `copy_missing`, see `lagging`.
 
         A member whose storage cannot be used is dropped. One that is damaged, in use or of another namespace ends
         this: it may hold transactions that no other has.
@@ -131,10 +131,10 @@ class JournalSet:
                     seat.journal.recover(namespace)
             self._members.require_enough("recovery", self._members.usable)
             self._lagging = False
-            for seat, journal, segments in self._to_mend(None):
+            for seat, journal, segments in self._directories(None):
                 near = [segment for segment in segments if is_near(segment)]
                 with self._members.dropping(seat, JournalStorageError):
-                    mend_folder(journal.folder, near, namespace.layout_version)
+                    copy_missing_segments(journal.folder, near, namespace.layout_version)
                 far = (segment for segment in segments if segment not in near)
                 self._lagging |= any(lacks(journal.folder, segment) for segment in far)
             self._members.require_enough("recovery", self._members.usable)
@@ -156,7 +156,7 @@ class JournalSet:
                     elif self._restore:
                         self._restore_in(seat, namespace, first_txid, layout_version)
                 self._members.require_enough(f"start of segment {first_txid}", self._members.written)
-            self._lagging |= self._unmended
+            self._lagging |= self._incomplete
             self._writer = SetWriter(self._members, first_txid, self._ended)
             return self._writer
 
@@ -253,10 +253,10 @@ class JournalSet:
             problem = "; ".join(error.message for error in failures)
             raise JournalStorageError(f"old segments stay: {problem}", txid=min_txid_to_keep) from failures[0]
 
-    def mend(self, cancelled: Callable[[], bool] = lambda: False) -> int:
+    def copy_missing(self, cancelled: Callable[[], bool] = lambda: False) -> int:
         """Give directories the finalized segments that they lack; how many those were. Others may write meanwhile.
 
-        A directory that cannot be mended is reported to the log and lags again once the next segment begins.
+        A directory that cannot be completed is reported to the log and lags again once the next segment begins.
 
         Args:
             cancelled: asked before each segment; where it says so the rest is left to another call.
@@ -265,21 +265,21 @@ class JournalSet:
             writer, namespace = self._writer, self._namespace
         if writer is None or namespace is None:
             return 0
-        self._lagging, self._unmended = False, True
+        self._lagging, self._incomplete = False, True
         taken, failed = 0, False
         with self._upkeep:
-            for seat, journal, segments in self._to_mend(writer.first_txid):
+            for seat, journal, segments in self._directories(writer.first_txid):
                 wanted = takewhile(lambda _: not cancelled(), segments)
                 try:
-                    taken += mend_folder(journal.folder, wanted, namespace.layout_version)
+                    taken += copy_missing_segments(journal.folder, wanted, namespace.layout_version)
                 except JournalStorageError as error:
                     _LOG.error("%s still lacks segments: %s", seat.location, error)
                     failed = True
         self._lagging |= cancelled()
-        self._unmended = failed
+        self._incomplete = failed
         return taken
 
-    def _to_mend(self, open_first: int | None) -> Iterator[tuple[Seat, FileJournal, list[SegmentCopies]]]:
+    def _directories(self, open_first: int | None) -> Iterator[tuple[Seat, FileJournal, list[SegmentCopies]]]:
         """The directories, and what each should have; from `open_first`, the open segment, on all is in motion."""
         segments = [
             each

@@ -42,7 +42,7 @@ def op_from_json(line: str) -> EditOp:
         fields = {item.name: item for item in cls.fields}
         return cls(txid=txid, **{name: field_from_json(fields[name], value) for name, value in members.items()})
     except BAD_JSON as error:
-        raise EditsTextError(f"no operation in JSON: {error!r}", txid=txid) from None
+        raise EditsTextError(f"not an operation in JSON: {error!r}", txid=txid) from None
 
 
 def field_from_json(item: OpField, value: Any) -> Any:

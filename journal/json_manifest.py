@@ -74,5 +74,5 @@ def _member(namespace: Mapping[str, Any], name: str) -> Any:
 
 def _txid(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise TypeError(f"{str(value)[:40]!r} is no transaction id")
+        raise TypeError(f"{str(value)[:40]!r} is not a transaction id")
     return value

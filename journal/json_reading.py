@@ -84,7 +84,7 @@ def read_records(file: JsonFile) -> Iterator[Record]:
                 if record.op.txid != expected:
                     raise TransactionGapError(expected, record.op.txid, file=place)
                 if expected > file.last:
-                    raise SegmentError(f"the file goes on behind txid {file.last}", file=place, txid=expected)
+                    raise SegmentError(f"the file continues after txid {file.last}", file=place, txid=expected)
                 if record.layout_version is not None:
                     _check_layout(record.layout_version, place, is_first=expected == file.first)
                 yield record
@@ -120,6 +120,6 @@ def _record(line: bytes, path: Path, number: int, expected: int) -> Record:
 
 def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
     if not is_first:
-        problem = "a layout version is named behind a file's first transaction, where it is for all of them"
+        problem = "a layout version is named after a file's first transaction, although it is for all of them"
         raise SegmentError(problem, file=place)
     check_layout(layout_version, file=place)

@@ -100,7 +100,7 @@ def decode_record(line: str) -> Record:
             raise TypeError(f"{_LAYOUT} is {str(layout_version)[:40]!r}")
         op = _operation(_class_of(_taken(members, _OP)), txid, members)
     except BAD_JSON as error:
-        raise EditsTextError(f"no transaction in JSON: {error!r}", txid=txid) from None
+        raise EditsTextError(f"not a transaction in JSON: {error!r}", txid=txid) from None
     return Record(op, layout_version)
 
 
@@ -108,7 +108,7 @@ def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            raise ValueError(f"{name[:40]!r} is there twice")
+            raise ValueError(f"{name[:40]!r} appears twice")
         members[name] = value
     return members
 

@@ -72,7 +72,7 @@ class JsonSegmentWriter:
     def _check_open(self, txid: int) -> None:
         if not self._open:
             hint = "Recover the journal, and begin another segment."
-            raise JournalError("the segment was let go of", file=self._place, txid=txid, hint=hint)
+            raise JournalError("the segment was abandoned", file=self._place, txid=txid, hint=hint)
 
     @contextmanager
     def _failing(self, what: str, txid: int) -> Iterator[None]:

@@ -58,7 +58,7 @@ def json_exactly(expected: type) -> Callable[[Json], Any]:
 
     def check(value: Json) -> Any:
         if type(value) is not expected:
-            raise TypeError(f"{str(value)[:40]!r} is no {expected.__name__}")
+            raise TypeError(f"{str(value)[:40]!r} is not of type {expected.__name__}")
         return value
 
     return check
@@ -171,7 +171,7 @@ def _client_id_text(value: bytes) -> str:
 
 def _client_id_of(text: str) -> bytes:
     if text and _UUID.fullmatch(text) is None:
-        raise ValueError(f"{text[:40]!r} is no RPC client id")
+        raise ValueError(f"{text[:40]!r} is not an RPC client id")
     return uuid.UUID(text).bytes if text else b""
 
 

@@ -41,7 +41,7 @@ def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExte
             last, position = frame.txid, frame.end
     except CorruptOpError as error:
         if op_follows(content, position, layout_version, last + 1):
-            problem = f"{error.problem}, with whole operations behind it"
+            problem = f"{error.problem}, with intact operations after it"
             raise CorruptOpError(problem, file=file, offset=end + position, txid=last + 1) from error
     return OpenExtent(layout_version, last, end + position)
 
@@ -77,6 +77,6 @@ def _scan_unframed(content: bytes, first_txid: int, file: str) -> OpenExtent:
     found = scan_segment(content, file=file, first_txid=first_txid)
     last = first_txid - 1 if found.last_txid is None else found.last_txid
     if found.corrupt:
-        problem = "the segment is damaged here, with whole operations behind the damage"
+        problem = "the segment is damaged here, with intact operations after the damage"
         raise CorruptOpError(problem, file=file, offset=found.end, txid=last + 1)
     return OpenExtent(found.layout_version, last, found.end)

@@ -72,7 +72,7 @@ def _scan(segment: EditLogSegment) -> SegmentScan:
     with map_file(segment.path) as content:
         scan = scan_segment(content, file=name, first_txid=segment.first)
         if scan.corrupt:
-            problem = "the segment is damaged here, with whole operations behind the damage"
+            problem = "the segment is damaged here, with intact operations after the damage"
             txid = segment.first if scan.last_txid is None else scan.last_txid + 1
             raise CorruptOpError(problem, file=name, offset=scan.end, txid=txid)
     return scan

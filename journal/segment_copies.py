@@ -60,7 +60,7 @@ class SegmentCopies:
                 failure = failure or error
                 _LOG.warning("%s fails at txid %d: %s", copy.name, expected, error)
         if expected <= self.last:
-            raise failure or SegmentError(f"no copy goes on to txid {self.last}", file=self.name, txid=expected)
+            raise failure or SegmentError(f"no copy continues to txid {self.last}", file=self.name, txid=expected)
 
 
 def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:

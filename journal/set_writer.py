@@ -53,7 +53,7 @@ class SetWriter:
     def _aborting(self) -> Iterator[None]:
         if not self._open:
             hint = "Recover the journals, and begin another segment."
-            raise JournalError(f"segment {self.first_txid} was let go of", txid=self.last_txid, hint=hint)
+            raise JournalError(f"segment {self.first_txid} was abandoned", txid=self.last_txid, hint=hint)
         try:
             yield
         except BaseException:

@@ -106,7 +106,7 @@ class _Document:
         except EditsTextError as error:
             raise error.in_file(self._file, line=self._parser.CurrentLineNumber) from None
         except expat.ExpatError as error:
-            problem = f"no well-formed XML: {expat.ErrorString(error.code)}"
+            problem = f"not well-formed XML: {expat.ErrorString(error.code)}"
             raise EditsTextError(problem, file=self._file, line=error.lineno) from None
         except (LookupError, ValueError) as error:
             raise EditsTextError(f"the encoding cannot be read: {error}", file=self._file, line=1) from None

@@ -57,7 +57,7 @@ def _load(conf_dir: Path) -> Configuration:
     show_default=True,
     help="Layout version, -60 to -67; -63 is that of Hadoop 2.7.",
 )
-@click.option("--force", is_flag=True, help="Do away with what is there.")
+@click.option("--force", is_flag=True, help="Delete what is there.")
 def format_command(conf_dir: Path, layout: int, force: bool) -> None:
     """Make new storage directories with an empty namespace, and begin the journals of the configuration.
 
@@ -86,7 +86,7 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
 
 @cli.command("bootstrap-standby")
 @_conf
-@click.option("--force", is_flag=True, help="Do away with what is there.")
+@click.option("--force", is_flag=True, help="Delete what is there.")
 def bootstrap_command(conf_dir: Path, force: bool) -> None:
     """Make the storage directories of a second NameNode, with the newest image of the other one, which has to run.
 

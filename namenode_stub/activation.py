@@ -1,4 +1,4 @@
-"""How a NameNode becomes active: it fences whoever wrote before, and goes on behind all that was written."""
+"""How a NameNode becomes active: it fences the previous writers, and continues after all that was written."""
 
 from __future__ import annotations
 
@@ -78,4 +78,4 @@ def _catch_up(resources: NodeResources, journals: JournalSet, loaded: LoadedImag
     for directory in resources.config.storage_directories:
         check_covered(inspect(directory), namespace.last_txid)
     check_shared_edits(journals, namespace.last_txid)
-    _LOG.info("the namespace was at txid %d, the edits go on to %d", after - 1, namespace.last_txid)
+    _LOG.info("the namespace was at txid %d, the edits continue to %d", after - 1, namespace.last_txid)

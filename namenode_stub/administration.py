@@ -156,7 +156,7 @@ class Administration:
             OperationRefusedError: the file cannot be written.
         """
         if name in ("", "..") or "\0" in name or Path(name).name != name:
-            raise IllegalArgumentError(f"{name!r} is no name of a file in the log directory")
+            raise IllegalArgumentError(f"{name!r} is not the name of a file in the log directory")
         with self._transactions.view() as namespace:
             text = block_report(namespace)
         try:

@@ -22,7 +22,7 @@ __all__ = ["StubConfig", "stub_config"]
 T = TypeVar("T")
 
 EDITS_DIR = ConfigKey("dfs.namenode.edits.dir", "", text("URIs"), "Where edits go beside the shared ones.")
-EDITS_REQUIRED = ConfigKey("dfs.namenode.edits.dir.required", "", text("URIs"), "Those it must not go on without.")
+EDITS_REQUIRED = ConfigKey("dfs.namenode.edits.dir.required", "", text("URIs"), "Those it cannot work without.")
 EDITS_MINIMUM = ConfigKey("dfs.namenode.edits.dir.minimum", "1", COUNT, "How many of the others must work.", least=0)
 ROLL_SHARE = ConfigKey(
     "dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", FACTOR, "A segment ends at this share.", least=0

@@ -62,7 +62,8 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
         reached = journals.reach(member) if member.shared else None
         if reached is not None and reached < last_txid:
             raise StorageError(
-                f"{journal_name(member.journal)} ends at txid {reached}, but images or edits here go on to {last_txid}",
+                f"{journal_name(member.journal)} ends at txid {reached}, "
+                f"but images or edits here continue to {last_txid}",
                 hint="Look for the other NameNode's edits; what it never had can be moved away from the directories.",
             )
 

@@ -21,14 +21,14 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
         try:
             found += list_segments(folder)
         except (OSError, SegmentError) as fault:
-            _LOG.warning("checkpointers are not told of the segments in %s: %s", folder, fault)
+            _LOG.warning("the segments in %s are not reported to checkpointers: %s", folder, fault)
     return found
 
 
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
     """First and last txid of the finalized segments from the one that begins at `since`, or after it, on.
 
-    A segment that merely contains `since` is left out; at a gap the list starts anew, so that what is returned is the
+    A segment that merely contains `since` is left out; at a gap the list starts over, so that what is returned is the
     last run without one.
     """
     longest: dict[int, int] = {}

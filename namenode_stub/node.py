@@ -51,7 +51,7 @@ class NameNodeStub:
     everything about the namespace, and takes no checkpoint. That is also how it finds out that another one took over.
 
     Attributes:
-        shutdown_requested: set by whoever wants the process to end, `request_shutdown` among them.
+        shutdown_requested: set to make the process end, by `request_shutdown` among others.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ class NameNodeStub:
                 self._leave_active(self._state)
                 self._state = self._standby_again()
             except HdfsError as error:
-                raise self.fail_stop.trip(f"it can be no standby: {error.message}") from error
+                raise self.fail_stop.trip(f"it cannot be a standby: {error.message}") from error
             finally:
                 self._serve()
 

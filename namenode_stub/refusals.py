@@ -48,7 +48,7 @@ class AlreadyThereError(OperationRefusedError):
 
 
 class NotADirectoryRefusalError(OperationRefusedError):
-    """Something above a path is no directory."""
+    """Something above a path is not a directory."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.ParentNotDirectoryException"
 
@@ -60,7 +60,7 @@ class NotEmptyError(OperationRefusedError):
 
 
 class InvalidPathError(OperationRefusedError):
-    """A path or a part of it is no name."""
+    """A path or a part of it is not a name."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidPathException"
 
@@ -130,7 +130,7 @@ class NoPolicySetError(OperationRefusedError):
 
 
 class InvalidRequestError(OperationRefusedError):
-    """What was asked of the caches makes no sense, or names what is not there."""
+    """What was asked of the caches makes no sense, or names what does not exist."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidRequestException"
 

@@ -65,7 +65,7 @@ class SegmentRoller:
             interval = min(interval, max(_SHORTEST_INTERVAL, self._period / _LOOKS_A_PERIOD))
         while not self._stopping.wait(interval):
             if self._journals.lagging:
-                self._mend()
+                self._copy_missing()
             if self._is_due():
                 try:
                     self._roll()
@@ -81,8 +81,8 @@ class SegmentRoller:
         old_enough = 0 < self._period <= self._clock() - self._rolled_at and waiting > 0
         return waiting >= self._limit or old_enough
 
-    def _mend(self) -> None:
+    def _copy_missing(self) -> None:
         try:
-            self._journals.mend(self._stopping.is_set)
+            self._journals.copy_missing(self._stopping.is_set)
         except JournalError as error:
             _LOG.error("restored edits directories still lack segments: %s", error)

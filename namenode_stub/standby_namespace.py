@@ -55,7 +55,7 @@ class StandbyNamespace:
         )
         self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=resources.clock)
         self._lag = LagWatch(settings.lag_alarm, clock=resources.clock)
-        # Held by whoever applies edits.
+        # Held by the thread that applies edits.
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._observer = _StoppingObserver(self._stopping)
@@ -127,7 +127,7 @@ class StandbyNamespace:
                 until = "on" if gap.found is None else f"to {gap.found - 1}"
                 raise StorageError(
                     f"transactions from {gap.expected} {until} are missing in {self._source.location}",
-                    hint="Make this NameNode's storage anew: `namenode-stub bootstrap-standby --force`.",
+                    hint="Create this NameNode's storage again: `namenode-stub bootstrap-standby --force`.",
                 ) from gap
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ class StandbyNamespace:
         if self._stopping.is_set():
             return
         if text != self.fault:
-            _LOG.error("edits are not followed behind txid %d: %s", self._tailer.applied_txid, text)
+            _LOG.error("edits are not followed after txid %d: %s", self._tailer.applied_txid, text)
         self.fault = text
 
     def _upgrade_finalized(self, txid: int) -> None:

@@ -45,7 +45,7 @@ class ReportedState(Protocol):
 
 
 class StatusPages:
-    """The pages; each request looks at the node anew."""
+    """The pages; each request takes a fresh look at the node."""
 
     def __init__(self, resources: NodeResources, images: StubImages, state: ReportedState) -> None:
         self._resources = resources

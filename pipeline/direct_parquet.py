@@ -58,7 +58,7 @@ def write_parquet(
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.making-", dir=target.parent))
     except OSError as fault:
-        hint = "Check that the folder is there and writable."
+        hint = "Check that the folder exists and is writable."
         raise OutputError(f"nothing can be made in {target.parent}: {fault.strerror}", hint=hint) from fault
     try:
         write = partial(_write_parts, source, str(folder), compression)

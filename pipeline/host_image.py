@@ -1,4 +1,4 @@
-"""An image as every task of a host sees it: mapped, and indexed once by whoever comes first."""
+"""An image as every task of a host sees it: mapped, and indexed once by the first task that needs it."""
 
 from __future__ import annotations
 

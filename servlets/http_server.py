@@ -41,7 +41,7 @@ class HttpServer:
     bounds each wait on a connection, `shutdown_timeout` how long running requests may go on after `stop()`.
     A client that still sends when its request is already answered is heard until it pauses for `linger` seconds, an
     hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when their whole image is sent, and
-    make the checkpoint anew at once where the connection breaks before. All times are seconds.
+    make the checkpoint again at once where the connection breaks before. All times are seconds.
     """
 
     def __init__(

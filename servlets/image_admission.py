@@ -49,7 +49,7 @@ class ImageAdmission:
         if theirs != ours:
             raise StorageMismatchError(
                 f"storageInfo is {theirs[:200]!a}, this side holds {ours}",
-                hint="Configure both sides for one cluster; after an upgrade start the checkpointer afresh.",
+                hint="Configure both sides for one cluster; after an upgrade restart the checkpointer.",
             )
         return info
 

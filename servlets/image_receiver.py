@@ -165,10 +165,10 @@ class ImageReceiver(FileReceiver):
                 found = image.txid
         except UnsupportedCodecError as fault:
             # magic and summary were right; who loads the image needs the codec, who stores it does not
-            _LOG.warning("%s is stored without a look into it: %s", self._final, fault)
+            _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:
-            said = f"what arrived for {self._final} is no image: {fault}"
+            said = f"what arrived for {self._final} is not an image: {fault}"
             raise ImageRejectedError(said, hint=fault.hint) from fault
         if found != self._txid:
             raise ImageRejectedError(

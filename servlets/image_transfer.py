@@ -166,7 +166,7 @@ class _ImageServlet:
         with throttle.transfer():
             while count := self._read_piece(body, offered, receiver.room(throttle.piece(_PIECE)), receiver.size):
                 if receiver.size + count > offered.size:
-                    raise ImageRejectedError(f"the body goes on after byte {offered.size}, the File-Length")
+                    raise ImageRejectedError(f"the body continues after byte {offered.size}, the File-Length")
                 throttle.acquire(count)
                 receiver.took(count)
 

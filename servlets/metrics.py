@@ -73,7 +73,7 @@ class CheckpointerCollector(Collector):
         )
         yield _gauge("up", "1 while the checkpointer answers.", 1)
         yield _gauge("ready", "1 while checkpoints are made as they fall due.", float(now.ready))
-        yield _gauge("alarms", "Conditions that need an operator now; /status tells them.", len(state.alarms))
+        yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", len(state.alarms))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
         yield from _checkpoint(state)
         yield from _journal(state)
@@ -153,7 +153,7 @@ def _journal(state: NodeState) -> Iterator[Metric]:
     )
     yield _labelled(
         "journal_node_lag_transactions",
-        "Transactions that other JournalNodes told of, and this one did not.",
+        "Transactions that other JournalNodes reported, and this one did not.",
         ("node",),
         [((each.address,), each.lag_transactions) for each in nodes],
     )

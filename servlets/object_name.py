@@ -17,7 +17,7 @@ _ANY_ONE = ""
 
 
 class MalformedObjectNameError(ValueError):
-    """A text is no name and no pattern of a bean."""
+    """A text is neither a name nor a pattern of a bean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def parse_object_name(text: str) -> ObjectName:
         if position == len(rest):
             return ObjectName(domain, properties, more)
         if rest[position] != ",":
-            raise MalformedObjectNameError(f"{rest[position]!a} stands in {text[:80]!a} where a comma was expected")
+            raise MalformedObjectNameError(f"{rest[position]!a} is in {text[:80]!a} where a comma was expected")
         position += 1
 
 

@@ -99,7 +99,7 @@ def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
     if asked[0] == "getedit":
         first, last = _txid(args, "startTxId"), _txid(args, "endTxId")
         if last < first:
-            raise BadRequestParametersError(f"endTxId {last} lies before startTxId {first}")
+            raise BadRequestParametersError(f"endTxId {last} is before startTxId {first}")
         return GetEditRequest(first, last, storage_info)
     txid = None if args.get("txid") == LATEST else _txid(args, "txid")
     return GetImageRequest(txid, storage_info, bootstrap=args.get("bootstrapstandby", "").lower() == "true")

@@ -72,7 +72,7 @@ def _offer(url: str, headers: requests.structures.CaseInsensitiveDict[str]) -> I
         raise TransferError(
             url,
             f"the answer names the image {headers.get(NAME_HEADER)!r} of {length or 'no'} bytes",
-            hint="Check that the address is a NameNode's and that no proxy stands between.",
+            hint="Check that the address is a NameNode's and that no proxy is in between.",
         )
     if digest is None:
         raise TransferError(

@@ -22,7 +22,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
-        return Verdict(State.UNKNOWN, "when the last checkpoint was is not known", tuple(details))
+        return Verdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
@@ -54,7 +54,7 @@ def check_transactions(facts: Facts, thresholds: Thresholds) -> Verdict:
     limits = thresholds.limits("transactions", _WARNING_TRANSACTIONS * facts.transactions, None)
     since = _transactions_since(facts)
     if since is None:
-        return Verdict(State.UNKNOWN, "no NameNode tells its last transaction and its newest image")
+        return Verdict(State.UNKNOWN, "no NameNode reports its last transaction and its newest image")
     metric = Metric("transactions", since, "", limits.warning, limits.critical)
     return Verdict(metric.state(), f"{since} since the last checkpoint", metrics=(metric,))
 
@@ -91,7 +91,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
     """From the image that the next checkpoint starts from, the edits reach the NameNode's last txid without a gap."""
     node = active_of(facts)
     if node is None or node.last_txid.value is None:
-        return Verdict(State.UNKNOWN, "no NameNode tells its last transaction")
+        return Verdict(State.UNKNOWN, "no NameNode reports its last transaction")
     last = node.last_txid.value
     # a standby goes on from its own image and the shared edits, others fetch the NameNode's image and its edits
     if facts.journal is not None:

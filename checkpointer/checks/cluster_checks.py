@@ -61,7 +61,7 @@ def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
     details = [f"{where}: {info.colon_string()}" for where, info in known] + errors
     details += [f"{node.rpc}: Hadoop {node.software}" for node in facts.namenodes if node.software]
     if not known:
-        return Verdict(State.UNKNOWN, "nobody tells which namespace it holds", tuple(details))
+        return Verdict(State.UNKNOWN, "none reports which namespace it holds", tuple(details))
     states, problems = [State.OK], []
     for state, problem in (_identity(known), _layouts(known), _upgrades(known)):
         states.append(state)

@@ -15,7 +15,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
     """Every JournalNode answers by RPC and HTTP; without a majority nothing can be read, or written."""
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
-        return Verdict(State.OK, "the edits are on no JournalNodes")
+        return Verdict(State.OK, "the edits are not on JournalNodes")
     newest = max(node.last_txid for node in nodes)
     well = [node for node in nodes if not _fault(node)]
     lag = max((newest - node.last_txid for node in well), default=0)

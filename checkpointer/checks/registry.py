@@ -73,7 +73,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "storage",
         "storage directories work and agree, the newest image is whole",
-        "Look at the named directory; fetch a damaged image anew with `checkpointer fetch-image`.",
+        "Look at the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
         frozenset({Part.STORAGE, Part.IMAGE_CONTENT}),
         check_storage,
     ),
@@ -87,7 +87,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "age",
         "the last checkpoint is not long ago",
-        "Look into the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
+        "Check the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
         frozenset({Part.NAMENODES, Part.STORAGE}),
         check_age,
     ),
@@ -109,14 +109,14 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "journalnodes",
         "every JournalNode answers by RPC and HTTP, and none lags far",
-        "Look at the JournalNode that is named; one that was formatted anew gets its segments from the others.",
+        "Check the named JournalNode; a reformatted one gets its segments from the others.",
         frozenset({Part.STORAGE, Part.JOURNAL}),
         check_journal_nodes,
     ),
     Check(
         "daemon",
         "the daemon answers, is ready and met no error",
-        "Look at `systemctl status` and into the daemon's log.",
+        "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
     ),

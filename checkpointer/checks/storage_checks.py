@@ -81,7 +81,7 @@ def _agreement(facts: Facts) -> tuple[State, str]:
 def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     image = facts.image.value
     if image is None:
-        return State.UNKNOWN, f"the newest image could not be looked at: {facts.image.error}"
+        return State.UNKNOWN, f"the newest image could not be examined: {facts.image.error}"
     damaged = [(path, answer.error) for path, answer in image.copies if answer.error and not answer.late]
     late = [(path, answer.error) for path, answer in image.copies if answer.late]
     details += [f"{path}: {error}" for path, error in (*damaged, *late)]
@@ -104,7 +104,9 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
     """What was set aside when the NameNode was set back waits for somebody who looks at it."""
     folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
-    details += [f"{folder}: of a past that the NameNode has lost; remove it when nobody needs it" for folder in folders]
+    details += [
+        f"{folder}: of a past that the NameNode has lost; remove it when it is no longer needed" for folder in folders
+    ]
     return (State.WARNING, f"{len(folders)} lost pasts were set aside") if folders else (State.OK, "")
 
 
@@ -122,7 +124,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
     errors = tuple(f"{each.root}: {each.free.error}" for each in everywhere if each.free.error)
     details = (*(each.line for each in known), *errors)
     if not known:
-        return Verdict(State.UNKNOWN, "the free space of no directory is known", details)
+        return Verdict(State.UNKNOWN, "the free space is not known for any directory", details)
     # The one that is nearest to its limits is measured for all.
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])

@@ -48,7 +48,7 @@ def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or name not in MEASURED:
-            raise ValueError(f"{text!r} is no threshold: expected NAME=VALUE with one of {', '.join(MEASURED)}")
+            raise ValueError(f"{text!r} is not a threshold: expected NAME=VALUE with one of {', '.join(MEASURED)}")
         parse, what = MEASURED[name]
         try:
             found[name] = parse(value)

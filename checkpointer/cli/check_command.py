@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
-from checkpointer.checks.thresholds import Thresholds, parse_thresholds
+from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
@@ -49,7 +49,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
         multiple=True,
         metavar="NAME=VALUE",
         callback=_thresholds,
-        help=f"{name.capitalize()} threshold of age (10800, 3h), transactions or space (100g); may be repeated.",
+        help=f"{name.capitalize()} threshold of {', '.join(MEASURED)}: age=3h, space=100g; repeatable.",
     )
 
 
@@ -60,7 +60,13 @@ def _threshold_option(name: str) -> Callable[[F], F]:
     type=click.Choice([role.value for role in Role]),
     help="Role of the daemon (default: standby with HA or shared edits, else secondary).",
 )
-@click.option("--only", multiple=True, type=click.Choice(_NAMES), metavar="NAME", help="Only this check; repeatable.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(_NAMES),
+    metavar="NAME",
+    help=f"Only this check; repeatable. One of {', '.join(_NAMES)}.",
+)
 @_threshold_option("warning")
 @_threshold_option("critical")
 @click.option("--deep", is_flag=True, help="With storage: check every record of the newest image.")
@@ -84,8 +90,8 @@ def command(
 ) -> None:
     """Check NameNodes, storage and daemon; output and exit code are those of a Nagios plugin.
 
-    The checks: namenode, ha, version, storage, space, age, transactions, edits, daemon. The first line sums up and
-    carries the measured values, then there is a line for each check, and what to do where one is not OK.
+    The first line sums up and carries the measured values, then there is a line for each check, and what to do where
+    one is not OK.
 
     Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, wrong usage and faulty configuration included.
 

@@ -17,7 +17,7 @@ from hadoop_common.errors import EXIT_FAILURE
 
 _CONNECT_TIMEOUT = 10.0
 _GOOD_STATES = ("done", "skipped")
-_LOG_HINT = "Look into the daemon's log."
+_LOG_HINT = "Check the daemon's log."
 
 
 class _UnreachableError(TransferError):
@@ -27,18 +27,20 @@ class _UnreachableError(TransferError):
 @click.command("checkpoint")
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint even if none is due, as long as there are new edits.")
-@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and have none begin for a while.")
-@click.option("--reason", default="", help="With --cancel: told to whoever asks for a checkpoint meanwhile.")
+@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and let none start for a while.")
+@click.option(
+    "--reason", default="", help="With --cancel: the reason reported to anyone who requests a checkpoint meanwhile."
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, max=1440),
     default=None,
-    help="With --cancel: how long none may begin (default: 2); 0 lets them begin again at once.",
+    help="With --cancel: how long none may start (default: 2); 0 allows them again at once.",
 )
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the one the configuration speaks of, then the others).",
+    help="Role of the daemon (default: the one the configuration names, then the others).",
 )
 @click.option(
     "--timeout",
@@ -71,7 +73,7 @@ def command(
     dfs.namenode.checkpoint.period, unless it brings dfs.namenode.checkpoint.txns transactions: this is said beforehand
     where it is known, and the answer says when it takes the next one.
 
-    What did not fit together in snapshots, and was healed in the image, is told in a line each (--json: `healed`).
+    Snapshot inconsistencies that were healed in the image are reported, one per line (--json: `healed`).
 
     --cancel ends it at its next safe point: nothing half-written stays, images that are complete do. Until the time is
     over every request for a checkpoint is refused with the reason.
@@ -131,8 +133,8 @@ def _forewarn(urls: dict[str, Role]) -> None:
         if isinstance(at, int | float) and at > time.time():
             clock = time.strftime("%H:%M:%S", time.localtime(at))
             click.echo(
-                f"note: {target.get('address')} takes no image of few transactions before {clock}, as its last one is "
-                "recent; the checkpoint is made all the same",
+                f"note: {target.get('address')} does not accept an image with few transactions before {clock}, "
+                "as its last one is recent; the checkpoint is made anyway",
                 err=True,
             )
 
@@ -180,7 +182,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
             answer = response.json()
     except requests.ReadTimeout as error:
         raise TransferError(
-            url, f"no result within {timeout:g} s", hint="The daemon goes on; see its /status."
+            url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
         ) from error
     except requests.ConnectionError as error:
         reason = getattr(error.args[0] if error.args else None, "reason", None)

@@ -18,7 +18,7 @@ def command(first: bool, as_json: bool) -> None:
     Without it the first checkpoint does so, which takes it up to a minute longer. With --first, merges without
     snapshots are ready, and those with snapshots, to another layout or with sub-sections compile what they need. Run
     it as the user that the daemon runs as, or as the owner of the installation. Where nothing can be kept (see
-    NUMBA_CACHE_DIR) each start compiles anew.
+    NUMBA_CACHE_DIR) each start compiles again.
 
     \b
     Example: checkpointer compile

@@ -35,7 +35,7 @@ _DEFAULT = "(default)"
 def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> None:
     """List every key of Hadoop's checkpointing: supported, ignored (and why) or refused, its value, and its source.
 
-    Keys of the files that look like one of these but are none are shown as unknown. All faults are listed at once.
+    Keys of the files that look like one of these but are not are shown as unknown. All faults are listed at once.
     Exit code 0: the role can start with this configuration; 2: it cannot.
 
     \b

@@ -36,7 +36,7 @@ _TXID = click.IntRange(0, (1 << 63) - 1)
 @click.option("--in-progress", is_flag=True, help="Take the open segment too; its copy is finalized.")
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of each segment).")
 @click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: the one that SRC has).")
-@click.option("--force", is_flag=True, help="Lose the journal that DST holds.")
+@click.option("--force", is_flag=True, help="Discard the journal that DST holds.")
 @conf_option(required=False)
 @json_option
 def command(
@@ -57,8 +57,8 @@ def command(
     transaction; SRC may be qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID too. From file: to json: and back the bytes of
     each transaction are the same again. --conf is for a quorum's timeouts and user. SRC is only read.
 
-    DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not tell
-    theirs: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --force.
+    DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not say
+    which: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --force.
 
     \b
     Example: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
@@ -120,7 +120,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
         return found
     if isinstance(journal, FileJournal | JsonJournal) and not journal.is_formatted():
         raise JournalError("there is no journal", file=journal.location, hint="Name the directory that holds one.")
-    raise click.UsageError("SRC does not tell its namespace: name a VERSION file of it with --version-file.")
+    raise click.UsageError("SRC does not say which namespace it belongs to: name a VERSION file with --version-file.")
 
 
 def _version_of(path: Path) -> StorageInfo | None:

@@ -24,7 +24,9 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 @click.command("load")
 @click.argument("source", metavar="INPUT", type=EXISTING_FILE)
 @click.argument("output", metavar="OUTPUT", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["xml", "json"]), help="Default: told by the first character.")
+@click.option(
+    "--format", "form", type=click.Choice(["xml", "json"]), help="Default: detected from the first character."
+)
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: the one INPUT names).")
 @click.option("--force", is_flag=True, help="Replace the segment if it exists.")
 @json_option
@@ -36,7 +38,7 @@ def command(source: Path, output: Path, form: str | None, layout: int | None, fo
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
-    Exit codes: 0 done, 4 INPUT is no edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
+    Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
     with source.open("rb") as stream:
         chosen = form or _format_of(stream)

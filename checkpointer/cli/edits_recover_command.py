@@ -25,7 +25,7 @@ def command(path: Path, directory: Path, force: bool, as_json: bool) -> None:
     """Write the operations up to the last good one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
 
     SEGMENT is finalized or in progress, damaged or not. The report says where the damage is, how many bytes are
-    cut, and which whole transactions lie behind it: those are lost. Try another edits directory or a JournalNode
+    cut, and which intact transactions follow: those are lost. Try another edits directory or a JournalNode
     before you use the result.
 
     \b
@@ -79,11 +79,9 @@ def _print(report: dict[str, Any]) -> None:
         click.echo("not damaged")
     else:
         click.echo(f"damaged at offset {damage['offset']}: {damage['problem']}")
-    click.echo(
-        f"cut: {report['cutBytes']} bytes behind offset {report['end']}, and {report['paddingBytes']} of padding"
-    )
+    click.echo(f"cut: {report['cutBytes']} bytes after offset {report['end']}, and {report['paddingBytes']} of padding")
     for run in report["lost"]:
         click.echo(
-            f"lost: whole transactions {run['firstTxid']} to {run['lastTxid']} behind the damage, "
+            f"lost: intact transactions {run['firstTxid']} to {run['lastTxid']} after the damage, "
             f"at offset {run['offset']}"
         )

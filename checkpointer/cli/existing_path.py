@@ -15,7 +15,7 @@ __all__ = ["EXISTING", "EXISTING_FILE", "EXISTING_FOLDER"]
 
 
 class _ExistingPath(click.Path):
-    """As click's own, which however takes a disk that fails for a file that is not there, and for wrong usage."""
+    """As click's own, which however takes a disk that fails for a file that does not exist, and for wrong usage."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)

@@ -59,7 +59,7 @@ def command(
     newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one.
 
     --parallel-compressed makes each slice of a compressed image a stream of its own. Hadoop up to 3.4.1 writes no
-    such image; leave the option away where DST is for such a NameNode.
+    such image; omit the option where DST is for such a NameNode.
 
     \b
     Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted

@@ -33,7 +33,7 @@ _RELEASES = [form.value for form in XmlForm]
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
-@click.option("--delimiter", default="\t", help="delimited: what stands between columns (default: tab).")
+@click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
 def command(
     path: Path, form: str, output: Path | None, force: bool, release: str | None, delimiter: str, header: bool

@@ -44,14 +44,14 @@ _HINT = "Run it again with --repair OUT to write a repaired copy, or use an inta
 def command(
     path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
 ) -> None:
-    """Check an image and everything in it: digest, frame, each record, and whether they fit together.
+    """Check an image and everything in it: digest, frame, each record, and whether they are consistent.
 
     Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, or beyond repair; then nothing
     is written. The image itself is never changed. docs/verify.md lists the codes and what a repair does about each.
 
     \b
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
-             checkpointer image verify fsimage_0000000000000000042 --repair mended/fsimage_0000000000000000042
+             checkpointer image verify fsimage_0000000000000000042 --repair repaired/fsimage_0000000000000000042
     """
     from image_tools.verify.checker import verify_image
     from image_tools.verify.repair import repair_image

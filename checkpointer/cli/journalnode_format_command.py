@@ -12,9 +12,9 @@ from checkpointer.cli.output import conf_option, echo_json, json_option, load_co
 @click.command("format")
 @conf_option(required=True)
 @click.option(
-    "--from-peers", "source", flag_value="peers", help="As the other JournalNodes tell (ours, or Hadoop 3.5)."
+    "--from-peers", "source", flag_value="peers", help="As the other JournalNodes report (ours, or Hadoop 3.5)."
 )
-@click.option("--from-namenode", "source", flag_value="namenode", help="As a NameNode tells; for older JournalNodes.")
+@click.option("--from-namenode", "source", flag_value="namenode", help="As a NameNode reports; for older JournalNodes.")
 @click.option(
     "--journal", "only", metavar="ID", help="This journal only (default: all of dfs.namenode.shared.edits.dir)."
 )

@@ -42,7 +42,7 @@ def memory_options(command: F) -> F:
         "--memory",
         metavar="SIZE",
         callback=_size,
-        help="Limit on the memory of index and edits, such as 2g; beyond it they lie in a file "
+        help="Limit on the memory of index and edits, such as 2g; beyond it they are kept in a file "
         "(default: checkpointer.memory of --conf, else none).",
     )
     return memory(spill(command))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
-@click.option("--strict", is_flag=True, help="Refuse what would be healed: snapshots that do not fit together.")
+@click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
 @click.option("--as-hadoop", is_flag=True, help="Heal nothing: write what Hadoop would, even if no NameNode loads it.")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @memory_options
@@ -70,14 +70,15 @@ def command(
     written.
 
     --layout converts the old image first and replays by the rules of that layout. VERSION is left alone: after
-    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as ever; the old release
+    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade; the old
+    release
     does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the directory.
 
     --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
     layout are always refused.
 
     Renames, snapshots and symlinks together can bring a NameNode to a namespace whose image it could not load.
-    Such inconsistencies are healed in the new image, without loss of what a path leads to, and told in a line each in
+    Such inconsistencies are healed in the new image, without loss of what a path leads to, and reported one per line in
     the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 where they are in the
     old image); --as-hadoop is for comparing with Hadoop's own images.
 
@@ -85,7 +86,7 @@ def command(
     layouts. auto takes it for large images, or where a master is given.
 
     --dry-run reads, replays and makes the image, but writes nothing and takes no lock, so that it also goes beside
-    a running NameNode and on a read-only directory. It tells the transactions, how many inodes are created, changed
+    a running NameNode and on a read-only directory. It reports the transactions, how many inodes are created, changed
     and deleted, the size of the new image and whether there is room for it, and what would be healed. It ends with
     the exit code that the merge would end with, and takes about its time.
 
@@ -123,7 +124,7 @@ def command(
             from checkpointer.merging.dry_run import dry_run as measure
 
             if engine == EngineChoice.SPARK.value or master is not None:
-                raise click.UsageError("--dry-run is a matter of the local engine: leave --engine and --master out.")
+                raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
             with ProgressObserver(show=not as_json) as observer:
                 found = measure(plan, settings, observer=observer)
             for warning in found.warnings:
@@ -196,7 +197,7 @@ def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) 
         return
     click.echo(f"{text}; newest transaction is {content['txid']}")
     for item in read:
-        cut = f", {item['cutBytes']} bytes behind it are no transaction" if item["cutBytes"] else ""
+        cut = f", {item['cutBytes']} bytes after it are not a transaction" if item["cutBytes"] else ""
         click.echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
     for path in left_alone:
         click.echo(f"left alone, still in progress: {path}")

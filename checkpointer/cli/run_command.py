@@ -37,8 +37,8 @@ def command(
     secondary: beside a single NameNode, fetches image and edits from it. standby: in an HA nameservice, reads the
     shared edits directory. backup: registers with a single NameNode and gets its edits as a stream.
 
-    Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written. SIGHUP reads
-    the configuration anew.
+    Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written. SIGHUP reloads
+    the configuration.
 
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary

@@ -36,7 +36,7 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
     """Log as the options say.
 
     Raises:
-        click.UsageError: the file is no logging configuration.
+        click.UsageError: the file is not a logging configuration.
     """
     if log_config is None:
         logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
@@ -47,4 +47,4 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
     try:
         logging.config.dictConfig(tomllib.loads(log_config.read_text()))
     except (ValueError, TypeError, AttributeError, ImportError) as fault:
-        raise click.UsageError(f"{log_config} is no logging configuration: {fault}") from fault
+        raise click.UsageError(f"{log_config} is not a logging configuration: {fault}") from fault

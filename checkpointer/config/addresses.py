@@ -64,7 +64,7 @@ def identity(configuration: Configuration) -> Identity:
             [
                 configuration.fault(
                     keys.HA_NAMENODE_ID.name,
-                    f"is none of {keys.HA_NAMENODES.of(nameservice)} ({', '.join(namenodes)})",
+                    f"is not one of {keys.HA_NAMENODES.of(nameservice)} ({', '.join(namenodes)})",
                 )
             ]
         )
@@ -110,9 +110,9 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
         parts = urlsplit(text if "://" in text else f"//{text}")
         port = parts.port
     except ValueError as fault:
-        raise ValueError(f"is no host:port ({fault})") from fault
+        raise ValueError(f"is not host:port ({fault})") from fault
     if not parts.hostname or parts.username or parts.path.strip("/"):
-        raise ValueError("is no host:port")
+        raise ValueError("is not host:port")
     return parts.hostname, default_port if port is None else port
 
 
@@ -134,7 +134,7 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
     if host in _WILDCARDS:
         host = _host_of_rpc(configuration, nameservice, namenode, key)
     if not port:
-        raise ConfigurationError([configuration.fault(key, "has port 0, nobody can connect to it")])
+        raise ConfigurationError([configuration.fault(key, "has port 0, to which nothing can connect")])
     return f"{'https' if secure else 'http'}://{host_port(host, port)}"
 
 

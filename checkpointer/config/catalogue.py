@@ -34,7 +34,7 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
 
 _LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
 _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
-_KERBEROS = "it counts with Kerberos only, which hadoop.security.authentication may not ask for yet"
+_KERBEROS = "it matters with Kerberos only, which hadoop.security.authentication may not ask for yet"
 _HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
@@ -56,7 +56,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "When the NameNode saves its namespace as it stops.",
-        "the NameNode's own affair",
+        "it concerns the NameNode alone",
         ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
     ),
     *_ignored(
@@ -71,7 +71,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "When the active ends a segment by itself.",
-        "the active's own affair; how we ask for it is dfs.ha.log-roll.period",
+        "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it",
         ("dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", "2.0"),
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
     ),
@@ -129,7 +129,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "Failover and fencing.",
-        "the failover controller's affair; the checkpointer asks the NameNodes which of them is active",
+        "it concerns the failover controller; the checkpointer asks the NameNodes which of them is active",
         ("dfs.ha.automatic-failover.enabled", "false"),
         ("dfs.ha.fencing.methods", ""),
         ("dfs.ha.fencing.ssh.connect-timeout", "30000"),
@@ -184,7 +184,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "BookKeeper journals of Hadoop 2.",
-        "this version reads no BookKeeper journal",
+        "this version does not read BookKeeper journals",
         *(
             (f"dfs.namenode.bookkeeperjournal.{name}", "", default)
             for name, default in (
@@ -240,7 +240,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         text("class"),
         "How connections to RPC servers are made.",
         KeyStatus.REFUSED,
-        "Java classes are not loaded, and a proxy that it stands for would be passed by in silence",
+        "Java classes are not loaded, and a proxy that it stands for would be bypassed silently",
     ),
 )
 

@@ -284,7 +284,7 @@ class _Reader:
                 return int(text, 8)
             if re.fullmatch(r"([r-][w-][x-]){3}", text):
                 return sum(bit for bit, flag in zip(_MODE_BITS, text, strict=True) if flag != "-")
-            raise self._error(keys.STORAGE_DIR_PERM.name, "is no mode: expected three octal digits or nine of rwx-")
+            raise self._error(keys.STORAGE_DIR_PERM.name, "is not a mode: expected three octal digits or nine of rwx-")
 
         return self._take(permission, 0)
 
@@ -292,7 +292,7 @@ class _Reader:
         def policy() -> str:
             text = keys.HTTP_POLICY.read(self._settings)
             if text not in _POLICIES:
-                raise self._error(keys.HTTP_POLICY.name, f"is none of {', '.join(_POLICIES)}")
+                raise self._error(keys.HTTP_POLICY.name, f"is not one of {', '.join(_POLICIES)}")
             return text
 
         return self._take(policy, _POLICIES[0])

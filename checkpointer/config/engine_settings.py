@@ -96,4 +96,4 @@ def _choice(settings: Configuration) -> EngineChoice:
     try:
         return EngineChoice(text)
     except ValueError:
-        raise ConfigurationError([settings.fault(keys.ENGINE.name, "is no engine: local, spark or auto")]) from None
+        raise ConfigurationError([settings.fault(keys.ENGINE.name, "is not an engine: local, spark or auto")]) from None

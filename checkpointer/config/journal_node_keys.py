@@ -31,7 +31,7 @@ JOURNALNODE_EDITS_DIR = ConfigKey(
     "dfs.journalnode.edits.dir",
     "/tmp/hadoop/dfs/journalnode/",
     paths("directory"),
-    "Where it keeps journals; with .NAMESERVICE behind it: those of that nameservice.",
+    "Where it keeps journals; with .NAMESERVICE appended: those of that nameservice.",
 )
 JOURNALNODE_EDITS_DIR_PERM = ConfigKey(
     "dfs.journalnode.edits.dir.perm", "700", text("mode"), "Mode of directories it makes there.", release2=ABSENT

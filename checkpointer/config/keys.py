@@ -36,7 +36,11 @@ CHECKPOINT_PERIOD = ConfigKey(
     "dfs.namenode.checkpoint.period", "3600s", SECONDS, "A checkpoint is due this long after the last one.", least=0.001
 )
 CHECKPOINT_TXNS = ConfigKey(
-    "dfs.namenode.checkpoint.txns", "1000000", TRANSACTIONS, "Or as soon as so many are in no image yet.", least=1
+    "dfs.namenode.checkpoint.txns",
+    "1000000",
+    TRANSACTIONS,
+    "Or as soon as this many transactions are in no image yet.",
+    least=1,
 )
 CHECKPOINT_CHECK_PERIOD = ConfigKey(
     "dfs.namenode.checkpoint.check.period", "60s", SECONDS, "How often to look; at most the period itself.", least=0.001
@@ -45,7 +49,7 @@ CHECKPOINT_CHECK_QUIET_MULTIPLIER = ConfigKey(
     "dfs.namenode.checkpoint.check.quiet-multiplier",
     "1.5",
     FACTOR,
-    "A node whose upload was turned down waits this many periods before it offers an image again.",
+    "A node whose upload was refused waits this many periods before it offers an image again.",
     release2=ABSENT,
     least=0,
 )
@@ -105,7 +109,7 @@ RESOURCE_DU_RESERVED = ConfigKey(
     "dfs.namenode.resource.du.reserved",
     "104857600",
     BYTES,
-    "What `checkpointer check` wants to stay free on each disk beside room for two images.",
+    "What `checkpointer check` requires to be free on each disk besides room for two images.",
 )
 HA_STANDBY_CHECKPOINTS = ConfigKey(
     "dfs.ha.standby.checkpoints", "true", SWITCH, "Whether a standby makes checkpoints at all."
@@ -117,7 +121,7 @@ INTERNAL_NAMESERVICES = ConfigKey(
 NAMESERVICE_ID = ConfigKey(
     "dfs.nameservice.id", "", text("name"), "The nameservice this node belongs to, where there are several."
 )
-HA_NAMENODES = ConfigKey("dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE behind it: ids of its NameNodes.")
+HA_NAMENODES = ConfigKey("dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE appended: ids of its NameNodes.")
 HA_NAMENODE_ID = ConfigKey(
     "dfs.ha.namenode.id", "", text("name"), "Which of them this node is; unset where it is none of them."
 )
@@ -126,7 +130,7 @@ RPC_ADDRESS = ConfigKey(
     "dfs.namenode.rpc-address",
     "",
     text("host:port"),
-    "A NameNode's RPC server; its host stands in for a wildcard HTTP address.",
+    "A NameNode's RPC server; its host replaces a wildcard HTTP address.",
 )
 HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.http-address",
@@ -189,22 +193,28 @@ HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     least=1,
 )
 HA_LOG_ROLL_PERIOD = ConfigKey(
-    "dfs.ha.log-roll.period", "120s", SECONDS, "It asks for a roll after so long; 0 or less: never."
+    "dfs.ha.log-roll.period", "120s", SECONDS, "It asks for a roll after this long; 0 or less: never."
 )
 UPLOAD_PARALLELISM = ConfigKey(
-    "checkpointer.upload.parallelism", "4", COUNT, "NameNodes that get an image at once; a key of ours.", least=1
+    "checkpointer.upload.parallelism",
+    "4",
+    COUNT,
+    "NameNodes that get an image at once; specific to the checkpointer.",
+    least=1,
 )
 STANDBY_REBOOTSTRAP = ConfigKey(
     "checkpointer.standby.rebootstrap",
     "false",
     SWITCH,
-    "Whether a standby fetches a NameNode's newest image by itself where edits are missing; a key of ours.",
+    "Whether a standby fetches a NameNode's newest image by itself where edits are missing; "
+    "specific to the checkpointer.",
 )
 STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",
     "300s",
     SECONDS,
-    "How long edits may wait in a standby without one being applied before that is an alarm; 0: never; a key of ours.",
+    "How long edits may wait in a standby without one being applied before that is an alarm; 0: never; "
+    "specific to the checkpointer.",
     least=0,
 )
 IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
@@ -219,16 +229,27 @@ LAKE_DIR = ConfigKey(
     "checkpointer.lake.dir",
     "",
     text("directory or URI"),
-    "The lake of Parquet tables that each new image and the edits are appended to; unset: none; a key of ours.",
+    "The lake of Parquet tables that each new image and the edits are appended to; unset: none; "
+    "specific to the checkpointer.",
 )
 LAKE_IMAGES_RETAINED = ConfigKey(
-    "checkpointer.lake.images.retained", "0", COUNT, "Images that it keeps; 0 is all; a key of ours.", least=0
+    "checkpointer.lake.images.retained",
+    "0",
+    COUNT,
+    "Images that it keeps; 0 is all; specific to the checkpointer.",
+    least=0,
 )
 LAKE_SPARK_MASTER = ConfigKey(
-    "checkpointer.lake.spark.master", "local[2]", text("URL"), "Spark's master that writes the lake; a key of ours."
+    "checkpointer.lake.spark.master",
+    "local[2]",
+    text("URL"),
+    "Spark's master that writes the lake; specific to the checkpointer.",
 )
 LAKE_SPARK_DRIVER_MEMORY = ConfigKey(
-    "checkpointer.lake.spark.driver-memory", "1g", text("bytes"), "Heap of Spark's driver for that; a key of ours."
+    "checkpointer.lake.spark.driver-memory",
+    "1g",
+    text("bytes"),
+    "Heap of Spark's driver for that; specific to the checkpointer.",
 )
 HTTP_POLICY = ConfigKey("dfs.http.policy", "HTTP_ONLY", text("policy"), "HTTPS_ONLY makes transfers use https.")
 IMAGE_COMPRESS = ConfigKey("dfs.image.compress", "false", SWITCH, "Whether images are compressed.")
@@ -293,7 +314,8 @@ IMAGE_PARALLEL_COMPRESSED = ConfigKey(
     "false",
     SWITCH,
     "Whether dfs.image.parallel.load cuts compressed images too, each sub-section a stream of its own, as "
-    "NameNodes newer than 3.4.1 write and load them in parallel; leave it off for older ones. A key of ours.",
+    "NameNodes newer than 3.4.1 write and load them in parallel; leave it off for older ones. "
+    "Specific to the checkpointer.",
 )
 ENGINE = ConfigKey(
     "checkpoint.engine",
@@ -301,50 +323,61 @@ ENGINE = ConfigKey(
     text("engine"),
     "What merges in the secondary and in `checkpointer merge`: local, spark, or auto, which takes Spark for "
     "large images or where a master is set; a standby or backup node is always local, its namespace is warm. "
-    "Ours.",
+    "Specific to the checkpointer.",
 )
 ENGINE_SPARK_MIN_SIZE = ConfigKey(
-    "checkpoint.engine.spark.min-size", "17179869184", BYTES, "Smallest image auto takes Spark for; ours."
+    "checkpoint.engine.spark.min-size",
+    "17179869184",
+    BYTES,
+    "Smallest image auto takes Spark for; specific to the checkpointer.",
 )
 ENGINE_SPARK_MASTER = ConfigKey(
     "checkpoint.engine.spark.master",
     "",
     text("URL"),
-    "Spark's master; unset: all cores of this machine. A key of ours.",
+    "Spark's master; unset: all cores of this machine. Specific to the checkpointer.",
 )
 ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
-    "checkpoint.engine.spark.driver-memory", "1g", text("memory"), "Heap of Spark's driver; a key of ours."
+    "checkpoint.engine.spark.driver-memory",
+    "1g",
+    text("memory"),
+    "Heap of Spark's driver; specific to the checkpointer.",
 )
 ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
     "checkpoint.engine.spark.shared-storage",
     "",
     OPTIONAL_SWITCH,
     "Whether executors see the storage directories under the same paths; unset: with a local master. Without "
-    "it image and edits are sent to each host once and the parts come back through Spark. A key of ours.",
+    "it image and edits are sent to each host once and the parts come back through Spark. "
+    "Specific to the checkpointer.",
 )
 ENGINE_SPARK_PARTITIONS = ConfigKey(
     "checkpoint.engine.spark.partitions",
     "0",
     COUNT,
-    "Parts that each large section is merged in; 0 is one for each 32 MiB. A key of ours.",
+    "Parts that each large section is merged in; 0 is one for each 32 MiB. Specific to the checkpointer.",
     least=0,
 )
 ENGINE_SPARK_CONF = ConfigKey(
-    "checkpoint.engine.spark.conf", "", text("settings"), "With .KEY behind it: a setting of Spark's. A key of ours."
+    "checkpoint.engine.spark.conf",
+    "",
+    text("settings"),
+    "With .KEY appended: a setting of Spark's. Specific to the checkpointer.",
 )
 MEMORY = ConfigKey(
     "checkpointer.memory",
     "",
     OPTIONAL_BYTES,
-    "Limit on the memory that the large arrays of index and edits take, at least 64m; beyond it they lie in "
-    "files without a name, which the system writes out when it needs memory. Unset: no limit. A key of ours.",
+    "Limit on the memory that the large arrays of index and edits take, at least 64m; beyond it they are "
+    "kept in unnamed files, which the system writes out when it needs memory. Unset: no limit. "
+    "Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Where these files and large decompressed sections lie: on a disk, not in memory. Unset: the system's "
-    "temporary directory. A key of ours.",
+    "Where these files and large decompressed sections are kept: on a disk, not in memory. Unset: the system's "
+    "temporary directory. Specific to the checkpointer.",
 )
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout", "60000", MILLISECONDS, "Limit on connecting and on each read and write.", least=0.001

@@ -150,13 +150,13 @@ def _row(
 
 def _unknown(settings: Configuration, name: str) -> KeySetting:
     near = closest(name)
-    reason = "the checkpointer does not know it" + (f"; is {near} meant?" if near else "")
+    reason = "the checkpointer does not know it" + (f"; did you mean {near}?" if near else "")
     return KeySetting(name, UNKNOWN, _value(settings, name, ""), settings.source(name), reason=reason)
 
 
 def _value(settings: Configuration, name: str, default: str) -> str:
     # a value whose variables run in a circle is reported as a fault where the key is one we read
-    text = FaultCollector().take(lambda: settings.get(name, default), "(variables run in a circle)")
+    text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
     return "(hidden)" if text and any(word in name.lower() for word in _SECRET) else text
 
 

@@ -1,4 +1,4 @@
-"""What reaches a running daemon from outside: signals, or whoever embeds it."""
+"""What reaches a running daemon from outside: signals, or a program that embeds it."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class LakeAppender:
         """Directories that hold the role's segments."""
         shared = self._config.shared_edits
         if shared and self._config.shared_edits_directory is None:
-            _LOG.info("the edits in %s lie in no directory, so the lake gets the image alone", shared)
+            _LOG.info("the edits in %s are not in a directory, so the lake gets the image alone", shared)
         return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
     def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:

@@ -100,7 +100,7 @@ def outcome_of(
     return Outcome(
         Taking.NOBODY,
         "; ".join(_absence(each) for each in targets),
-        "The daemon offers the image by itself to whoever is active; see hdfs haadmin -getAllServiceState.",
+        "The daemon will offer the image to the active NameNode; see hdfs haadmin -getAllServiceState.",
     )
 
 
@@ -133,8 +133,8 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
             "offers one then by itself. Until then this one is kept here, and nothing is lost."
         )
     if recent:
-        return "Nothing is to be done: the image is kept here, and the daemon makes and offers the next one by itself."
+        return "No action is needed: the image is kept here, and the daemon makes and offers the next one by itself."
     return (
-        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Look into the "
+        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Check the "
         "NameNode's log if that is refused too."
     )

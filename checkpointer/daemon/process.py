@@ -46,7 +46,7 @@ def run_role(
     """Run a role until SIGTERM or SIGINT.
 
     Args:
-        reload: reads the configuration anew at SIGHUP.
+        reload: reloads the configuration at SIGHUP.
         notifier: the service manager, told when the role is open and serves.
         heartbeat: seconds between two signs of life to it; None where it wants none.
 
@@ -167,24 +167,24 @@ class _Daemon:
 
     def _reload(self) -> None:
         if self._read is None:
-            _LOG.warning("there is no configuration to read anew")
+            _LOG.warning("there is no configuration to reload")
             return
         try:
             read = self._read()
         except (HdfsError, OSError) as error:
-            _LOG.error("the configuration stays as it was: %s", told(error))
+            _LOG.error("configuration not reloaded, the previous one stays in force: %s", told(error))
             return
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An interval that stays is left alone: setting it anew would put the next run off.
+        # An interval that stays is left alone: setting it again would put the next run off.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
                 job.reschedule("interval", seconds=seconds)
-        _LOG.info("configuration read anew: %s", ", ".join(changed) or "nothing changed")
+        _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
         if kept:
             _LOG.warning("these settings changed too and need a restart: %s", ", ".join(kept))
 

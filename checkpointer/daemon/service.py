@@ -1,7 +1,7 @@
 """Decides when a checkpoint is made, and makes one at a time; every fault of it is an outcome.
 
-One lock, `_running`, is held by whoever makes a checkpoint or uploads; so there are never two. Who finds it taken is
-BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
+One lock, `_running`, is held by the thread that makes a checkpoint or uploads, so there are never two. Who finds it
+taken is BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
 SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a role that gives up ends the daemon.
 
 A cancellation is a reason that is set, a lock that is waited for, and a time until which none begins: when `cancel`
@@ -371,7 +371,7 @@ class CheckpointService:
         return values
 
     def live(self) -> Health:
-        """Whether the daemon works at all: until it is told to stop."""
+        """Whether the daemon works at all: until it is asked to stop."""
         stopping = self._stopped.is_set()
         return Health(not stopping, "stopping" if stopping else "running")
 

@@ -53,8 +53,8 @@ def _healed_alarm(record: Record) -> list[str]:
         return []
     text = (
         f"{len(record.healed)} inconsistencies of snapshots were healed in the image at txid {record.saved_txid} "
-        f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; see to it that it "
-        "has this image before it is restarted"
+        f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
+        "it has this image before it is restarted"
     )
     return [text]
 

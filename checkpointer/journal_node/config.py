@@ -140,7 +140,7 @@ class _Reader:
         except ValueError:
             mode = -1
         if not 0 <= mode <= 0o777:
-            raise self._error(node.JOURNALNODE_EDITS_DIR_PERM.name, "is no mode: expected three octal digits")
+            raise self._error(node.JOURNALNODE_EDITS_DIR_PERM.name, "is not a mode: expected three octal digits")
         return mode
 
     def _sync_interval(self) -> float | None:

@@ -70,7 +70,7 @@ class SyncThread:
                 last = reason
             except Exception:
                 # Without this thread nothing that was missed would ever come, and nobody would say so.
-                _LOG.exception("%s: a fault of the JournalNode itself, the sync goes on", self._journal_id)
+                _LOG.exception("%s: a fault of the JournalNode itself, the sync continues", self._journal_id)
             self._stopping.wait(self._interval)
 
     def round(self) -> int:

@@ -30,7 +30,7 @@ class InodeChanges:
     Attributes:
         total: inodes of the new image.
         created: of them, those that the old one lacks.
-        changed: of them, those whose records are written anew.
+        changed: of them, those whose records are rewritten.
         deleted: inodes of the old image that the new one lacks.
     """
 
@@ -64,7 +64,7 @@ class DryRun:
         layout_version: of the new image.
         room: for each folder that would get the image.
         warnings: what an operator would have to know of the new image.
-        healed: inconsistencies of the namespace that the merge would mend, a sentence each.
+        healed: inconsistencies of the namespace that the merge would heal, a sentence each.
     """
 
     base_txid: int

@@ -28,7 +28,7 @@ _GROUP = "checkpointer.engines"
 
 
 class EngineError(CheckpointError):
-    """The engine that was asked for is not there, or cannot make this checkpoint."""
+    """The engine that was asked for is not installed, or cannot make this checkpoint."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 

@@ -47,7 +47,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
     `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
 
     Raises:
-        StorageError: it is not formatted, has no image, or seen_txid names edits that are not there.
+        StorageError: it is not formatted, has no image, or seen_txid names edits that are missing.
         TransactionGapError: edits are missing between the image and the newest segment.
         JournalError: a segment in progress is damaged before its end, or overlaps another one.
     """

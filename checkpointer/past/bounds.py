@@ -26,5 +26,5 @@ def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterab
             continue
         same = by_first.get(segment.first)
         if same is None or same.last < segment.last:
-            return f"our segment {segment.first}-{segment.last} is none of its own"
+            return f"our segment {segment.first}-{segment.last} is not one of its segments"
     return ""

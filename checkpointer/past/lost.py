@@ -1,4 +1,4 @@
-"""That a node began anew, for its status page and its log, and when it may do so again."""
+"""That a node started over, for its status page and its log, and when it may do so again."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class LostPast:
 
     def sentence(self) -> str:
         where = ", ".join(map(str, self.set_aside)) or "no folder"
-        return f"this node begins anew with its image, what was here is in {where}"
+        return f"this node starts over from its image; the previous contents are in {where}"
 
 
 class Beginnings:
-    """When a node may begin anew: with another image of its NameNode at once, with the same one after growing waits.
+    """When a node may start over: with another image of its NameNode at once, with the same one after growing waits.
 
     Args:
         clock: monotonic seconds.
@@ -53,7 +53,7 @@ class Beginnings:
         left = self._next - self._clock()
         if left > 0 and txid == self._txid:
             raise StorageError(
-                f"{reason}: this node began anew a short while ago, and does so again in {left:.0f} s",
+                f"{reason}: this node started over recently and will do so again in {left:.0f} s",
                 hint="Check that the NameNode writes the edits that this node reads.",
             )
 

@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def lost(self) -> bool:
-        """Whether to begin anew: what we stand on is lost, or can never be shown not to be."""
+        """Whether to start over: what we stand on is lost, or can never be shown not to be."""
         return self.finding in (Finding.LOST, Finding.SILENT)
 
 
@@ -130,7 +130,7 @@ def prove(
             return Verdict(Finding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next((each.reason for each in found if each.reason), "nothing in them tells")
+    reason = next((each.reason for each in found if each.reason), "they do not show it")
     return Verdict(Finding.SILENT, f"neither edits nor images of the NameNode show that it is of its past: {reason}")
 
 
@@ -145,9 +145,11 @@ def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
     if verdict.lost and not verdict.hasty:
         raise StorageError(
             f"{problem}; the NameNode was set back to an older state, or this image is of another one",
-            hint="Nothing is to be done: the next look, or the next checkpoint, begins with the NameNode's image.",
+            hint="No action is needed: the next check or checkpoint starts from the NameNode's image.",
         )
-    raise TransferError(witness, problem, hint="It is offered again when that can be told; see that a NameNode is up.")
+    raise TransferError(
+        witness, problem, hint="It will be offered again once this can be determined; check that a NameNode is up."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
     """No segment holds the beginning of the stretch."""
     stretch = case.stretch
     if any(each.first <= stretch.last for each in case.present if each.first > stretch.first):
-        return _lost(f"transactions {stretch.first} to {stretch.last} lie in other segments now")
+        return _lost(f"transactions {stretch.first} to {stretch.last} are in other segments now")
     if case.present and case.present[0].first > stretch.first:
         return _PURGED
     if not deep and not stretch.ends:
@@ -229,7 +231,7 @@ def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) 
         verdict = _beyond(stretch, witness)
         return verdict if not verdict.holds else _not_there_yet(stretch.upto)
     if opening.digest != stretch.digest:
-        return _lost(f"the transactions from {stretch.first} on are others now, in {_range(segment)}")
+        return _lost(f"the transactions from {stretch.first} on are different now, in {_range(segment)}")
     return _HOLDS
 
 

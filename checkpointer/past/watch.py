@@ -60,7 +60,7 @@ class PastWatch:
         # What the last comparison that went well was about.
         self._shown: tuple[object, ...] | None = None
         self._doubted = False
-        # What was found lost, until this node begins anew or all is found after all.
+        # What was found lost, until this node starts over or all is found after all.
         self._lost: Verdict | None = None
         # When each NameNode's process began, that lived at the last comparison of everything.
         self._lives: Mapping[str, int] = {}

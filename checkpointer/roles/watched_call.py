@@ -1,4 +1,4 @@
-"""Calls that nobody can end from outside, left to themselves when the caller is told to stop."""
+"""Calls that nobody can end from outside, left to themselves when the caller is asked to stop."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class StorageDirectories:
         for each in found:
             if each.version is None and each.state is StorageState.HALF_FORMATTED:
                 raise StorageError(
-                    f"{each.current / VERSION} is missing, but images or edits lie beside it",
+                    f"{each.current / VERSION} is missing, but there are images or edits beside it",
                     hint="Restore VERSION from another directory of the same NameNode; do not format.",
                 )
         normal = [each for each in found if each.state is StorageState.NORMAL]
@@ -201,7 +201,7 @@ class StorageDirectories:
             if each.version is not None and each.version != info:
                 raise StorageError(
                     f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
-                    hint="Empty the directory if nobody needs what it was for.",
+                    hint="Empty the directory if its contents are no longer needed.",
                 )
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
 
@@ -213,7 +213,7 @@ class StorageDirectories:
         """
         for each in self._inspect():
             if each.images or each.segments:
-                raise StorageError(f"{each.current} holds images or edits", hint="They are left alone.")
+                raise StorageError(f"{each.current} holds images or edits", hint="They were not touched.")
         self._write_everywhere(unformat_directory)
 
     def clean_leftovers(self) -> list[Path]:
@@ -251,7 +251,7 @@ class StorageDirectories:
         """
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
-            raise ValueError(f"{directory} is no storage directory of these")
+            raise ValueError(f"{directory} is not one of these storage directories")
         self._dropped[root] = reason
         _LOG.error("storage directory %s is dropped: %s", root, reason)
         self._require_one()
@@ -267,7 +267,7 @@ class StorageDirectories:
         # Where all were dropped, the fault may have passed.
         found = [inspect(root) for root in self.roots or self._locks]
         if not self.roots and all(each.version is None for each in found):
-            # It came before they were formatted, which can begin anew.
+            # It came before they were formatted, which can start over.
             self._dropped.clear()
             return self.roots
         info = agree_on_version(found)

@@ -131,7 +131,7 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
     images = [image for each in formatted for image in each.images if image.rollback == rollback]
     if not images:
         raise StorageError(
-            f"no image lies in {names}",
+            f"there is no image in {names}",
             hint="Copy the newest fsimage and its .md5 file from a NameNode into its current folder.",
         )
     highest = max(image.txid for image in images)
@@ -200,7 +200,7 @@ def list_segment_files(current: Path) -> list[SegmentFile]:
 def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
     if not directory.is_dir():
         if directory.exists():
-            raise StorageError(f"{directory} is no directory", hint="Name a directory.")
+            raise StorageError(f"{directory} is not a directory", hint="Specify a directory.")
         return StorageDirectory(directory, StorageState.MISSING)
     _refuse_interrupted(directory)
     current = directory / CURRENT
@@ -224,7 +224,7 @@ def _refuse_interrupted(directory: Path) -> None:
     for name in _INTERRUPTED:
         if (directory / name).exists():
             raise StorageError(
-                f"{directory / name} tells of an interrupted upgrade, rollback or import",
+                f"{directory / name} shows that an upgrade, rollback or import was interrupted",
                 hint="Start the NameNode on this directory once; it completes or undoes it.",
             )
 
@@ -265,5 +265,7 @@ def _segments(current: Path, names: set[str]) -> list[SegmentFile]:
 
 def _format_hint(directories: Sequence[StorageDirectory]) -> str:
     if any(each.images or each.segments for each in directories):
-        return "Restore VERSION from another directory of the same NameNode; do not format, data lies there."
+        return (
+            "Restore VERSION from another directory of the same NameNode; do not format: the directory contains data."
+        )
     return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."

@@ -26,7 +26,7 @@ def read_storage_info(directory: Path) -> StorageInfo:
     """VERSION of the storage directory `directory`.
 
     Raises:
-        StorageError: it is not there or cannot be read.
+        StorageError: it does not exist or cannot be read.
         VersionFileError: it is damaged.
     """
     path = directory / "current" / VERSION
@@ -53,7 +53,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
         ) from fault
     if not images:
         raise StorageError(
-            f"no image lies in {', '.join(map(str, folders)) or 'no folder at all'}",
+            f"there is no image in {', '.join(map(str, folders)) or 'no folder at all'}",
             hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
         )
     best = max(images, key=lambda image: (image.txid, image.has_md5))

@@ -41,7 +41,7 @@ _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 _HINTS = {
     403: "Check that both sides belong to one cluster and upgrade, and that this host may transfer images.",
     404: "Check that the address is the NameNode's HTTP address (dfs.namenode.http-address).",
-    410: "Look into the log of the other side for the cause, then try again.",
+    410: "Check the log of the other side for the cause, then try again.",
     503: "The other side is busy or starting; try again later.",
 }
 
@@ -81,7 +81,7 @@ def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLE
     if not valid:
         raise TransferError(
             base,
-            "this is no HTTP address, expected http://host:port",
+            "this is not an HTTP address, expected http://host:port",
             hint="Check dfs.namenode.http-address (or https-address) of the NameNode.",
         )
     path = parts.path.rstrip("/")
@@ -96,7 +96,7 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes) -> Trans
         url,
         f"{what} was refused: {reason_of(status, reason, body)}",
         status=status,
-        hint=_HINTS.get(status, "Check the address and look into the log of the other side."),
+        hint=_HINTS.get(status, "Check the address and the log of the other side."),
     )
 
 

@@ -309,6 +309,6 @@ class _Download:
             raise TransferError(
                 self._url,
                 f"{self._what} came with Content-Length {length!r}, expected its size in bytes",
-                hint="Check that the address is a NameNode's and that no proxy stands between.",
+                hint="Check that the address is a NameNode's and that no proxy is in between.",
             )
         return int(length)

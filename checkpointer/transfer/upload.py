@@ -229,7 +229,7 @@ class _Upload:
             raise TransferError(
                 self._url,
                 f"{what} was answered with success after {self._sent} of {self._size} bytes",
-                hint="Check that the address is a NameNode's and that no proxy stands between.",
+                hint="Check that the address is a NameNode's and that no proxy is in between.",
             )
         return result
 

@@ -178,7 +178,7 @@ class CreatedLists(Lineage):
             InconsistentNamespaceError: so do we, where nothing is to be healed.
         """
         path = self.full_path(directory)
-        what = f"the snapshot diffs of {path} do not fit its children at {name!r}"
+        what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
         hint = "A NameNode stops here as well; start it from an older image, or ask for help with its log."
         text = f"{what}; a NameNode stops when it replays these edits"
         healed = Healed("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)

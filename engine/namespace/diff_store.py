@@ -211,7 +211,7 @@ class DiffStore:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def _damaged(self, what: str, offset: int) -> RecordError:
-        return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may mend it.")
+        return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may fix it.")
 
     def _decode(self, row: int, span: tuple[int, int]) -> Diffs:
         section = self._base.section(_SECTION)

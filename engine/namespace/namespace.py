@@ -75,7 +75,7 @@ class Namespace:
         self.tree.watch(self.snapshots.snapshottable_ids)
         for directory_id in self.snapshots.snapshottable_ids:
             if base.slot(directory_id) < 0:
-                what = f"directory {directory_id} is snapshottable, but no inode"
+                what = f"directory {directory_id} is snapshottable, but not an inode"
                 raise base.place("SNAPSHOT").error(RecordError, what, 0)
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)

@@ -153,7 +153,7 @@ class References:
         return hub is not None and hub.dst_snapshot is not None
 
     def check_known(self, row: int) -> None:
-        """Before an inode is moved, look whether the record of its place can be made anew.
+        """Before an inode is moved, look whether the record of its place can be rebuilt.
 
         Raises:
             UnsupportedNamespaceError: it has fields that this version does not know.

@@ -29,7 +29,7 @@ def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: S
     if len(access) < _MINIMAL:
         raise NamespaceError(f"an ACL of {namespace.tree.path(row)} lacks entries for owner, group or other")
     if default and namespace.table.kind[row] != DIRECTORY:
-        raise NamespaceError(f"{namespace.tree.path(row)} is no directory and cannot have a default ACL")
+        raise NamespaceError(f"{namespace.tree.path(row)} is not a directory and cannot have a default ACL")
     features = namespace.table.feature(row)
     extended: list[AclBits] = []
     if len(access) > _MINIMAL:

@@ -124,7 +124,7 @@ class CompiledReplay:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
         self._forget_paths()
         self._layout = cursor.layout_version
-        # Hash tables that grow step by step are filled anew at each.
+        # Hash tables that grow step by step are refilled at each.
         expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
         self._namespace.table.row_of.reserve(expected)
         self._namespace.tree.links.reserve_slots(expected)
@@ -223,7 +223,7 @@ class CompiledReplay:
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        """Look all paths up anew: they lie in another buffer now, or something else than a kernel changed them."""
+        """Look all paths up again: they lie in another buffer now, or something else than a kernel changed them."""
         self._era += 1
 
     def learn(self, op: EditOp) -> None:

@@ -31,7 +31,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     Raises:
         ReplayError: the operation does not fit the namespace.
         ImageFormatError: it leads to a record of the image that is damaged.
-        UnsupportedOperationError: no handler, or semantics that are not there yet; names operation and txid.
+        UnsupportedOperationError: no handler, or semantics that are not implemented yet; names operation and txid.
     """
     row = REPLAYED.get(type(op))
     if row is None:

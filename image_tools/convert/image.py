@@ -47,7 +47,7 @@ class ConversionPlan:
 
     Attributes:
         source_layout, layout_version: before and after; codec: class name of the new image's, "" for none.
-        sub_sections: slices aimed at where sections are cut anew, 0 for none, None to keep those of the image.
+        sub_sections: slices aimed at where sections are recut, 0 for none, None to keep those of the image.
         parallel_compressed: whether a compressed image may have them.
         verbatim: nothing changes, and the file is copied as it is, gaps between its sections included.
     """
@@ -104,13 +104,13 @@ def _check_can_have_sub_sections(image: ImageFile, layout_version: int, codec: s
         raise UnsupportedConversionError(
             f"sub-sections are for images of layout version {LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} and newer",
             file=str(image.path),
-            hint="Leave the sub-sections away, or choose another layout.",
+            hint="Omit the sub-sections, or choose another layout.",
         )
     if not can_have_sub_sections(layout_version, codec, compressed=parallel_compressed):
         raise UnsupportedConversionError(
             "no NameNode up to Hadoop 3.4.1 writes sub-sections into a compressed image",
             file=str(image.path),
-            hint="Leave the sub-sections away, choose no codec, or give --parallel-compressed for newer NameNodes.",
+            hint="Omit the sub-sections, choose no codec, or give --parallel-compressed for newer NameNodes.",
         )
 
 
@@ -231,7 +231,7 @@ class _Conversion:
         return convert_records(name, section, serials, special, found, self._image.place(name))
 
     def _sub_section_target(self) -> int:
-        """Number of slices where a section is cut anew, 0 for none."""
+        """Number of slices where a section is recut, 0 for none."""
         plan = self._plan
         if plan.sub_sections is not None:
             return plan.sub_sections
@@ -253,7 +253,7 @@ class _Conversion:
     def _write_section(self, writer: ImageWriter, section: Section) -> None:
         image = self._image
         slices = sub_sections_of(image.sections, section)
-        if section.name in self._producers or self._plan.codec != image.codec or self._cuts_anew(section, slices):
+        if section.name in self._producers or self._plan.codec != image.codec or self._recuts(section, slices):
             self._write_new(writer, section.name)
             return
         writer.copy_section(
@@ -263,7 +263,7 @@ class _Conversion:
         )
         self._advance(section.length)
 
-    def _cuts_anew(self, section: Section, slices: tuple[Section, ...]) -> bool:
+    def _recuts(self, section: Section, slices: tuple[Section, ...]) -> bool:
         """Whether the slices of an unchanged section are wanted otherwise, may not be there, or do not fit it."""
         plan = self._plan
         if slices and not supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, plan.layout_version):

@@ -50,10 +50,10 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
 
     From -65 on a table with one id space is written once for each kind of string, because which kinds use a string
     would take a pass over all records to learn; serials stay, and NameNodes drop what nothing refers to.
-    Older layouts want ids from 1 to the number of entries without a gap, so separate spaces are numbered anew.
+    Older layouts want ids from 1 to the number of entries without a gap, so separate spaces are renumbered.
 
     Raises:
-        UnsupportedConversionError: the strings are too many for one id space, or the table has to be written anew
+        UnsupportedConversionError: the strings are too many for one id space, or the table has to be rewritten
             and holds fields this version does not know.
     """
     expanded = supports(LayoutVersion.EXPANDED_STRING_TABLE, layout_version)

@@ -67,7 +67,7 @@ class Caches(NamedTuple):
 class ImageRecords:
     """Decodes the sections of an image in turn, one record at a time; an absent section has no records.
 
-    Every method reads its section anew and raises RecordError where a record is damaged or missing.
+    Every method reads its section from the start and raises RecordError where a record is damaged or missing.
 
     Args:
         image: opened image.

@@ -49,7 +49,7 @@ class Diffs:
             ids, offsets = (np.concatenate([part, np.empty_like(part)]) for part in (ids, offsets))
         if cut:
             self.view.damaged = True
-            self.view.add("record-damaged", "the DiffEntry or a diff behind it is damaged", position)
+            self.view.add("record-damaged", "the DiffEntry or a diff after it is damaged", position)
         self._ids, self._offsets, self._end = ids[:count].copy(), offsets[:count].copy(), position
         references.listed[uses > 0] = 0
 
@@ -114,7 +114,11 @@ class Diffs:
             return False
         wanted = DIRECTORY if block.header.type == pb.DiffEntry.DIRECTORYDIFF else FILE
         if self._inodes.kinds[slot] != wanted:
-            text = "file diffs of what is no file" if wanted == FILE else "directory diffs of what is no directory"
+            text = (
+                "file diffs of something that is not a file"
+                if wanted == FILE
+                else "directory diffs of something that is not a directory"
+            )
             self.view.add("diff-kind", text, block.start, inode=inode_id)
             return False
         return True

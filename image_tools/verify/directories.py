@@ -87,7 +87,7 @@ class Directories:
         self.end = position
         if cut:
             self.view.damaged = True
-            self.view.add("record-damaged", "the record is cut", position)
+            self.view.add("record-damaged", "the record is truncated", position)
 
     # ---- look-ups ------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Directories:
     def check(self, fixes: Fixes | None) -> None:
         """Report what is wrong; with `fixes`, put the entries right."""
         for entry in np.flatnonzero(self.flags & bits.ENTRY_DAMAGED != 0).tolist():
-            self.view.add("record-damaged", "the record is no DirEntry", int(self.offsets[entry]))
+            self.view.add("record-damaged", "the record is not a DirEntry", int(self.offsets[entry]))
         for entry in np.flatnonzero(self.flags & bits.PARENT).tolist():
             offset = int(self.offsets[entry])
             try:
@@ -165,7 +165,7 @@ class Directories:
             except RecordError as error:
                 self.view.report_damage(error)
                 continue
-            self.view.add("dir-parent", f"parent {parent} is no directory of the image", offset, inode=parent)
+            self.view.add("dir-parent", f"parent {parent} is not a directory of the image", offset, inode=parent)
             if fixes is not None:
                 fixes.replace(self.view.name, *self.span(entry), b"")
         self._referenced = set(self._references.in_tree(self.owner))
@@ -217,7 +217,7 @@ class Directories:
             at = self._inodes.slot(child)
             if at < 0:
                 self.view.add(
-                    "dir-child-missing", f"child {child} of directory {parent} is no inode", offset, inode=child
+                    "dir-child-missing", f"child {child} of directory {parent} is not an inode", offset, inode=child
                 )
             elif at in self._referenced:
                 text = f"directory {parent} lists inode {child}, which is referenced from a directory"

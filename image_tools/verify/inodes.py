@@ -101,7 +101,7 @@ class InodeArrays:
         self.end = position
         if cut:
             self.view.damaged = True
-            self.view.add("record-damaged", "the record is cut", position)
+            self.view.add("record-damaged", "the record is truncated", position)
 
     def _sort(self) -> None:
         ids = self.record_ids
@@ -168,7 +168,7 @@ class InodeArrays:
             return
         for slot in np.flatnonzero(self.flags & bits.DAMAGED).tolist():
             self.view.damaged = True
-            self.view.add("record-damaged", "the record is no INode", int(self.offsets[slot]))
+            self.view.add("record-damaged", "the record is not an INode", int(self.offsets[slot]))
         present = int(np.bitwise_or.reduce(self.flags, initial=0))
         for bit, (code, text) in _MESSAGES.items():
             if not present & bit:
@@ -193,7 +193,7 @@ class InodeArrays:
         if root < 0:
             self.view.add("inode-root", "no record has the root's id", None, inode=ROOT_INODE_ID)
         elif self.kinds[root] != DIRECTORY:
-            self.view.add("inode-root", "the root is no directory", int(self.offsets[root]), inode=ROOT_INODE_ID)
+            self.view.add("inode-root", "the root is not a directory", int(self.offsets[root]), inode=ROOT_INODE_ID)
 
     def _check_header(self) -> None:
         if self.header.numInodes != self.count:

@@ -51,7 +51,7 @@ class LeaseCheck:
         return "/" + b"/".join(reversed(names)).decode("utf-8", "replace")
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, write the section anew if anything is."""
+        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
         if not self._view.present:
             return
         kept: dict[int, bytes] = {}
@@ -78,7 +78,7 @@ class LeaseCheck:
         inode_id = int(entry.inodeId)
         slot = self._inodes.slot(inode_id)
         if slot < 0:
-            self._view.add("lease-inode", f"{entry.fullPath} is no inode", offset, inode=inode_id)
+            self._view.add("lease-inode", f"{entry.fullPath} is not an inode", offset, inode=inode_id)
             return None
         if not self._inodes.flags[slot] & OPEN:
             self._view.add("lease-closed", f"{entry.fullPath} is not under construction", offset, inode=inode_id)
@@ -90,10 +90,10 @@ class LeaseCheck:
         if path is None or path == entry.fullPath:
             return entry
         self._view.add("lease-path", f"{entry.fullPath} is at {path}", offset, inode=inode_id)
-        mended = pb.FileUnderConstructionEntry()
-        mended.CopyFrom(entry)
-        mended.fullPath = path
-        return mended
+        repaired = pb.FileUnderConstructionEntry()
+        repaired.CopyFrom(entry)
+        repaired.fullPath = path
+        return repaired
 
     def _unlisted(self, kept: dict[int, bytes]) -> list[pb.FileUnderConstructionEntry]:
         """Open files of the current tree without an entry; those that only snapshots hold have none by right."""

@@ -57,7 +57,7 @@ class _Attachment:
             self._detach(slot)
             happened[inode_id] = self._attach(slot, home, home_name, taken)
         self._write_entries()
-        below = "lies below an inode that was attached"
+        below = "is below an inode that was attached"
         return {inode_id: below if text == "below" else text for inode_id, text in happened.items()}
 
     # ---- /lost+found ---------------------------------------------------------------------------------------

@@ -50,21 +50,21 @@ def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None
             keys[key.id] = _stored(view, record)
     for number, (master, record) in masters.items():
         if master not in keys:
-            text = f"token {number} needs master key {master}, which is not there"
+            text = f"token {number} needs master key {master}, which is missing"
             view.add("secret-token-key", text, record.offset)
             del tokens[number]
     if (header.numKeys, header.numTokens) != (key_count, token_count):
         text = f"the header says {header.numKeys} keys and {header.numTokens} tokens"
         view.add("secret-count", f"{text}, found {key_count} and {token_count}", 0)
-    mended = pb.SecretManagerSection()
-    mended.CopyFrom(header)
-    _set_count(mended, "numKeys", len(keys))
-    _set_count(mended, "numTokens", len(tokens))
+    repaired = pb.SecretManagerSection()
+    repaired.CopyFrom(header)
+    _set_count(repaired, "numKeys", len(keys))
+    _set_count(repaired, "numTokens", len(tokens))
     for field, used in (("currentId", max(keys, default=0)), ("tokenSequenceNumber", max(tokens, default=0))):
         if getattr(header, field) < used:
             view.add("secret-counter", f"{field} is {getattr(header, field)}, in use is {used}", 0)
-            setattr(mended, field, used)
-    _rewrite(view, fixes, header, mended, [*keys.values(), *tokens.values()], key_count + token_count)
+            setattr(repaired, field, used)
+    _rewrite(view, fixes, header, repaired, [*keys.values(), *tokens.values()], key_count + token_count)
 
 
 def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
@@ -98,22 +98,20 @@ def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
             wanted[directive.id] = (directive.pool, record)
     for number, (name, record) in wanted.items():
         if name not in pools:
-            view.add(
-                "cache-directive-pool", f"directive {number} is of pool {name!r}, which is not there", record.offset
-            )
+            view.add("cache-directive-pool", f"directive {number} is of pool {name!r}, which is missing", record.offset)
             del directives[number]
     if (header.numPools, header.numDirectives) != (pool_count, directive_count):
         text = f"the header says {header.numPools} pools and {header.numDirectives} directives"
         view.add("cache-count", f"{text}, found {pool_count} and {directive_count}", 0)
-    mended = pb.CacheManagerSection()
-    mended.CopyFrom(header)
-    _set_count(mended, "numPools", len(pools))
-    _set_count(mended, "numDirectives", len(directives))
+    repaired = pb.CacheManagerSection()
+    repaired.CopyFrom(header)
+    _set_count(repaired, "numPools", len(pools))
+    _set_count(repaired, "numDirectives", len(directives))
     highest = max(wanted, default=0)
     if header.nextDirectiveId <= highest:
         view.add("cache-next-id", f"nextDirectiveId is {header.nextDirectiveId}, a directive has {highest}", 0)
-        mended.nextDirectiveId = highest + 1
-    _rewrite(view, fixes, header, mended, [*pools.values(), *directives.values()], pool_count + directive_count)
+        repaired.nextDirectiveId = highest + 1
+    _rewrite(view, fixes, header, repaired, [*pools.values(), *directives.values()], pool_count + directive_count)
 
 
 class Policies:
@@ -143,8 +141,8 @@ class Policies:
             if policy.id < self.known.size:
                 self.known[policy.id] = 1
         if fixes is not None and len(kept) < len(section.policies):
-            mended = pb.ErasureCodingSection(policies=kept)
-            fixes.replace(view.name, 0, len(view.data), encode_delimited(mended))
+            repaired = pb.ErasureCodingSection(policies=kept)
+            fixes.replace(view.name, 0, len(view.data), encode_delimited(repaired))
 
 
 def _is_key(record: Record) -> bool:

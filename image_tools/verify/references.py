@@ -49,7 +49,7 @@ class References:
         self._end = position
         if cut:
             self.view.damaged = True
-            self.view.add("record-damaged", "the record is cut", position)
+            self.view.add("record-damaged", "the record is truncated", position)
         self.owner: Ids = np.full(count, -1, np.int64)
         self.listed: Ids = np.full(count, -1, np.int64)
         self.kept = np.ones(count, np.bool_)
@@ -78,9 +78,9 @@ class References:
             slot, kind = int(self.referred[number]), int(self.kinds[number])
             code, text = "", ""
             if kind < 0:
-                code, text = "record-damaged", "the record is no INodeReference"
+                code, text = "record-damaged", "the record is not an INodeReference"
             elif slot < 0:
-                code, text = "reference-inode", f"reference {number} is to no inode"
+                code, text = "reference-inode", f"reference {number} leads to no inode"
             elif self.owner[number] < 0 and self.listed[number] < 0:
                 code, text = "reference-unused", f"nothing uses reference {number}"
             elif owner[slot] >= 0 and slot not in in_tree:

@@ -34,7 +34,7 @@ class Snapshots:
         self._total = len(parsed)
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, write the section anew if anything is."""
+        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
         if not self.view.present:
             return
         before = self._header.SerializeToString() + b"".join(m.SerializeToString() for m, _ in self._read)
@@ -63,7 +63,7 @@ class Snapshots:
         kept: list[int] = []
         for inode_id in self._header.snapshottableDir:
             if not self._inodes.is_directory(inode_id):
-                self.view.add("snapshot-directory", f"inode {inode_id} is no directory", 0, inode=inode_id)
+                self.view.add("snapshot-directory", f"inode {inode_id} is not a directory", 0, inode=inode_id)
             elif inode_id in kept:
                 self.view.add("snapshot-directory-twice", f"inode {inode_id} is listed twice", 0, inode=inode_id)
             else:
@@ -78,7 +78,7 @@ class Snapshots:
             self.view.add("snapshot-twice", f"two snapshots have the id {number}", offset, inode=root)
             return False
         if not self._inodes.is_directory(root):
-            text = f"snapshot {number} is of inode {root}, which is no directory"
+            text = f"snapshot {number} is of inode {root}, which is not a directory"
             self.view.add("snapshot-root-missing", text, offset, inode=root)
             return False
         if root not in directories:

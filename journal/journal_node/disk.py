@@ -91,10 +91,10 @@ class Disk(Protocol):
         """Give a file a second name."""
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is no fault."""
+        """Remove a file; one that is missing is not a fault."""
 
     def make_directory(self, name: str) -> None:
-        """Make a directory, and those above it; "" is the folder itself. One that is there is no fault."""
+        """Make a directory, and those above it; "" is the folder itself. One that exists is not a fault."""
 
     def remove_tree(self, name: str) -> None:
-        """Remove a directory and all in it; one that is not there is no fault."""
+        """Remove a directory and all in it; one that is missing is not a fault."""

@@ -40,7 +40,7 @@ class HttpFetch:
             JavaIOError: it does not come, or not whole.
         """
         if urlsplit(url).scheme not in ("http", "https"):
-            raise JavaIOError(f"a segment cannot be fetched from {url!r}, which is no HTTP address")
+            raise JavaIOError(f"a segment cannot be fetched from {url!r}, which is not an HTTP address")
         try:
             with requests.Session() as session:
                 session.trust_env = False  # nodes of a cluster are not behind a proxy

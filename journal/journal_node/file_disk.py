@@ -157,7 +157,7 @@ class FileDisk:
 
 
 class FileOutput:
-    """`Output` to the file `path`, which is created anew."""
+    """`Output` to the file `path`, which is created."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

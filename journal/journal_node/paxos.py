@@ -7,7 +7,7 @@ checked before that, and put in place after it: a kill in between is made good b
 What can never happen: a record of a later epoch gives way to an older one; a finalized copy becomes one of another
 length; a committed transaction goes. Each would undo what a majority has decided, so each is an assertion and not a
 refusal. The record goes when the segment is finalized, for its length is decided then, and when a segment of its txid
-begins anew.
+starts over.
 """
 
 from __future__ import annotations

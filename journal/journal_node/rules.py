@@ -4,7 +4,7 @@ A node holds three numbers against its writers, in `Epochs`.
 
 - `promised` only grows: a call of an older epoch is refused for ever. It is on disk before the promise is told. A
   call of a newer one is a promise too, since a majority has granted that epoch.
-- `serial` counts the calls of an epoch up, so that one that was late, or came twice, is refused. It begins anew with
+- `serial` counts the calls of an epoch up, so that one that was late, or came twice, is refused. It starts over with
   each promise, and with each start of the process.
 - `writer`: the epoch that began the last segment. Transactions come from that one alone: a writer that was granted an
   epoch and has not begun a segment here does not know what this node holds.
@@ -88,7 +88,7 @@ class BatchVerdict:
 def check_journal_id(journal_id: str) -> None:
     """Raises IllegalArgumentRemoteError for what can be no folder's name (QuorumJournalManager.checkJournalId)."""
     if not journal_id or journal_id.startswith(".") or "/" in journal_id or "\0" in journal_id:
-        raise IllegalArgumentRemoteError(f"{journal_id!r} is no journal id: a plain name without / is expected")
+        raise IllegalArgumentRemoteError(f"{journal_id!r} is not a journal id: a plain name without / is expected")
 
 
 def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None:
@@ -179,7 +179,7 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
         epoch: of the request.
         accepted_in: epoch in which the recovery of the segment was accepted here, None where it was not.
         writer: epoch of the writer that began a segment here last. What it finds in progress here lies before the
-            ones it begins, so the newest segment is its own: this node came up anew since it was written.
+            ones it begins, so the newest segment is its own: this node was restarted since it was written.
         newest: first txid of the newest segment here.
 
     Raises:

@@ -39,7 +39,7 @@ def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
     if layout_version == _NEVER_WRITTEN:
         return SegmentEnd(None)
     if layout_version >= 0 or flags != 0:
-        return SegmentEnd(None, f"the header tells layout version {layout_version} and {flags} flags")
+        return SegmentEnd(None, f"the header says layout version {layout_version} and {flags} flags")
     return _scan_frames(buffer, first_txid) if has_frames(layout_version) else _scan_operations(buffer, first_txid)
 
 
@@ -48,7 +48,7 @@ def _scan_frames(buffer: Buffer, first_txid: int) -> SegmentEnd:
     try:
         for frame in hop(buffer, HEADER_SIZE, len(buffer)):
             if frame.txid != expected:
-                raise CorruptOpError(f"txid {frame.txid} where {expected} was to come", offset=frame.start)
+                raise CorruptOpError(f"txid {frame.txid} where {expected} was expected", offset=frame.start)
             check_frame(buffer, frame)
             expected, position = expected + 1, frame.end
     except CorruptOpError as fault:

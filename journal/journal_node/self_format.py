@@ -85,15 +85,13 @@ def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
         except (NoSuchRpcMethodError, NoSuchProtocolError):
             continue
         except RpcError as error:
-            _LOG.warning("%s: %s does not tell its namespace: %s", journal_id, peer.name, error)
+            _LOG.warning("%s: %s does not report its namespace: %s", journal_id, peer.name, error)
     if not told:
-        problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} tells its namespace"
+        problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} reports its namespace"
         hint = "JournalNodes before Hadoop 3.5 cannot: take it from the NameNode, or copy a peer's VERSION file."
         raise SelfFormatError(problem, hint=hint)
     if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
         listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())
         problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
-        raise SelfFormatError(
-            problem, hint="Check dfs.namenode.shared.edits.dir, and format those that are wrong anew."
-        )
+        raise SelfFormatError(problem, hint="Check dfs.namenode.shared.edits.dir, and format the wrong ones again.")
     return max(told.values(), key=lambda info: info.c_time)

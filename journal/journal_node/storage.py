@@ -57,7 +57,7 @@ class JournalStorage:
     # ---- formatting and upgrades ---------------------------------------------------------------------------
 
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Begin anew; without VERSION, which comes last, the folder does not count as formatted.
+        """Start over; without VERSION, which comes last, the folder does not count as formatted.
 
         Args:
             epochs: of a node that formats itself: what it knows of promises made before.
@@ -121,7 +121,7 @@ class JournalStorage:
     # ---- numbers -------------------------------------------------------------------------------------------
 
     def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
-        """What is kept of promises and commits; what is not there has its default."""
+        """What is kept of promises and commits; what is missing has its default."""
         return Epochs(
             promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
             writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),
@@ -178,7 +178,7 @@ class JournalStorage:
         try:
             return int(lines[0])
         except ValueError as error:
-            raise JavaIOError(f"{self.location}/{name} holds no number: {lines[0][:40]!r}") from error
+            raise JavaIOError(f"{self.location}/{name} does not hold a number: {lines[0][:40]!r}") from error
 
     def _committed(self, name: str) -> int:
         data = self.disk.read(name) if self.disk.exists(name) else b""

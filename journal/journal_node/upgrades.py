@@ -75,7 +75,7 @@ def recover(disk: Disk) -> None:
 def pre_upgrade(disk: Disk) -> None:
     """Put `current` aside as `previous.tmp`, and begin a new one with the same segments."""
     for name in (PREVIOUS, PREVIOUS_TMP):
-        _require(not disk.exists(name), f"{name} is there already, finish or undo that upgrade first")
+        _require(not disk.exists(name), f"{name} exists already, finish or undo that upgrade first")
     _require(disk.exists(CURRENT), f"there is no {CURRENT} to upgrade")
     disk.rename(CURRENT, PREVIOUS_TMP)
     disk.make_directory(CURRENT)
@@ -86,7 +86,7 @@ def pre_upgrade(disk: Disk) -> None:
 
 def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
     """Make the new `current` count: `files` of it (by name) and its VERSION; the old one becomes `previous`."""
-    _require(not disk.exists(PREVIOUS), f"{PREVIOUS} is there already")
+    _require(not disk.exists(PREVIOUS), f"{PREVIOUS} exists already")
     _require(disk.exists(PREVIOUS_TMP), f"there is no {PREVIOUS_TMP}, the upgrade was not prepared")
     disk.make_directory(PAXOS)
     for name, data in files.items():
@@ -127,7 +127,7 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
 
 def roll_back(disk: Disk) -> None:
     """Put the state before the upgrade back in place."""
-    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} is there already, restart to have it dealt with")
+    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart to have it dealt with")
     _require(disk.exists(CURRENT), f"there is no {CURRENT}")
     disk.rename(CURRENT, _REMOVED_TMP)
     disk.rename(PREVIOUS, CURRENT)

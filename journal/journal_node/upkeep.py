@@ -66,7 +66,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
             if segment.first >= first_txid:
                 doomed.append(segment)
             elif (journal.end_of(segment).last or INVALID_TXID) >= first_txid:
-                raise IllegalStateError(f"txid {first_txid} lies within {segment.name}, which is not cut")
+                raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which is not cut")
         journal.abort()
         for segment in doomed:
             segments.set_aside(segment, ".trash")

@@ -85,9 +85,9 @@ def _node(uri: str, text: str) -> NodeAddress:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
     except ValueError as fault:
-        raise _fault(uri, f"{text!r} is no host:port: {fault}") from fault
+        raise _fault(uri, f"{text!r} is not host:port: {fault}") from fault
     if not host or parts.netloc != text or "@" in text:
-        raise _fault(uri, f"{text!r} is no host:port")
+        raise _fault(uri, f"{text!r} is not host:port")
     return NodeAddress(host, port or DEFAULT_PORT)
 
 

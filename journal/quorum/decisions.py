@@ -52,13 +52,13 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
 
     Raises:
         WriterFencedError: a node promised itself to somebody else since this writer wrote. Only a writer that is
-            started anew may take over from a later one.
+            restarted may take over from a later one.
     """
     if established is not None:
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
         if others:
             told = ", ".join(f"{node} to epoch {epoch}" for node, epoch in sorted(others.items()))
-            raise WriterFencedError(f"epoch {established} is over: promised are {told}")
+            raise WriterFencedError(f"epoch {established} has been superseded; promised epochs: {told}")
     return max(promised.values()) + 1
 
 

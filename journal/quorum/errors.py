@@ -50,13 +50,13 @@ class QuorumError(JournalError):
 class WriterFencedError(QuorumError):
     """Another writer has taken over the journal; this one never writes to it again."""
 
-    default_hint = "Leave the journal to the other writer, or start this one anew where it is to take over."
+    default_hint = "Leave the journal to the other writer, or restart this one if it is to take over."
 
 
 class WriterStateError(JournalError):
     """What the writer was asked for does not fit where it stands."""
 
-    default_hint = "Recover the journal first: that fences other writers and tells what it holds."
+    default_hint = "Recover the journal first: that fences other writers and shows what it holds."
 
 
 class SegmentRecoveryError(JournalError):
@@ -75,7 +75,7 @@ class JournalClosedError(JournalError):
 class NodeOutOfSyncError(JournalError):
     """A node missed a part of the segment, so that it gets nothing more of it."""
 
-    default_hint = "The node takes part again from the next segment on; look into why it failed before."
+    default_hint = "The node takes part again from the next segment on; find out why it failed before."
 
 
 class NodeLagsError(NodeOutOfSyncError):
@@ -91,7 +91,7 @@ class NodeLeftOutError(JournalError):
 
 
 class NodeClosedError(JournalError):
-    """A call was dropped before it was sent, for the journal was closed or its writer began anew."""
+    """A call was dropped before it was sent, for the journal was closed or its writer started over."""
 
     default_hint = "Open the journal again."
 

@@ -57,10 +57,10 @@ class Event(Enum):
 
     FORMAT = "format"
     RECOVER = "recover"
-    PROMISED = "a majority told its promises"
+    PROMISED = "a majority reported its promises"
     GRANTED = "a majority promised itself, there is a segment"
     GRANTED_EMPTY = "a majority promised itself, there is no segment"
-    PREPARED = "a majority told what it holds, one copy was chosen"
+    PREPARED = "a majority reported what it holds, one copy was chosen"
     PREPARED_EMPTY = "a majority holds nothing of the segment"
     ACCEPTED = "a majority has the chosen copy"
     SEALED = "a majority finalized it"
@@ -70,10 +70,10 @@ class Event(Enum):
     APPENDED = "a majority holds them"
     FINALIZE = "finalize the segment"
     FINALIZED = "a majority finalized the segment"
-    ABORT = "let go of the segment"
+    ABORT = "abandon the segment"
     PURGE = "purge"
     LOSE = "no majority answered"
-    FENCE = "a node told of a later writer, and no majority answered"
+    FENCE = "a node reported a later writer, and no majority answered"
     CLOSE = "close"
 
 

@@ -138,7 +138,7 @@ class QuorumReader:
             except JournalError as fault:
                 # What stays wrong is worth one line a segment, not one a look.
                 level = logging.DEBUG if self._told.get(node) == str(fault) else logging.WARNING
-                _LOG.log(level, "the open segment of txid %d cannot be had from %s: %s", first, node, fault)
+                _LOG.log(level, "the open segment of txid %d cannot be read from %s: %s", first, node, fault)
                 faults[node], self._told[node] = fault, str(fault)
             else:
                 self._told.pop(node, None)

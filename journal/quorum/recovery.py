@@ -93,7 +93,7 @@ class SegmentRecovery:
         accept = WriterCall(
             "acceptRecovery",
             lambda peer: self._accept(peer, chosen, held),
-            leave_out=lambda node: "" if node in held.answers else "it did not tell what it holds",
+            leave_out=lambda node: "" if node in held.answers else "it did not report what it holds",
         )
         accepted = yield from self._majority(accept, self._settings.accept_recovery)
         step(Event.ACCEPTED)

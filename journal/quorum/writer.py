@@ -106,7 +106,7 @@ class QuorumWriter:
         """
         self._require(Event.FORMAT)
         if not force and (yield from self.is_formatted()):
-            raise JournalExistsError(f"the journal {self._journal_id} is there already")
+            raise JournalExistsError(f"the journal {self._journal_id} exists already")
         call = self._plain("format", lambda node: node.format(self._journal_id, namespace, force=force))
         yield from reached(Ask(call, self._ensemble.size, self._settings.operations))
         self._step(Event.FORMAT)

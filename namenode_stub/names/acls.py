@@ -39,7 +39,7 @@ class AclOperations:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:

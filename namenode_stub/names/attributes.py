@@ -29,7 +29,7 @@ class Attributes:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def set_permission(self, path: str, mode: int) -> None:
@@ -68,7 +68,7 @@ class Attributes:
         with self._transactions.change(f"set quota on {path}"):
             row = existing_for_change(self._namespace, path)
             if not is_directory(self._namespace, row):
-                raise NotADirectoryRefusalError(f"{path} is no directory, so it has no quota")
+                raise NotADirectoryRefusalError(f"{path} is not a directory, so it has no quota")
             table = self._namespace.table
             before = int(table.ns_quota[row]), int(table.ds_quota[row])
             wanted = tuple(

@@ -74,7 +74,7 @@ class Caching:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     # ---- pools ---------------------------------------------------------------------------------------------------

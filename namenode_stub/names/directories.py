@@ -73,7 +73,7 @@ class Directories:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def mkdirs(self, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = True) -> bool:

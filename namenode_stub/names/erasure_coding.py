@@ -37,7 +37,7 @@ class ErasureCoding:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     # ---- what there is -------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ _NO_DATA = "The stub has no DataNodes: it keeps names, not data. Create files wi
 def check_replication(replication: int) -> None:
     """Raises OperationRefusedError where no file may have this replication factor."""
     if not 1 <= replication <= MAX_REPLICATION:
-        raise OperationRefusedError(f"replication {replication} is not within 1 and {MAX_REPLICATION}")
+        raise OperationRefusedError(f"replication {replication} is not between 1 and {MAX_REPLICATION}")
 
 
 def holder_of(namespace: Namespace, row: int) -> str:
@@ -76,7 +76,7 @@ class Files:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def create(
@@ -185,7 +185,7 @@ class Files:
         with self._transactions.change(f"append to file {path}"):
             row = existing_for_change(self._namespace, path)
             if self._namespace.table.kind[row] != FILE:
-                raise NotThereError(f"{path} is no file")
+                raise NotThereError(f"{path} is not a file")
         return NoDataNodesError(f"{path} cannot be appended to. {_NO_DATA}")
 
     def _held(self, path: str, holder: str, inode_id: int = 0) -> int:
@@ -196,7 +196,7 @@ class Files:
         if row == NO_ROW or (inode_id and int(table.id[row]) != inode_id):
             raise LeaseExpiredError(f"{what}: File does not exist. [Lease. Holder: {holder}]")
         if table.kind[row] != FILE:
-            raise LeaseExpiredError(f"{what}: it is no regular file.")
+            raise LeaseExpiredError(f"{what}: it is not a regular file.")
         if not table.is_under_construction(row):
             raise LeaseExpiredError(f"{what}: File is not open for writing. [Lease. Holder: {holder}]")
         found = holder_of(self._namespace, row)
@@ -320,7 +320,7 @@ class Files:
             row = self._open(path)
             size = full_block(self._namespace, row)
             if not 0 <= length <= size:
-                raise OperationRefusedError(f"length {length} is not within 0 and the block size {size}")
+                raise OperationRefusedError(f"length {length} is not between 0 and the block size {size}")
             self._close(row, path, length)
 
     def _open(self, path: str) -> int:
@@ -349,7 +349,7 @@ class Files:
         with self._transactions.change(f"recover the lease of {path}"):
             row = existing_for_change(self._namespace, path)
             if self._namespace.table.kind[row] != FILE:
-                raise NotThereError(f"{path} is no file")
+                raise NotThereError(f"{path} is not a file")
             if self._namespace.table.is_under_construction(row):
                 self._take_over(row, path, client, force=True)
             return True

@@ -33,7 +33,7 @@ def check_name(path: str) -> None:
 def check_modes(mode: int) -> None:
     """Raises OperationRefusedError unless `mode` is rwx bits and the sticky bit."""
     if not 0 <= mode <= _MAX_MODE:
-        raise OperationRefusedError(f"mode {mode:o} is not within 0 and {_MAX_MODE:o}")
+        raise OperationRefusedError(f"mode {mode:o} is not between 0 and {_MAX_MODE:o}")
 
 
 def count_below(namespace: Namespace, row: int) -> int:

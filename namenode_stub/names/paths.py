@@ -38,7 +38,7 @@ def checked_path(path: str) -> str:
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
         raise InvalidPathError(f"{path!a} is not a normalized absolute path")
     if any(part in (".", "..") for part in path.split("/")):
-        raise InvalidPathError(f"{path!a} has a component that is no name")
+        raise InvalidPathError(f"{path!a} has a component that is not a name")
     try:
         path.encode()
     except UnicodeEncodeError as error:

@@ -199,7 +199,7 @@ class _Walk:
 
     def _child(self, path: Parts, name: bytes, node: Node | None) -> Child:
         if node is None:
-            raise SnapshotRefusedError(f"the snapshots of {self._history.full_path(self._top)} do not fit together")
+            raise SnapshotRefusedError(f"the snapshots of {self._history.full_path(self._top)} are inconsistent")
         row = row_of(node)
         is_old_name = isinstance(node, WithName)
         was_moved = is_old_name or self._namespace.tree.references.hub(row) is not None

@@ -41,7 +41,7 @@ class SnapshotOperations:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def _directory(self, path: str) -> int:

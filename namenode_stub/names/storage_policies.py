@@ -70,7 +70,7 @@ class StoragePolicies:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for anew each time: a checkpoint may give it another base.
+        # Asked for each time: a checkpoint may give it another base.
         return self._transactions.namespace
 
     def all(self) -> list[StoragePolicy]:

@@ -63,7 +63,7 @@ class Transactions:
         namespace: loaded and up to date; this object changes it from now on.
         log: writer whose next txid follows the namespace's last one.
         layout_version: layout of the log's segments.
-        fail_stop: shared with whoever else may find that service has to end.
+        fail_stop: shared with others that may find that service has to end.
 
     Attributes:
         lock: whoever looks at the namespace holds it.

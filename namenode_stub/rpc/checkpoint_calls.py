@@ -121,7 +121,7 @@ class CheckpointCalls(Questions):
             other.layout_version == self._info.layout_version and other.c_time > self._info.c_time
         )
         if registration.role is NamenodeRole.NAMENODE or newer:
-            _LOG.error("%s may make no checkpoint: role %s, %s", registration.rpc_address, registration.role, other)
+            _LOG.error("%s may not make a checkpoint: role %s, %s", registration.rpc_address, registration.role, other)
             return None
         return CheckpointCommand(self._signature(self._administration.roll()), need_to_return_image=True)
 

@@ -109,7 +109,9 @@ def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
     if config.shared_edits_directory is not None:
         return (str(config.shared_edits_directory),)
     if config.shared_edits:
-        click.echo(f"the edits in {config.shared_edits} lie in no directory, so the image alone is appended", err=True)
+        click.echo(
+            f"the edits in {config.shared_edits} are not in a directory, so the image alone is appended", err=True
+        )
         return ()
     folders = config.edits_directories or config.image_directories
     return tuple(str(each) for each in folders if each.is_dir())

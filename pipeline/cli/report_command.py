@@ -144,13 +144,13 @@ def _check(kind: str, out: Path | None, only: tuple[str, ...], given: dict[str, 
     if kind == "terminal":
         raise click.UsageError("--out needs a --format: csv, parquet, json or html")
     if not out.absolute().parent.is_dir():
-        raise click.UsageError(f"--out: {out.absolute().parent} is no directory")
+        raise click.UsageError(f"--out: {out.absolute().parent} is not a directory")
     if not os.access(out.absolute().parent, os.W_OK):
         raise click.UsageError(f"--out: nothing can be written to {out.absolute().parent}")
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists already; --force replaces it")
     if out.exists() and out.is_dir() != (kind in _FOLDERS):
-        raise click.UsageError(f"{out} is {'a directory' if out.is_dir() else 'no directory'}")
+        raise click.UsageError(f"{out} is {'a directory' if out.is_dir() else 'not a directory'}")
 
 
 def _make(

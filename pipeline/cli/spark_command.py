@@ -38,7 +38,7 @@ def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
 
         typed = unwrap(error)
         if typed is None:
-            hint = "Look for memory and disk; --driver-memory gives more heap."
+            hint = "Check memory and disk; --driver-memory gives more heap."
             raise PipelineError(f"Spark failed: {reason(error)}", hint=hint) from error
         raise typed from None
     finally:

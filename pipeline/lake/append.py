@@ -55,7 +55,7 @@ class AppendedEdits:
 def append_image(spark: SparkSession, image: str, root: str) -> int | None:
     """Add the inodes of an image as `inodes/txid=N`; its txid, or None where the lake has it already.
 
-    A killed append is finished, or begun anew, by the next one.
+    A killed append is finished, or started over, by the next one.
 
     Args:
         image: an image, or a storage directory whose newest one is taken, on any file system of Spark's.

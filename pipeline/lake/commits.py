@@ -1,4 +1,4 @@
-"""How the lake changes: a plan that is written whole, carried out step by step, and by whoever comes next if need be.
+"""How the lake changes: a plan that is written whole, carried out step by step, and by the next process if need be.
 
     inodes/txid=N/…             Parquet of one image
     edits/day=YYYY-MM-DD/…      Parquet of transactions, a file named by the txids of the append it came with

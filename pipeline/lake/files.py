@@ -89,7 +89,7 @@ class HadoopFiles:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise LakeError(f"{self.uri(name)} is no JSON: {error}", hint="Remove this file of the lake.") from None
+            raise LakeError(f"{self.uri(name)} is not JSON: {error}", hint="Remove this file of the lake.") from None
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a file that is there whole or not at all."""

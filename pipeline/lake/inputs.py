@@ -71,7 +71,7 @@ def find_segments(spark: SparkSession, path: str) -> list[LakeSegment]:
         name = path.rsplit("/", 1)[-1]
         segments = _segments(found, "", [name]) if parse_segment(name) else []
         if not segments:
-            raise SourceFileError(f"{path} is no finalized segment", hint="Give the path of one, or a directory.")
+            raise SourceFileError(f"{path} is not a finalized segment", hint="Give the path of one, or a directory.")
         return segments
     for folder in _FOLDERS:
         segments = _segments(found, folder, found.names(folder))

@@ -28,7 +28,7 @@ class LakeContents:
     Attributes:
         images: for each image its txid, `rows` and `bytes`.
         edits: the transactions, in ranges without a gap.
-        missing: those between the first and the last that are not there.
+        missing: those between the first and the last that are missing.
     """
 
     images: list[dict[str, int]]

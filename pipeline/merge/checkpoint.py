@@ -78,7 +78,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         replay(namespace, job.ops(), progress=observer.advance, cancelled=observer.cancelled)
         timer.lap()
         _LOG.info(
-            "%d inode records of %d came to the driver, %d times something was fetched that nobody had foreseen",
+            "%d inode records of %d came to the driver, %d fetches were not foreseen",
             loaded.base.record_count,
             loaded.base.slot_count,
             loaded.base.on_demand,

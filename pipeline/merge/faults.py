@@ -68,7 +68,7 @@ def job_error(what: str, error: Exception) -> PipelineError:
     from py4j.protocol import Py4JNetworkError
 
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        hint = "See whether the system killed it for want of memory; nothing was written."
+        hint = "Check whether the system killed it for lack of memory; nothing was written."
         return PipelineError(
             f"{what} failed: the driver's Java has ended ({str(error) or type(error).__name__})", hint=hint
         )

@@ -153,7 +153,7 @@ class CheckpointJob:
                 results.unpersist()
         except PipelineError as error:
             # Neither spoils a checkpoint that is made, nor hides why one is not.
-            _LOG.warning("results of tasks were not let go of: %s", error.message)
+            _LOG.warning("results of tasks were not released: %s", error.message)
 
     def _stream(self, results: RDD[T | Fault]) -> Iterator[T]:
         """Have all tasks run, then fetch their results one partition after another."""

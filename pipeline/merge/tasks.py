@@ -150,7 +150,7 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
 
     Raises:
         ImageFormatError: it is damaged.
-        InconsistentHistoryError: its snapshots lead to what is not there.
+        InconsistentHistoryError: its snapshots lead to what is missing.
     """
     host = _host_image(source)
     index, arrays = host.index, host.arrays

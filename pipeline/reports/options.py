@@ -16,7 +16,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Choices of whoever asks.
+    """Choices of the caller.
 
     Attributes:
         as_of: the time that ages are measured at, UTC.

@@ -101,7 +101,7 @@ class InodeBatch:
         """A column of the rows that are left.
 
         Raises:
-            RecordError: a record refers to a string that is not there.
+            RecordError: a record refers to a string that is missing.
         """
         if name not in self._kept:
             self._kept[name] = _MAKERS[name](self)

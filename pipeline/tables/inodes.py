@@ -30,13 +30,15 @@ INODES = Table(
         Column("owner", pa.string(), "User.", f"{_EACH}.permission, StringTableSection"),
         Column("group", pa.string(), "Group.", f"{_EACH}.permission, StringTableSection"),
         Column("permission", pa.int32(), "Mode bits, sticky bit included, e.g. 0o644.", f"{_EACH}.permission", "mode"),
-        Column("length", pa.int64(), "Sum of the blocks' sizes; null for what is no file.", f"{_FILE}.blocks", "bytes"),
+        Column(
+            "length", pa.int64(), "Sum of the blocks' sizes; null for anything but a file.", f"{_FILE}.blocks", "bytes"
+        ),
         Column("mtime", TIMESTAMP, "Last modification.", f"{_EACH}.modificationTime", "time, UTC"),
         Column("atime", TIMESTAMP, "Last access; null for directories.", f"{_FILE}.accessTime", "time, UTC"),
         Column(
             "replication",
             pa.int32(),
-            "Replication factor, 0 for an erasure coded file; null for what is no file.",
+            "Replication factor, 0 for an erasure coded file; null for anything but a file.",
             f"{_FILE}.replication",
         ),
         Column("block_size", pa.int64(), "Preferred size of a block.", f"{_FILE}.preferredBlockSize", "bytes"),

@@ -116,7 +116,7 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "has_copy",
             pa.bool_(),
-            "Whether the diff has a copy of the attributes; the columns behind this one are null without.",
+            "Whether the diff has a copy of the attributes; the columns after this one are null without it.",
             f"{_EACH}.snapshotCopy",
             nullable=False,
         ),

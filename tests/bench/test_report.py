@@ -108,6 +108,6 @@ def test_growth_is_told() -> None:
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
     page = scale.page(points, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
     assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 |" in page
-    assert "load: the dearest size costs 15% more than the cheapest, within 20%" in page
-    assert "load and write: the dearest size costs 27% more than the cheapest, more than 20%" in page
-    assert "write: the dearest size costs 50% more than the cheapest, more than 20%" in page
+    assert "load: the most expensive size costs 15% more than the cheapest, within 20%" in page
+    assert "load and write: the most expensive size costs 27% more than the cheapest, more than 20%" in page
+    assert "write: the most expensive size costs 50% more than the cheapest, more than 20%" in page

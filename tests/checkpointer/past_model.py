@@ -229,7 +229,7 @@ class ModelNode:
 
     Attributes:
         hasty: how often the NameNode is set back in the middle of a comparison.
-        begun, taken: how often it began anew, and had an image taken.
+        begun, taken: how often it started over, and had an image taken.
     """
 
     def __init__(self, namenode: ModelNamenode, *, in_progress: bool) -> None:
@@ -263,7 +263,7 @@ class ModelNode:
         txid = max(self._namenode.images)
         self.images = {txid: self._namenode.images[txid]}
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         self.begun += 1
         self._fetch()
         self._watch.forget()
@@ -272,7 +272,7 @@ class ModelNode:
     def _assure(self, *, deep: bool) -> bool:
         verdict = self._watch.check(deep=deep)
         if verdict.lost:
-            self._begin_anew()
+            self._start_over()
             return self._watch.check(deep=deep).holds
         return verdict.holds or not deep
 

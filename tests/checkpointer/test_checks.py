@@ -217,7 +217,7 @@ def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: st
         (image(deep=Answer(0)), State.OK),
         (image(deep=Answer(3)), State.CRITICAL),
         (image(deep=Answer(error="no answer within 1 s")), State.UNKNOWN),
-        (Answer(error="no image lies in /data/1"), State.UNKNOWN),
+        (Answer(error="there is no image in /data/1"), State.UNKNOWN),
     ],
 )
 def test_the_image_of_the_storage(found: Answer[ImageFacts], state: State) -> None:
@@ -387,7 +387,7 @@ def silent(number: int) -> NodeAnswer:
 @pytest.mark.parametrize(
     ("nodes", "state", "summary"),
     [
-        ((), State.OK, "on no JournalNodes"),
+        ((), State.OK, "not on JournalNodes"),
         ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP, the furthest behind lacks 0"),
         ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
         ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),

@@ -147,7 +147,7 @@ def test_an_old_checkpoint(site: Site) -> None:
     outcome = site.run("--only", "age")
     assert outcome.code == 2
     assert outcome.out.startswith("CHECKPOINTER CRITICAL - age: last checkpoint ")
-    assert "  next: Look into the daemon's log" in outcome.out
+    assert "  next: Check the daemon's log" in outcome.out
     assert site.run("--only", "age", "--critical", "age=100000d").code == 1
 
 

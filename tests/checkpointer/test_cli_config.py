@@ -88,7 +88,7 @@ def test_unknown_keys_of_checkpointing_are_shown(tmp_path: Path) -> None:
     values = {**SINGLE, "dfs.namenode.checkpoint.perod": "1h", "dfs.image.whatever": "1", "dfs.blocksize": "1m"}
     rows = keys_of(tmp_path, values)
     assert rows["dfs.namenode.checkpoint.perod"]["status"] == "unknown"
-    assert "is dfs.namenode.checkpoint.period meant?" in rows["dfs.namenode.checkpoint.perod"]["reason"]
+    assert "did you mean dfs.namenode.checkpoint.period?" in rows["dfs.namenode.checkpoint.perod"]["reason"]
     assert rows["dfs.image.whatever"]["status"] == "unknown"
     assert "dfs.blocksize" not in rows
 
@@ -168,7 +168,7 @@ def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
         "dfs.image.odd": "${dfs.image.odd}",
     }
     rows = keys_of(tmp_path, values, code=2)
-    assert rows["dfs.image.odd"]["value"] == "(variables run in a circle)"
+    assert rows["dfs.image.odd"]["value"] == "(variables refer to each other)"
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_the_report_in_words(tmp_path: Path) -> None:
     assert code == 0
     assert "76 transactions, 31 to 106" in out
     assert "damaged at offset 5485: checksum" in out
-    assert "lost: whole transactions 108 to 183" in out
+    assert "lost: intact transactions 108 to 183" in out
     code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path)
     assert code == 0
     assert "not damaged" in out

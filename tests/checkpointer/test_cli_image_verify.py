@@ -92,7 +92,7 @@ def test_a_repair(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_repair_as_json(damaged: Path, tmp_path: Path) -> None:
-    output, report = tmp_path / "mended", tmp_path / "report"
+    output, report = tmp_path / "repaired", tmp_path / "report"
     code, out, _ = run_cli(
         "image", "verify", damaged, "--repair", output, "--report", report, "--drop-unreachable", "--json"
     )
@@ -105,25 +105,25 @@ def test_a_repair_as_json(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_to_repair(healthy: Path, tmp_path: Path) -> None:
-    code, out, _ = run_cli("image", "verify", healthy, "--repair", tmp_path / "mended")
+    code, out, _ = run_cli("image", "verify", healthy, "--repair", tmp_path / "repaired")
     assert code == 0
     assert out == f"{healthy}: nothing to repair, nothing written\n"
-    code, out, _ = run_cli("image", "verify", healthy, "--repair", tmp_path / "mended", "--json")
+    code, out, _ = run_cli("image", "verify", healthy, "--repair", tmp_path / "repaired", "--json")
     assert (code, json.loads(out)["repaired"]) == (0, False)
     assert [path.name for path in tmp_path.iterdir()] == ["image"]
 
 
-@pytest.mark.parametrize("existing", ["mended", "mended.md5", "mended.report.json"])
+@pytest.mark.parametrize("existing", ["repaired", "repaired.md5", "repaired.report.json"])
 def test_existing_files_are_kept_without_force(damaged: Path, tmp_path: Path, existing: str) -> None:
     (tmp_path / existing).write_text("mine")
     before = fingerprint(tmp_path)
-    code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "mended")
+    code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "repaired")
     assert code == 2
     assert existing in err
     assert "--force" in err
     assert fingerprint(tmp_path) == before
-    assert run_cli("image", "verify", damaged, "--repair", tmp_path / "mended", "--force").code == 0
-    assert run_cli("image", "verify", tmp_path / "mended").code == 0
+    assert run_cli("image", "verify", damaged, "--repair", tmp_path / "repaired", "--force").code == 0
+    assert run_cli("image", "verify", tmp_path / "repaired").code == 0
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
@@ -159,7 +159,7 @@ def test_a_wrong_name_for_the_output(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(damaged: Path, tmp_path: Path) -> None:
-    code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "nowhere" / "mended")
+    code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "nowhere" / "repaired")
     assert code == 6
     assert "next: " in err
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
     made = builder()
     made.inodes["/"].id = ROOT + 1000
     path = made.save(tmp_path / "image")
-    code, _, err = run_cli("image", "verify", path, "--repair", tmp_path / "mended")
+    code, _, err = run_cli("image", "verify", path, "--repair", tmp_path / "repaired")
     assert code == 3
     assert "cannot be repaired" in err
     assert [each.name for each in tmp_path.iterdir()] == ["image"]
@@ -179,7 +179,7 @@ def test_an_image_that_hadoop_wrote_and_cannot_read(tmp_path: Path) -> None:
     source = next((RECORDED / "hadoop-2.7.3" / "symlinks" / "after").glob("fsimage_" + "?" * 19))
     for path in (source, source.with_name(source.name + ".md5")):
         shutil.copy(path, tmp_path)
-    image, output = tmp_path / source.name, tmp_path / "mended"
+    image, output = tmp_path / source.name, tmp_path / "repaired"
     assert run_cli("image", "verify", image).code == 3
     assert run_cli("image", "verify", image, "--repair", output).code == 0
     differences = imgcmp.compare(imgcmp.Image(str(source)), imgcmp.Image(str(output)))

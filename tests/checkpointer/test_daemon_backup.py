@@ -127,7 +127,7 @@ def test_a_checkpoint_node_fetches_what_it_needs(namenode: StreamingNamenode, tm
 # ---- faults of the stream ----------------------------------------------------------------------------------
 
 
-def test_a_namenode_that_was_started_anew_is_registered_with_again(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_a_namenode_that_was_restarted_is_registered_with_again(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     namenode.restart()
@@ -175,7 +175,7 @@ TAMPERS: dict[str, Callable[[int, int, bytes], tuple[int, int, bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", TAMPERS)
-def test_a_bad_batch_is_refused_whole_and_the_stream_begins_anew(
+def test_a_bad_batch_is_refused_whole_and_the_stream_starts_over(
     kind: str, namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
     daemon.follow()
@@ -355,7 +355,7 @@ def test_it_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_p
         assert in_sync(daemon)
 
 
-def test_an_image_that_is_too_old_is_fetched_anew(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_an_image_that_is_too_old_is_fetched_again(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -372,7 +372,7 @@ def test_an_image_that_is_too_old_is_fetched_anew(namenode: StreamingNamenode, t
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_an_upgraded_namenode_is_begun_with_anew(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_an_upgraded_namenode_is_started_over_with(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.upgrade(c_time=77)
@@ -436,7 +436,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         daemon.follow()
         assert daemon.role.storage()[str(folders[0])] == "in use"
         assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # it is made anew, and complete with the next image
+        # it is made again, and complete with the next image
         result = daemon.service.request(force=True, wait=True)
         assert result.state is TriggerState.DONE
         assert set(daemon.role.storage().values()) == {"in use"}
@@ -446,7 +446,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         assert_same_segments(namenode, daemon)
 
 
-def test_a_layout_that_does_not_fit_the_image_is_begun_with_anew(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass

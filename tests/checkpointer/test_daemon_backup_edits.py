@@ -155,7 +155,7 @@ def test_a_namenode_that_went_another_way_is_followed_from_its_image(
     with Daemon(config) as daemon:
         daemon.follow(2)
         begun = daemon.service.status()["lostPast"]
-        assert f"segment {finished.first}-{finished.last} is none of its own" in begun["reason"]
+        assert f"segment {finished.first}-{finished.last} is not one of its segments" in begun["reason"]
         (folder,) = map(Path, begun["setAside"])
         assert (folder / finished.path.name).is_file()
         assert daemon.state == "inSync"

@@ -89,7 +89,7 @@ def test_edits_that_lie_in_no_directory(appender: LakeAppender, lake: Path, capl
     wait_until("the append", lambda: appends(appender) == 1)
     (call,) = calls(lake)
     assert "--edits" not in call
-    assert "the edits in qjournal://a:8485;b:8485;c:8485/ns lie in no directory" in caplog.text
+    assert "the edits in qjournal://a:8485;b:8485;c:8485/ns are not in a directory" in caplog.text
 
 
 def test_of_those_that_fall_due_meanwhile_the_newest_is_made(appender: LakeAppender, lake: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
             wait_until("a first piece of both", lambda: role.counter.sent >= 2 * slow.transfer_chunk_size)
             control.reload()
             assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
-    assert "configuration read anew: transfer_bandwidth, bootstrap_bandwidth" in caplog.text
+    assert "configuration reloaded: transfer_bandwidth, bootstrap_bandwidth" in caplog.text
 
 
 def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,7 +71,7 @@ def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondar
     assert node.transfers() == ["segment-89", "segment-111", "segment-137", "upload"]
 
 
-def test_a_restart_fetches_nothing_anew(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_restart_fetches_nothing_again(node: FakeNamenode, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node) as first:
         done(first)
     node.steps.clear()
@@ -286,7 +286,7 @@ def test_too_many_failed_merges_end_the_daemon(
         assert "3 merges in a row failed" in result.message
 
 
-def test_after_a_failed_merge_everything_is_fetched_afresh(
+def test_after_a_failed_merge_everything_is_fetched_again(
     node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -305,7 +305,7 @@ def test_after_a_failed_merge_everything_is_fetched_afresh(
 # ---- what lies there damaged -------------------------------------------------------------------------------
 
 
-def test_a_damaged_image_is_fetched_anew(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_damaged_image_is_fetched_again(node: FakeNamenode, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node) as first:
         done(first)
         path = first.folder / image_name(88)
@@ -320,7 +320,7 @@ def test_a_damaged_image_is_fetched_anew(node: FakeNamenode, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cut", [0, 5, -7])
-def test_a_damaged_segment_is_fetched_anew(node: FakeNamenode, tmp_path: Path, cut: int) -> None:
+def test_a_damaged_segment_is_fetched_again(node: FakeNamenode, tmp_path: Path, cut: int) -> None:
     with Secondary.of(tmp_path, node) as first:
         node.faults["segment-59"] = 500
         assert first.checkpoint().state is TriggerState.FAILED

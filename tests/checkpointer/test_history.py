@@ -46,10 +46,10 @@ def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObjec
     ("image", "ours", "said"),
     [
         (15, [], "image at txid 15 is in the middle of its segment 11-20"),
-        (10, [(11, 21)], "segment 11-21 is none"),
-        (10, [(12, 20)], "segment 12-20 is none"),
-        (10, [(5, 14)], "segment 5-14 is none"),
-        (10, [(11, 20), (21, 35)], "segment 21-35 is none"),
+        (10, [(11, 21)], "segment 11-21 is not one of its segments"),
+        (10, [(12, 20)], "segment 12-20 is not one of its segments"),
+        (10, [(5, 14)], "segment 5-14 is not one of its segments"),
+        (10, [(11, 20), (21, 35)], "segment 21-35 is not one of its segments"),
     ],
 )
 def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], said: str) -> None:

@@ -146,7 +146,7 @@ def test_all_faults_are_told_at_once() -> None:
         ({"dfs.journalnode.edits.dir": "/a,/b"}, "several directories"),
         ({"dfs.journalnode.edits.dir": ""}, "is not set"),
         ({"dfs.http.policy": "HTTPS_ONLY"}, "serves HTTP"),
-        ({"dfs.journalnode.edits.dir.perm": "1777"}, "is no mode"),
+        ({"dfs.journalnode.edits.dir.perm": "1777"}, "is not a mode"),
         ({"dfs.ha.tail-edits.in-progress": "true", "dfs.journalnode.edit-cache-size.fraction": "x"}, "between 0 and 1"),
         (
             {"dfs.nameservices": "n", f"{SHARED}.n": "qjournal://a/j", SHARED: "qjournal://b/j"},

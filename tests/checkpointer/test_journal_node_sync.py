@@ -52,5 +52,7 @@ def test_no_fault_ends_the_sync(caplog: pytest.LogCaptureFixture) -> None:
     sync.stop()
     sync.join(20)
     faults = [record for record in caplog.records if record.exc_info]
-    assert [record.message for record in faults] == [f"{JOURNAL}: a fault of the JournalNode itself, the sync goes on"]
+    assert [record.message for record in faults] == [
+        f"{JOURNAL}: a fault of the JournalNode itself, the sync continues"
+    ]
     assert not [each for each in threading.enumerate() if each.name == f"sync-{JOURNAL}"]

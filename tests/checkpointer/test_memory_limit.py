@@ -82,7 +82,7 @@ def test_a_full_disk_ends_the_merge_and_leaves_nothing(
 
 
 def test_the_options_of_merge(storage: Path, tmp_path: Path) -> None:
-    for text, what in (("63m", "must be at least 64m"), ("much", "is no size")):
+    for text, what in (("63m", "must be at least 64m"), ("much", "is not a size")):
         outcome = run_cli("merge", storage, "--memory", text)
         assert outcome.code == 2
         assert what in outcome.err

@@ -158,9 +158,9 @@ STRETCHES = noted(*OURS).stretches()
         (OURS, 9, Finding.HOLDS, ""),
         ((*OURS, segment(10, delete(11))), 12, Finding.HOLDS, ""),
         # the same bounds, another time
-        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are others now"),
+        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are different now"),
         # another transaction before the one that tells
-        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are others now"),
+        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are different now"),
         ((OURS[0], segment(5, chmod(6), delete(7))), 8, Finding.LOST, "ends at 8 now"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, Finding.LOST, "in the middle of"),
         ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, Finding.LOST, "in the middle of"),
@@ -258,7 +258,7 @@ class Broken(ModelSegment):
         raise OSError("the disk is gone")
 
 
-def test_a_past_that_was_found_lost_stays_so_until_the_node_begins_anew() -> None:
+def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
     """The bounds of what the NameNode writes next may fit."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(noted(*OURS), Claims("aa", Claim((), None)), lambda: [HeldImage(0, "aa")], lambda last: witness)
@@ -396,7 +396,7 @@ def test_stretches_compare_by_value() -> None:
     assert Stretch(1, 2, 2, "aa", True, True, True) == Stretch(1, 2, 2, "aa", True, True, True)
 
 
-def test_a_node_begins_anew_with_growing_waits() -> None:
+def test_a_node_starts_over_with_growing_waits() -> None:
     now = [0.0]
     beginnings = Beginnings(lambda: now[0])
     beginnings.check(5, "lost")

@@ -101,7 +101,7 @@ def test_what_would_be_healed_is_refused_on_request(case: Case, tmp_path: Path) 
     before = fingerprint(folder)
     code, out, err = run_cli("merge", tmp_path / "nn", "--conf", conf, "--strict", "--json")
     assert (code, out) == (4, "")
-    assert "do not fit its children" in err or "the snapshots are inconsistent" in err
+    assert "inconsistent with its children" in err or "the snapshots are inconsistent" in err
     assert fingerprint(folder) == before
 
 
@@ -218,7 +218,7 @@ def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: C
         code, out, err = run_cli("merge", tmp_path / "nn", "--json", *options)
         if options:
             assert (code, fingerprint(folder)) == (3, before)
-            assert "do not fit the image" in err
+            assert "are inconsistent with the image" in err
     answer = json.loads(out)
     told = [each for each in answer["healed"] if "in the old image" in each["message"]]
     assert {each["code"] for each in told} <= {"diff-deleted", "diff-created"}

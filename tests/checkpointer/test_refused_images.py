@@ -361,7 +361,7 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
         told = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
         assert (told.code, told.out) == (8, "")
         note, fault, following = told.err.splitlines()
-        assert note.startswith(f"note: {node.url} takes no image of few transactions before ")
+        assert note.startswith(f"note: {node.url} does not accept an image with few transactions before ")
         assert "but no NameNode took the image" in fault
         assert "Rejecting a fsimage due to small time delta" in fault
         assert following.startswith("  next: It takes the next image from ")

@@ -433,7 +433,7 @@ def test_damage_beside_a_path_is_found_where_it_matters(tmp_path: Path) -> None:
             if not refused:
                 assert replay(loaded.namespace, segment) == 1
                 continue
-            with pytest.raises(RecordError, match="child that is no inode"):
+            with pytest.raises(RecordError, match="child that is not an inode"):
                 replay(loaded.namespace, segment)
 
 
@@ -497,7 +497,7 @@ def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
             segment = encoded(numbered(steps, loaded.namespace.last_txid), HADOOP2)
             assert segment is not None
             if refused:
-                with pytest.raises(RecordError, match="child that is no inode"):
+                with pytest.raises(RecordError, match="child that is not an inode"):
                     replay(loaded.namespace, segment)
             else:
                 assert replay(loaded.namespace, segment) == len(steps)

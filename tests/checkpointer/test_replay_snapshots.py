@@ -392,7 +392,7 @@ def test_unknown_fields_of_references_survive(tmp_path: Path, layout: int) -> No
 def test_a_snapshottable_directory_that_is_no_inode_is_refused(tmp_path: Path, layout: int) -> None:
     builder = snapshots(layout)
     builder.sections["SNAPSHOT"] = delimited([pb.SnapshotSection(snapshotCounter=3, snapshottableDir=[77777])])
-    with pytest.raises(RecordError, match="directory 77777 is snapshottable, but no inode"):
+    with pytest.raises(RecordError, match="directory 77777 is snapshottable, but not an inode"):
         merge_bytes(builder.save(tmp_path), [mkdir("/new", NEW)])
 
 

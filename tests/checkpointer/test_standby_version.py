@@ -188,7 +188,7 @@ def test_what_is_not_taken_over_is_an_alarm(cluster: Cluster, says: StorageInfo,
 def test_a_fault_is_an_alarm_until_it_goes_well(cluster: Cluster, fault: Exception) -> None:
     cluster.says, cluster.fault = changed(c_time=2000), fault
     cluster.watch.check()
-    assert "not taken over" in cluster.watch.alarm
+    assert "could not be adopted" in cluster.watch.alarm
     cluster.fault = None
     cluster.watch.check()
     assert (cluster.moves, cluster.watch.alarm, cluster.ours) == ([Move.FETCH, Move.FETCH], "", cluster.says)
@@ -351,7 +351,7 @@ def test_what_is_here_stays_until_the_image_of_another_history_came(
         daemon.role._follower.doubt_version("a test")
         daemon.role.tail()
         (alarm,) = daemon.service.status()["alarms"]
-        assert "is not taken over" in alarm
+        assert "could not be adopted" in alarm
         assert daemon.role.storage_info() == ours
         assert sorted(path.name for path in (tmp_path / "nn2/current").iterdir()) == before
         assert not daemon.service.ready().ok

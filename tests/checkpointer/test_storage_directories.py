@@ -170,7 +170,7 @@ def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
         assert storage.latest_image().txid == IMAGE_TXID
 
 
-def test_a_format_that_failed_everywhere_begins_anew(tmp_path: Path) -> None:
+def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
     storage = StorageDirectories([tmp_path / "a"])
     storage.lock()
     with pytest.raises(StorageError, match="no storage directory is left"):
@@ -185,7 +185,7 @@ def test_the_last_directory_cannot_be_dropped(tmp_path: Path) -> None:
     with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
         with pytest.raises(StorageError, match="no storage directory is left"):
             storage.drop(tmp_path / "a", "gone")
-        with pytest.raises(ValueError, match="no storage directory of these"):
+        with pytest.raises(ValueError, match="not one of these storage directories"):
             storage.drop(tmp_path / "other", "gone")
 
 
@@ -203,7 +203,7 @@ def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
         read_storage_info(tmp_path)
     with pytest.raises(StorageError, match="cannot be read"):
         latest_image([tmp_path / "absent"])
-    with pytest.raises(StorageError, match="no image lies in"):
+    with pytest.raises(StorageError, match="there is no image in"):
         latest_image([tmp_path])
 
 

@@ -39,7 +39,7 @@ def start(directory: Path) -> int:
         ("version-future", UnsupportedLayoutError, "-70 is newer"),
         ("version-missing", StorageError, "VERSION is missing"),
         ("version-no-namespace-id", VersionFileError, "namespaceID is missing"),
-        ("no-image", StorageError, "no image lies in"),
+        ("no-image", StorageError, "there is no image in"),
         ("seen-txid-beyond", StorageError, "edits from txid 184 on are missing"),
         ("seen-txid-junk", StorageError, "'abc', expected a transaction id"),
         ("image-newest-bad-older-good", BadMagicError, "fsimage_0000000000000000183"),
@@ -116,9 +116,9 @@ def test_an_interrupted_upgrade_is_left_to_the_namenode(tmp_path: Path, name: st
         inspect(directory)
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "nn").touch()
-    with pytest.raises(StorageError, match="no directory"):
+    with pytest.raises(StorageError, match="not a directory"):
         inspect(tmp_path / "nn")
 
 

@@ -158,7 +158,7 @@ def test_image_that_is_none(directories):
     body = b"<html>login page</html>"
     with (
         canned(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}")) as url,
-        pytest.raises(TransferError, match="no image"),
+        pytest.raises(TransferError, match="is not an image"),
     ):
         download_image(url, OLD_TXID, INFO, directories)
     assert names(directories[0]) == []

@@ -290,7 +290,7 @@ def test_nobody_listens():
     "url", ["", "namenode:9870", "hdfs://namenode:8020", "http://", "http://h:99999", "http://[::1"]
 )
 def test_bad_address(url):
-    with pytest.raises(TransferError, match="no HTTP address"):
+    with pytest.raises(TransferError, match="not an HTTP address"):
         upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
 
 

@@ -83,9 +83,7 @@ def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) 
     assert not mapped(saved)
 
 
-def test_the_index_is_updated_and_not_made_anew(
-    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = []
     scan = IndexArrays.scan
     monkeypatch.setattr(IndexArrays, "scan", lambda image, room=None: scans.append(image.path) or scan(image, room))
@@ -180,7 +178,7 @@ def test_a_cancelled_save_leaves_no_file_and_can_be_repeated(warm: WarmNamespace
     assert warm.save([out]).transactions == len(STEPS[0])
 
 
-def test_a_save_that_fails_is_loaded_anew(warm: WarmNamespace, tmp_path: Path) -> None:
+def test_a_save_that_fails_is_loaded_again(warm: WarmNamespace, tmp_path: Path) -> None:
     play(warm, STEPS[0])
     with pytest.raises(StorageError):
         warm.save([tmp_path / "missing"])

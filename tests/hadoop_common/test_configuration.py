@@ -132,11 +132,11 @@ def test_document_types_are_refused(tmp_path: Path, head: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("<configuration>", "no well-formed XML"),
-        ("", "no well-formed XML"),
+        ("<configuration>", "not well-formed XML"),
+        ("", "not well-formed XML"),
         ("<settings/>", "root element is <settings>"),
         ("<configuration><property><value>1</value></property></configuration>", "has no <name>"),
-        ("<configuration>&undefined;</configuration>", "no well-formed XML"),
+        ("<configuration>&undefined;</configuration>", "not well-formed XML"),
     ],
 )
 def test_other_xml_is_a_fault(tmp_path: Path, text: str, problem: str) -> None:
@@ -178,7 +178,7 @@ def test_fallback_of_an_include(tmp_path: Path) -> None:
         ('<xi:include href="file://host/x.xml"/>', "only local files"),
         ("<xi:include/>", "only local files"),
         (f'<xi:include href="{SITE}" parse="text"/>', "only parse='xml'"),
-        (f'<xi:include href="{SITE}"/>', "goes round"),
+        (f'<xi:include href="{SITE}"/>', "is circular"),
     ],
 )
 def test_includes_that_are_refused(tmp_path: Path, include: str, problem: str) -> None:

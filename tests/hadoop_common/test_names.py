@@ -82,5 +82,5 @@ def test_any_text_parses_to_something_or_none(name: str) -> None:
 
 @pytest.mark.parametrize("txid", [-1, 1 << 63])
 def test_impossible_txids_have_no_name(txid: int) -> None:
-    with pytest.raises(ValueError, match="no transaction id"):
+    with pytest.raises(ValueError, match="not a transaction id"):
         image_name(txid)

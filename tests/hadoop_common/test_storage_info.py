@@ -92,7 +92,7 @@ def test_a_missing_key_is_named(key: str) -> None:
 @pytest.mark.parametrize("value", ["", "x", "1_0", "\u0661", "1e3", str(1 << 31)])
 def test_no_number(value: str) -> None:
     values = {**parse_properties(format_version(INFO, NOW)), "namespaceID": value}
-    with pytest.raises(VersionFileError, match=r"namespaceID=.* is no 32-bit integer"):
+    with pytest.raises(VersionFileError, match=r"namespaceID=.* is not a 32-bit integer"):
         parse_version(format_properties(values, NOW), "VERSION")
 
 

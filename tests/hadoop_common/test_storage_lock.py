@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_removed_is_no_lock(
 
     with monkeypatch.context() as patch, StorageLock(tmp_path):
         patch.setattr(Path, "unlink", broken)
-    assert "in_use.lock cannot be removed, which keeps nobody out" in caplog.text
+    assert "in_use.lock cannot be removed, which does not block other processes" in caplog.text
     with StorageLock(tmp_path) as lock:
         assert lock.held
     assert not lock.path.exists()

@@ -52,5 +52,5 @@ def test_a_frame_of_an_impossible_length_is_refused(length: int) -> None:
 
 
 def test_a_varint_without_end_is_refused() -> None:
-    with pytest.raises(RpcProtocolError, match="ends no message length"):
+    with pytest.raises(RpcProtocolError, match="does not end a message length"):
         DelimitedReader(b"\xff" * 9).read_bytes()

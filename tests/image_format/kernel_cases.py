@@ -321,7 +321,7 @@ RECORD_CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
 }
 
-# ---- attributes that another layout numbers anew -----------------------------------------------------------
+# ---- attributes that another layout renumbers -----------------------------------------------------------
 
 USERS, GROUPS, XATTRS = numbers(0, 5, 6), numbers(0, 0, 70000), numbers(0, 9)
 NO_MAP = zeros(0)

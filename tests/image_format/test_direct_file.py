@@ -37,7 +37,7 @@ def test_parts_of_any_size(tmp_path_factory: pytest.TempPathFactory, sizes: list
     assert path.read_bytes() == b"".join(parts)
 
 
-def test_a_file_that_is_there_is_written_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(len(DATA) * 2))
     write_all(path, [DATA])

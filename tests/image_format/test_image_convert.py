@@ -117,7 +117,7 @@ def test_slices_stay_where_the_bytes_stay(tmp_path: Path) -> None:
     imgcmp.Image(str(other))
 
 
-def test_slices_can_be_cut_anew_and_removed(tmp_path: Path) -> None:
+def test_slices_can_be_recut_and_removed(tmp_path: Path) -> None:
     cut = convert(SUB_SECTIONED, tmp_path / "cut", sub_sections=3)
     assert [name for name, _ in slices(cut)].count("INODE_SUB") == 3
     imgcmp.Image(str(cut))
@@ -158,7 +158,7 @@ def test_compressed_images_are_cut_where_that_is_asked_for(codec: str, tmp_path:
     assert [code for code in codes if code.startswith("section")] == []
 
 
-def test_faulty_slices_are_cut_anew_at_another_layout(tmp_path: Path) -> None:
+def test_faulty_slices_are_recut_at_another_layout(tmp_path: Path) -> None:
     source = next(path for path in ODD if "sub-sections-partial" in path.parts)
     older = relabelled(source, tmp_path / "older", -66)
     with ImageFile.open(convert(older, tmp_path / "x", layout_version=-67), verify_md5=False) as image:

@@ -18,7 +18,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lam
 
 
 def rewrite(image: ImageFile, *, stored: bool) -> bytes:
-    """The image written anew in its FileSummary's order; `stored` copies sections without sub-sections."""
+    """The image rewritten in its FileSummary's order; `stored` copies sections without sub-sections."""
     out = bytearray()
     writer = ImageWriter(out.extend, image.layout_version, image.codec, template=image.summary)
     subs: dict[str, list[Section]] = {}
@@ -149,7 +149,7 @@ def test_sub_sections_precede_their_section() -> None:
 def test_entries_must_lie_in_what_was_written(offset: int, length: int) -> None:
     writer = ImageWriter(bytearray().extend, -67)
     writer.copy_section("INODE", b"abcde")
-    with pytest.raises(ValueError, match="lies outside"):
+    with pytest.raises(ValueError, match="is outside"):
         writer.add_entry("INODE_SUB", offset, length)
 
 

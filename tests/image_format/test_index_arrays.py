@@ -91,7 +91,7 @@ def test_children_in_no_order_with_one_that_is_no_inode(tmp_path: Path, children
     entry = encode_delimited(pb.DirEntry(parent=ROOT, children=children))
     with ImageFile.open(write(tmp_path / "fsimage_7", records, entry), verify_md5=False) as image:
         index = ImageIndex(image)
-        with pytest.raises(RecordError, match=f"directory {ROOT} has a child that is no inode") as caught:
+        with pytest.raises(RecordError, match=f"directory {ROOT} has a child that is not an inode") as caught:
             index.children(ROOT)
         assert "INODE_DIR" in str(caught.value)
 

@@ -32,7 +32,7 @@ CacheImpl._locator_classes = []
 """
 
 
-def test_a_kernel_is_compiled_anew_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
+def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
     (tmp_path / "a_kernel.py").write_text(
         "from image_format.kernels.jit import kernel\nfrom a_step import FACTOR\n\n"
         "@kernel\ndef times(x):\n    return FACTOR * x\n"

@@ -199,7 +199,7 @@ def body_cases(*bodies: bytes) -> list[Callable[[], Arguments]]:
     return [lambda b=b: (octets(b), 0, len(b), columns(1), 0) for b in bodies]  # type: ignore[misc]
 
 
-# Each entry makes the arguments afresh, because kernels write into them; damaged bytes are among them.
+# Each entry makes fresh arguments, because kernels write into them; damaged bytes are among them.
 CASES: dict[str, list[Callable[[], Arguments]]] = {
     **kernel_cases.CASES,
     "wire.read_varint": [

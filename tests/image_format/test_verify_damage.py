@@ -47,7 +47,7 @@ def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
     if isinstance(inode, int):
         assert inode in {finding.inode for finding in mine}
 
-    output = tmp_path / "mended" / damaged.name
+    output = tmp_path / "repaired" / damaged.name
     output.parent.mkdir()
     done = repair_image(damaged, output, tmp_path / "report.json")
     if done.output is None:

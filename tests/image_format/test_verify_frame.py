@@ -106,7 +106,7 @@ def test_damage_that_no_repair_takes_away(tmp_path: Path, code: str, data: bytes
     found = verify_image(path)
     assert not found.valid
     assert code in found.findings.counts, shown(found.findings.listed)
-    output = tmp_path / "out" / "mended"
+    output = tmp_path / "out" / "repaired"
     output.parent.mkdir()
     with pytest.raises(UnrepairableError) as raised:
         repair_image(path, output, tmp_path / "out" / "report")
@@ -143,7 +143,7 @@ def test_absent_and_unknown_sections_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense\n", b"0" * 32 + b" *fsimage_0000000000000000007\n"])
-def test_a_digest_file_is_made_anew(tmp_path: Path, content: bytes | None) -> None:
+def test_a_digest_file_is_made_again(tmp_path: Path, content: bytes | None) -> None:
     path = store(tmp_path, PLAIN)
     if content is None:
         md5_path(path).unlink()

@@ -26,9 +26,9 @@ CODECS = ("DefaultCodec", "GzipCodec", "SnappyCodec")
 
 
 def repaired(path: Path, folder: Path, *, drop: bool = False) -> tuple[Path, Repair]:
-    output = folder / "mended" / path.name
+    output = folder / "repaired" / path.name
     output.parent.mkdir(exist_ok=True)
-    done = repair_image(path, output, folder / "mended" / "report.json", drop=drop)
+    done = repair_image(path, output, folder / "repaired" / "report.json", drop=drop)
     found = verify_image(output).findings
     assert found.clean, shown(found.listed)
     assert sorted(each.name for each in output.parent.iterdir()) == sorted(
@@ -114,7 +114,7 @@ def test_unreachable_inodes_go_to_lost_and_found(tmp_path: Path) -> None:
     texts = {finding.inode: finding.change for finding in done.changes}
     old = model.inode(lost).name.decode()
     assert texts.pop(lost) == f"attached as /lost+found/inode-{lost}, its name was {old!r}"
-    assert set(texts.values()) <= {"lies below an inode that was attached"}
+    assert set(texts.values()) <= {"is below an inode that was attached"}
 
 
 def test_a_second_repair_uses_the_same_directory(tmp_path: Path) -> None:

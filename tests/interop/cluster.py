@@ -137,7 +137,7 @@ class NameNode(_Storing):
         return str(self.jmx("Hadoop:service=NameNode,name=NameNodeStatus").get("State", ""))
 
     def metrics(self) -> dict[str, Any]:
-        """The bean FSNamesystem, which Hadoop makes anew every ten seconds only."""
+        """The bean FSNamesystem, which Hadoop refreshes every ten seconds only."""
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def format(self, *arguments: str) -> Self:

@@ -96,7 +96,7 @@ class Site(ABC):
         """The storage directories with images and edits of the cluster; the NameNode's own is the first."""
 
     def adopt_image(self) -> None:  # noqa: B027 - where there is no other
-        """Let the journals begin anew behind the image in the NameNode's own storage; it does not run."""
+        """Let the journals start over behind the image in the NameNode's own storage; it does not run."""
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:

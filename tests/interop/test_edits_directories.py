@@ -60,7 +60,7 @@ def test_a_namenode_finds_all_where_one_directory_failed_and_came_back(
         append(stream, data)
 
     monkeypatch.setattr(SegmentStream, "append", failing)
-    monkeypatch.setattr("journal.journal_set.JournalSet.mend", lambda journals: 0)
+    monkeypatch.setattr("journal.journal_set.JournalSet.copy_missing", lambda journals: 0)
     with NameNodeStub(config_of(conf)) as stub:
         stub.namespace.mkdirs("/one")
         broken = True

@@ -1,4 +1,4 @@
-"""Every recorded transaction of Hadoop 2.7.3, written anew by us: Hadoop's own viewer reads what was recorded."""
+"""Every recorded transaction of Hadoop 2.7.3, rewritten by us: Hadoop's own viewer reads what was recorded."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None
     for first in (1, 3):
         with pytest.raises(SegmentError, match=f"{segment_name(1, 3)} exists"):
             journal.start_segment(first, LAYOUT)
-    with pytest.raises(JournalError, match="let go"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.append(batch(4, 4))
     writer.abort()
     second = journal.start_segment(4, LAYOUT)
@@ -177,10 +177,10 @@ def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) 
     content[40] ^= 0xFF
     path = folder / inprogress_name(1)
     path.write_bytes(content)
-    with pytest.raises(CorruptOpError, match="whole operations"):
+    with pytest.raises(CorruptOpError, match="intact operations"):
         journal.recover(INFO)
     assert path.read_bytes() == content
-    with pytest.raises(CorruptOpError, match="whole operations"):
+    with pytest.raises(CorruptOpError, match="intact operations"):
         journal.segments(1, in_progress=True)
 
 
@@ -237,7 +237,7 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
         journal.start_segment(1, LAYOUT)
         journal.close()
         assert lock.held
-    with pytest.raises(JournalError, match="the caller let go"):
+    with pytest.raises(JournalError, match="the caller released"):
         journal.recover(INFO)
 
 

@@ -154,7 +154,7 @@ def test_a_segment_left_in_progress_is_recovered(opened: Open, journal: Journal,
     writer.append(batch(4, [delete(4)]))
     writer.abort()
     writer.abort()
-    with pytest.raises(JournalError, match="let go"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.append(batch(5, [delete(5)]))
     with pytest.raises(JournalError, match="not recovered"):
         journal.start_segment(5, LAYOUT)

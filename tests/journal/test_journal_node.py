@@ -444,7 +444,7 @@ def test_nothing_is_written_once_a_recovery_has_begun(node: JournalNode, writer:
         writer.write(1, 6, 6)
 
 
-def test_a_segment_that_begins_anew_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_a_segment_that_starts_over_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.write(1, 1, 1)
     writer.accept(1, 1)
@@ -690,7 +690,7 @@ def test_segments_are_discarded_at_a_boundary(node: JournalNode, writer: Writer,
     writer.committed = 6
     writer.start(7)
     writer.write(7, 7, 8)
-    with pytest.raises(IllegalStateError, match="txid 5 lies within"):
+    with pytest.raises(IllegalStateError, match="txid 5 is within"):
         node.discard_segments(JOURNAL, 5)
     node.discard_segments(JOURNAL, 4)
     assert logs(node) == [(1, 3, False)]
@@ -868,8 +868,8 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("last-promised-epoch", b"", "holds no number"),
-        ("last-promised-epoch", b"x\n", "holds no number"),
+        ("last-promised-epoch", b"", "does not hold a number"),
+        ("last-promised-epoch", b"x\n", "does not hold a number"),
         ("committed-txid", b"123", "has 3 bytes"),
         ("VERSION", b"layoutVersion=-63\n", "storageType is missing"),
         (

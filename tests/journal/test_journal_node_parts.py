@@ -57,7 +57,7 @@ def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.Data
 
 def test_a_gap_is_damage() -> None:
     assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).last == 3
-    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was to come"
+    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was expected"
     assert scan_end(HEADER + batch(2, 3), 1).damage
 
 
@@ -115,7 +115,7 @@ def test_the_oldest_batches_give_way() -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "layout"), [(7, 8, LAYOUT), (2, 3, LAYOUT), (4, 5, -66)])
-def test_what_does_not_follow_begins_anew(first: int, last: int, layout: int) -> None:
+def test_what_does_not_follow_starts_over(first: int, last: int, layout: int) -> None:
     cache = EditsCache(1000)
     cache.store(batch(1, 3), 1, 3, LAYOUT)
     cache.store(batch(first, last), first, last, layout)

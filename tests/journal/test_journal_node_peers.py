@@ -305,7 +305,7 @@ def test_older_peers_tell_promises_but_no_namespace(
     node = network.node("a", disk)
     for peer in peers:
         peer.tells_namespace = False
-    with pytest.raises(SelfFormatError, match="none of b, c tells its namespace") as caught:
+    with pytest.raises(SelfFormatError, match="none of b, c reports its namespace") as caught:
         format_from_peers(journal_of(network), peers)
     assert "NameNode" in caught.value.hint
     format_from_peers(journal_of(network), peers, NAMESPACE)

@@ -69,7 +69,7 @@ with EditLogWriter(journals, LAYOUT, 1) as log:
     (forbidden / "current").chmod(0o755)
     log.roll()
     assert len(journals.active) == 2
-    assert journals.mend() == 1
+    assert journals.copy_missing() == 1
 print(fault)
 """
 

@@ -234,11 +234,11 @@ def test_a_restored_member_is_written_again_and_gets_what_it_missed(
         assert names(roots[1]) == [segment_name(1, 2), inprogress_name(11)]
         write(log)
         assert read_all(journals, in_progress=True) == told([2, 3, 6, 9, 12])
-        assert journals.mend() == 3
+        assert journals.copy_missing() == 3
         assert not journals.lagging
         assert contents(roots[1]) == contents(roots[0])
     assert contents(roots[1]) == contents(roots[0]) == contents(roots[2])
-    assert journals.mend() == 0
+    assert journals.copy_missing() == 0
     assert reports.roots == ["b"]
 
 
@@ -385,7 +385,7 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
         reader.count(2)
 
 
-# ---- recovery and mending ------------------------------------------------------------------------------------
+# ---- recovery and missing segments ----------------------------------------------------------------------------
 
 
 def crashed(roots: list[Path], open_set: OpenSet, ends: list[int]) -> None:
@@ -409,10 +409,12 @@ def test_recovery_brings_all_up_to_the_longest(roots: list[Path], open_set: Open
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
 
 
-def test_a_kill_within_mending_is_mended(roots: list[Path], open_set: OpenSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_while_segments_are_copied_is_made_up_for(
+    roots: list[Path], open_set: OpenSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crashed(roots, open_set, [4, 9, 6])
     with monkeypatch.context() as patch:
-        patch.setattr("journal.mending.Path.unlink", killed)
+        patch.setattr("journal.missing_segments.Path.unlink", killed)
         with pytest.raises(KeyboardInterrupt):
             open_set(roots)
     assert names(roots[0]) == [segment_name(1, 4), segment_name(1, 9)]
@@ -456,7 +458,7 @@ def test_what_a_writer_left_that_was_taken_over_is_moved_aside(roots: list[Path]
     assert contents(roots[0]) == contents(roots[2])
 
 
-def test_a_disk_that_is_full_for_mending_is_dropped(
+def test_a_disk_too_full_for_missing_segments_is_dropped(
     roots: list[Path], open_set: OpenSet, reports: Reports, disks: Disks
 ) -> None:
     crashed(roots, open_set, [4, 9, 9])
@@ -468,7 +470,7 @@ def test_a_disk_that_is_full_for_mending_is_dropped(
         assert active(journals) == ["b", "c"]
 
 
-def test_mending_fails_without_harm_while_the_log_is_written(
+def test_copying_segments_fails_without_harm_while_the_log_is_written(
     roots: list[Path], open_set: OpenSet, disks: Disks
 ) -> None:
     journals = open_set(roots)
@@ -478,13 +480,13 @@ def test_mending_fails_without_harm_while_the_log_is_written(
         disks.repair()
         log.roll()
         disks.fail(roots[1] / "current" / (segment_name(1, 3) + ".tmp"), "sync", code=errno.ENOSPC)
-        assert journals.mend() == 0
+        assert journals.copy_missing() == 0
         disks.repair()
         write(log)
         assert (active(journals), journals.lagging) == (["a", "b", "c"], False)
         log.roll()
         assert journals.lagging
-        assert (journals.mend(), journals.lagging) == (1, False)
+        assert (journals.copy_missing(), journals.lagging) == (1, False)
         log.roll()
         assert not journals.lagging
 
@@ -502,7 +504,7 @@ def test_members_that_are_gone_are_dropped_and_required_ones_are_not(
 def test_recovery_ends_where_a_member_may_hold_what_no_other_has(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [9, 4, 4])
     damage(roots[0], inprogress_name(1), 0.8)
-    with pytest.raises(CorruptOpError, match="whole operations"):
+    with pytest.raises(CorruptOpError, match="intact operations"):
         open_set(roots)
 
 
@@ -533,7 +535,7 @@ def test_one_segment_at_a_time(roots: list[Path], open_set: OpenSet) -> None:
             call()
     writer.abort()
     writer.abort()
-    with pytest.raises(JournalError, match="let go of"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.finalize(1)
     with pytest.raises(JournalError, match="not recovered"):
         journals.start_segment(1, LAYOUT)
@@ -573,7 +575,7 @@ def test_purge_reaches_all_and_tells_of_those_that_fail(roots: list[Path], open_
             journals.purge(7)
         disks.repair()
         assert names(roots[0])[0] == names(roots[2])[0] == segment_name(7, 9)
-        assert journals.mend() == 0  # what was purged does not come back
+        assert journals.copy_missing() == 0  # what was purged does not come back
         assert names(roots[0])[0] == segment_name(7, 9)
 
 
@@ -622,14 +624,14 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
     assert journals.lagging
     assert contents(roots[1]) == {}
     with EditLogWriter(journals, LAYOUT, 12):
-        assert journals.mend() == 3
+        assert journals.copy_missing() == 3
         assert not journals.lagging
         whole = {name: data for name, data in contents(roots[1]).items() if "inprogress" not in name}
         assert whole == contents(roots[0])
     journals.close()
 
 
-def test_mending_may_be_left_for_later(roots: list[Path], open_set: OpenSet) -> None:
+def test_copying_segments_may_be_left_for_later(roots: list[Path], open_set: OpenSet) -> None:
     with EditLogWriter(open_set(roots[:2]), LAYOUT, 1) as log:
         for _ in range(3):
             write(log)
@@ -638,10 +640,10 @@ def test_mending_may_be_left_for_later(roots: list[Path], open_set: OpenSet) -> 
     for path in (roots[2] / "current").glob("edits_*"):
         path.unlink()
     with EditLogWriter(journals, LAYOUT, 12):
-        assert journals.mend(lambda: segment_name(1, 3) in names(roots[2])) == 1
+        assert journals.copy_missing(lambda: segment_name(1, 3) in names(roots[2])) == 1
         assert names(roots[2]) == [segment_name(1, 3), inprogress_name(12)]
         assert journals.lagging
-        assert (journals.mend(), journals.lagging) == (3, False)
+        assert (journals.copy_missing(), journals.lagging) == (3, False)
         assert contents(roots[2]) == contents(roots[0])
 
 

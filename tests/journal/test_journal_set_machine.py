@@ -105,8 +105,8 @@ class SetMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.log is not None)
     @rule()
-    def mend(self) -> None:
-        self.journals.mend()
+    def copy_missing(self) -> None:
+        self.journals.copy_missing()
 
     @precondition(lambda self: self.log is not None)
     @rule(back=st.integers(0, 8))

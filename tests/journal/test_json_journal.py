@@ -139,8 +139,8 @@ def test_the_manifest_comes_back(ends: frozenset[int]) -> None:
     [
         ({"namespace": None}, "does not describe"),
         ({"namespace": {}}, "layoutVersion"),
-        ({"ends": [-1]}, "'-1' is no transaction id"),
-        ({"ends": [True]}, "no transaction id"),
+        ({"ends": [-1]}, "'-1' is not a transaction id"),
+        ({"ends": [True]}, "not a transaction id"),
         ({"ends": 3}, "does not describe"),
         ({"version": 2}, "version 2 of JSON journals"),
         ({"version": None}, "version None"),
@@ -206,7 +206,7 @@ def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "error", "words"),
     [
-        ([rm(4), rm(5)[:-3], rm(6)], EditsTextError, "line 2, txid 5: no transaction"),
+        ([rm(4), rm(5)[:-3], rm(6)], EditsTextError, "line 2, txid 5: not a transaction"),
         ([rm(4), "", rm(5), '{"OP":"RM","txid":6}'], EditsTextError, "line 4, txid 6: .* needs PATH"),
         ([rm(4), rm(5), rm(6)[:10]], EditsTextError, "line 3, txid 6"),
         ([rm(4), rm(5)], SegmentError, "txid 6: the file ends before txid 6, its name promises txid 6"),
@@ -214,7 +214,7 @@ def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
         ([rm(4), rm(6)], TransactionGapError, "line 2, txid 6: gap in the edit log: expected txid 5, found 6"),
         ([rm(4), rm(5), rm(5)], TransactionGapError, "line 3, txid 5: out of order"),
         ([rm(3), rm(4), rm(5)], TransactionGapError, "line 1, txid 3: out of order: expected txid 4"),
-        ([rm(4), rm(5), rm(6), rm(7)], SegmentError, "line 4, txid 7: the file goes on behind txid 6"),
+        ([rm(4), rm(5), rm(6), rm(7)], SegmentError, "line 4, txid 7: the file continues after txid 6"),
         ([rm(4)[:-1] + ',"layoutVersion":-99}', rm(5), rm(6)], UnsupportedLayoutError, "line 1.*-99"),
         ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a layout version"),
     ],
@@ -328,7 +328,7 @@ def test_records_that_are_not_those_of_their_batch_are_refused(
     with pytest.raises(error, match="segment 1"):
         writer.append(RecordBatch(1, 2, records))
     assert edits(folder) == []
-    with pytest.raises(JournalError, match="let go"):
+    with pytest.raises(JournalError, match="abandoned"):
         writer.finalize(0)
 
 
@@ -358,7 +358,7 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(journal: JsonJournal, fo
         other.recover(INFO)
         other.close()
         assert lock.held
-    with pytest.raises(JournalError, match="the caller let go"):
+    with pytest.raises(JournalError, match="the caller released"):
         other.recover(INFO)
 
 

@@ -135,7 +135,7 @@ def test_a_writer_that_lost_its_majority_may_try_again() -> None:
 
 @pytest.mark.parametrize("granted", [{}, {"b": 4}, {"a": 3}])
 def test_a_writer_never_takes_over_from_a_later_one(granted: dict[str, int]) -> None:
-    with pytest.raises(WriterFencedError, match=r"epoch 3 is over: promised are a to epoch 4"):
+    with pytest.raises(WriterFencedError, match=r"epoch 3 has been superseded; promised epochs: a to epoch 4"):
         next_epoch({"a": 4, "b": 3}, 3, granted)
 
 

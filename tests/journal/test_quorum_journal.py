@@ -369,7 +369,7 @@ def test_a_writer_that_lost_its_majority_does_not_take_the_journal_back(
     simulation.restart(B)
     simulation.settle()
     other = taken_over(simulation)
-    with pytest.raises(WriterFencedError, match="epoch 1 is over"):
+    with pytest.raises(WriterFencedError, match="epoch 1 has been superseded"):
         journal.recover(NAMESPACE)
     write_segment(other, other.count(1) + 1, 9)
 
@@ -621,7 +621,7 @@ def test_a_node_that_does_not_send_its_open_segment(
     simulation.hosts[A].reachable = False
     for _ in range(3):
         assert ranges(journal, in_progress=True) == [(1, 3)]
-    assert sum("cannot be had from jn1:8485" in record.message for record in caplog.records) == 1
+    assert sum("cannot be read from jn1:8485" in record.message for record in caplog.records) == 1
     simulation.hosts[B].reachable = False
     with pytest.raises(QuorumError, match="compared on too few nodes: jn1:8485"):
         ranges(journal, in_progress=True)

@@ -75,7 +75,7 @@ def test_without_a_good_copy_the_first_failure_is_told() -> None:
     assert [next(read).txid for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(CorruptOpError, match="1/1-9"):
         next(read)
-    with pytest.raises(SegmentError, match="no copy goes on to txid 9"):
+    with pytest.raises(SegmentError, match="no copy continues to txid 9"):
         list(SegmentCopies([Copy(1, 3)], 9).read(1))
 
 

@@ -75,7 +75,7 @@ def write(side: Path, uri: str, label: str, tell: Callable[[str], object]) -> No
                 if number % 40 == writer:
                     log.roll()
                 if journals.lagging:
-                    journals.mend()
+                    journals.copy_missing()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
     for thread in threads:
@@ -185,7 +185,7 @@ def take_over(side: Path, uri: str) -> dict[int, bytes]:
     recover(journals)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}
     with EditLogWriter(journals, LAYOUT, len(found) + 1):
-        journals.mend()
+        journals.copy_missing()
     journals.close()
     local = [record for _, segment in sorted(records(side).items()) for record in segment]
     assert local[: len(found)] == [found[txid] for txid in sorted(found)]

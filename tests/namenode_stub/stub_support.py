@@ -59,7 +59,7 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
 
 
 def copy_while_written(source: Path, target: Path) -> None:
-    """Copy a storage directory as a kill would leave it; a roll that renames a file meanwhile starts the copy anew.
+    """Copy a storage directory as a kill would leave it; a roll that renames a file meanwhile restarts the copy.
 
     seen_txid goes first: a copy takes time, and it must not tell of segments that began after the others were copied.
     """

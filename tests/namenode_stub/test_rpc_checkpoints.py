@@ -250,7 +250,7 @@ def test_a_backup_node_whose_address_is_no_name_does_not_hold_up_clients(stub: N
 
 
 def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
-    """A segment that began while the failing call was under way starts the stream anew."""
+    """A segment that began while the failing call was under way restarts the stream."""
 
     class Client:
         def __init__(self) -> None:

@@ -141,7 +141,7 @@ def test_a_restored_directory_gets_what_it_missed(tmp_path: Path, monkeypatch: p
         first = stub.roll()
         assert len(stub.journals.active) == 2
         whole = finalized(tmp_path / "shared", first)
-        wait_until("the roller to mend", lambda: finalized(tmp_path / "name", first) == whole)
+        wait_until("the roller to copy what is missing", lambda: finalized(tmp_path / "name", first) == whole)
     assert segment_bytes(tmp_path / "name") == segment_bytes(tmp_path / "shared")
 
 

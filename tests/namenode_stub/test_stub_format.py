@@ -50,7 +50,7 @@ def test_format_spares_what_is_there(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_format_by_force_begins_anew(tmp_path: Path) -> None:
+def test_format_by_force_starts_over(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")

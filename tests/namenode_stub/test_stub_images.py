@@ -73,7 +73,7 @@ def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_pa
 
 
 def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image is the checkpoint of that moment: what one write numbers anew does not show in the next."""
+    """Every image is the checkpoint of that moment: what one write renumbers does not show in the next."""
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):

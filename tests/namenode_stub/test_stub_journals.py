@@ -132,7 +132,7 @@ def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Pat
         pass
     check_shared_edits(journals, 1)
     check_shared_edits(journals, 2)
-    with pytest.raises(StorageError, match=r"shared/current ends at txid 2, but images or edits here go on to 3"):
+    with pytest.raises(StorageError, match=r"shared/current ends at txid 2, but images or edits here continue to 3"):
         check_shared_edits(journals, 3)
     journals.close()
     alone = open_edit_journals(dataclasses.replace(config, shared_edits=""), locks.held)
@@ -162,7 +162,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         assert told(stub) == [*WHOLE]
         lose(name, WHOLE[1])
         (shared / segment_name(4, 5)).unlink()
-        # behind a gap it begins anew, for nobody could apply what lies before
+        # behind a gap it starts over, for nobody could apply what lies before
         assert told(stub) == [WHOLE[2]]
 
 

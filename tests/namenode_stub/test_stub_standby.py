@@ -378,11 +378,11 @@ def test_a_log_that_cannot_be_ended_makes_no_standby(quorum: Quorum, tmp_path: P
         stub.namespace.mkdirs("/a")
         for node in quorum.nodes[:2]:
             node.stop()
-        with pytest.raises(NotServingError, match="can be no standby"):
+        with pytest.raises(NotServingError, match="cannot be a standby"):
             stub.transition_to_standby()
         refused = requests.get(f"{stub.server.url}/namespace/status", timeout=20)
-        assert (refused.status_code, "can be no standby" in refused.json()["error"]) == (503, True)
-        assert "can be no standby" in status(stub)["failure"]
+        assert (refused.status_code, "cannot be a standby" in refused.json()["error"]) == (503, True)
+        assert "cannot be a standby" in status(stub)["failure"]
         stop(stub)
     for node in quorum.nodes[:2]:
         node.start()
@@ -420,7 +420,10 @@ def test_local_edits_that_the_shared_journal_never_had_are_not_written_behind(qu
         stub.namespace.mkdirs("/both")
     with NameNodeStub(dataclasses.replace(first, edits=first.edits[:1], shared_edits="")) as stub:
         stub.namespace.mkdirs("/local")
-    with pytest.raises(StorageError, match="ends at txid 3, but images or edits here go on to 6"), NameNodeStub(first):
+    with (
+        pytest.raises(StorageError, match="ends at txid 3, but images or edits here continue to 6"),
+        NameNodeStub(first),
+    ):
         pass
 
 

@@ -153,7 +153,7 @@ def _space(chance: random.Random, root: Node) -> Section:
     return Section(
         "space",
         "Space by directory",
-        "What lies in and below each directory.",
+        "What is in and below each directory.",
         tables=(
             ReportTable(
                 "totals",

@@ -1,4 +1,4 @@
-"""`python -m tests.pipeline.screenshots [FOLDER]`: the pictures of the report page in docs/images, made anew."""
+"""`python -m tests.pipeline.screenshots [FOLDER]`: the pictures of the report page in docs/images, regenerated."""
 
 from __future__ import annotations
 

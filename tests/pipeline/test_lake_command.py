@@ -15,4 +15,4 @@ def test_a_shared_directory() -> None:
 def test_edits_that_lie_in_no_directory(capsys: pytest.CaptureFixture[str]) -> None:
     config = standby_config(**{"dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns"})
     assert _edits_directories(config) == ()
-    assert "qjournal://a:8485;b:8485;c:8485/ns lie in no directory" in capsys.readouterr().err
+    assert "qjournal://a:8485;b:8485;c:8485/ns are not in a directory" in capsys.readouterr().err

@@ -225,9 +225,9 @@ class TestCommand:
         (["--out", "x.html"], "needs a --format"),
         (["--only", "growth"], "needs --before"),
         (["--only", "operations"], "needs --edits"),
-        (["--small-files", "much"], "is no size"),
+        (["--small-files", "much"], "is not a size"),
         (["--small-files", "0"], "is not positive"),
-        (["--format", "html", "--out", "nowhere/x.html"], "is no directory"),
+        (["--format", "html", "--out", "nowhere/x.html"], "is not a directory"),
     ],
 )
 def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:

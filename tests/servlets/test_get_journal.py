@@ -76,7 +76,7 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in CID-y"),
         ({"jid": "unknown", "segmentTxId": "1", "storageInfo": INFO}, 403, "not formatted"),
         ({"jid": "unknown", "segmentTxId": "1"}, 500, "not formatted"),
-        ({"jid": "../x", "segmentTxId": "1"}, 500, "no journal id"),
+        ({"jid": "../x", "segmentTxId": "1"}, 500, "is not a journal id"),
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "nonsense"}, 500, "storageInfo is 'nonsense'"),
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": ""}, 500, "storageInfo is ''"),
         ({"jid": JOURNAL, "segmentTxId": "x"}, 500, "segmentTxId is 'x'"),
@@ -155,7 +155,7 @@ def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
 def test_who_cannot_be_reached_is_named() -> None:
     with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
         fetched("http://127.0.0.1:9/x", timeout=5.0)
-    with pytest.raises(JavaIOError, match="is no HTTP address"):
+    with pytest.raises(JavaIOError, match="is not an HTTP address"):
         fetched("file:///etc/passwd")
 
 

@@ -209,7 +209,7 @@ def test_wrong_length(served, chunk, announced):
 def test_what_is_no_image_is_not_stored_even_with_a_right_digest(served, body):
     answer = put(served.url, body)
     assert answer.status == 410
-    assert "no image" in answer.text
+    assert "is not an image" in answer.text
     assert_nothing_happened(served)
 
 

@@ -92,7 +92,7 @@ class BackupCheckpoints:
             command = self._link.start_checkpoint(self._storage.storage_info())
         except BaseException as error:
             if isinstance(error, RemoteError):
-                # It was started anew, or rolled back, and does not know us as what we say we are.
+                # It was restarted, or rolled back, and does not know us as what we say we are.
                 self._link.registered = False
             self._receiver.thaw()
             self._keeper.resume()
@@ -101,7 +101,7 @@ class BackupCheckpoints:
             self._receiver.thaw()
             raise RoleGaveUpError(
                 f"the NameNode at {self._link.address} wants this backup node to stop",
-                hint="Its log says why; mostly the storage here is of a newer upgrade than the NameNode's.",
+                hint="Its log says why; usually the storage here belongs to a newer upgrade than the NameNode's.",
             )
         self._ending.started(command)
         return command.signature
@@ -116,12 +116,12 @@ class BackupCheckpoints:
         verdict = self._past.check(deep=True)
         began = verdict.lost
         if began:
-            self._keeper.begin_anew(verdict.reason)
+            self._keeper.start_over(verdict.reason)
             self._follower.reach(target, observer)
             verdict = self._past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}: no image is made of it", hint="It is tried again; see that the NameNode is up."
+                f"{verdict.reason}: no image is made of it", hint="It will be retried; check that the NameNode is up."
             )
         if not began:
             self._keeper.is_of_the_past()
@@ -166,7 +166,7 @@ class BackupCheckpoints:
         """Right before an image is sent: it is of the NameNode's past as it is now.
 
         Raises:
-            StorageError: it is not; the next checkpoint begins anew.
+            StorageError: it is not; the next checkpoint starts over.
             TransferError: that cannot be told now.
         """
         verdict = self._past.confirm(HeldImage(txid, image_md5(image)))

@@ -91,11 +91,11 @@ class Follower:
         self._image_is_stale = False
 
     def forget_image(self) -> None:
-        """Begin anew with the NameNode's image: ours is of before an upgrade."""
+        """Start over with the NameNode's image: ours is of before an upgrade."""
         self._namespace.close()
         self._image_is_stale = True
 
-    def begin_anew(self, streamed_from: int | None) -> list[Path]:
+    def start_over(self, streamed_from: int | None) -> list[Path]:
         """Set aside what is here, and have the NameNode's image instead; returns where that is now.
 
         Args:
@@ -162,7 +162,7 @@ class Follower:
         try:
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         except TransactionGapError as gap:
-            _LOG.warning("our image at %d is too old to go on from: %s", namespace.last_txid, gap)
+            _LOG.warning("our image at %d is too old to continue from: %s", namespace.last_txid, gap)
             self._fetch_image(observer)
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         self._apply_local(target, observer)

@@ -163,7 +163,7 @@ class NamenodeLink:
         answer = self._ask(lambda client: client.register(self._registration(theirs)))
         if answer.role is not NamenodeRole.NAMENODE:
             raise CheckpointError(
-                f"{self.address} is a node of role {answer.role.name}, no NameNode",
+                f"{self.address} is a node of role {answer.role.name}, not a NameNode",
                 hint="Check dfs.namenode.rpc-address.",
             )
         self.registered = True
@@ -199,7 +199,7 @@ class NamenodeLink:
             try:
                 client.error_report(self._registration(ours), code, text)
             except (RpcError, CheckpointError) as error:
-                _LOG.warning("the NameNode was not told «%s»: %s", text, error)
+                _LOG.warning('could not send the NameNode the message "%s": %s', text, error)
 
     def _registration(self, info: StorageInfo) -> NamenodeRegistration:
         rpc, http = self.addresses.rpc, self.addresses.http
@@ -217,7 +217,7 @@ class NamenodeLink:
                 return str(probe.getsockname()[0])
         except OSError as fault:
             raise CheckpointError(
-                f"no way to the NameNode at {self.address}: {fault}",
+                f"cannot reach the NameNode at {self.address}: {fault}",
                 hint="Check its host name, or set dfs.namenode.backup.address to an address it can reach.",
             ) from fault
 

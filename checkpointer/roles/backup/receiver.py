@@ -221,7 +221,7 @@ class JournalReceiver:
         with self._lock:
             return None if self._writer is None else self._writer.first_txid
 
-    def begin_anew(self, last_txid: int) -> None:
+    def start_over(self, last_txid: int) -> None:
         """The newest transaction in the storage is another one now, unless the stream goes on behind it."""
         with self._lock:
             if self._writer is None:

@@ -65,7 +65,7 @@ class BackupDetails(RoleDetails):
         stream_txid: newest transaction that came; `namenode_txid`: that the NameNode was seen to have.
         streamed: transactions that came since the start.
         registered: whether the NameNode counts us as its backup.
-        lost_past: the last time that this node began anew, None for never.
+        lost_past: the last time that this node started over, None for never.
     """
 
     state: BackupState
@@ -190,7 +190,7 @@ class BackupRole:
                 Pace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
                 streaming=self._streaming,
                 closing=stopping,
-                anew=self._uploader.forget,
+                on_start_over=self._uploader.forget,
             )
             self._checkpoints = BackupCheckpoints(
                 self._storage,
@@ -212,7 +212,7 @@ class BackupRole:
         try:
             self._link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
-            _LOG.warning("the NameNode is not told that this node stops: %s", error)
+            _LOG.warning("could not notify the NameNode that this node is stopping: %s", error)
         self._link.close()
         with self._work:
             self._resources.close()

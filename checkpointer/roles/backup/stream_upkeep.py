@@ -53,11 +53,11 @@ class StreamUpkeep:
     Args:
         streaming: False where no stream of edits is wanted.
         closing: true when the node stops.
-        anew: called when this node began anew.
+        on_start_over: called when this node started over.
 
     Attributes:
         trouble: why it is not in step, "" while it is.
-        lost: why and when this node began anew last; None where it never did.
+        lost: why and when this node started over last; None where it never did.
         namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
     """
 
@@ -71,7 +71,7 @@ class StreamUpkeep:
         *,
         streaming: bool,
         closing: Callable[[], bool],
-        anew: Callable[[], None],
+        on_start_over: Callable[[], None],
     ) -> None:
         self._storage = storage
         self._link = link
@@ -80,7 +80,7 @@ class StreamUpkeep:
         self._pace = pace
         self._streaming = streaming
         self._closing = closing
-        self._anew = anew
+        self._on_start_over = on_start_over
         self._ahead = False
         self.trouble = "not yet in step with the NameNode"
         self.namenode_txid = -1
@@ -126,7 +126,7 @@ class StreamUpkeep:
             # It counts a batch when all its journals have taken it: of a live stream one may be here before.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
                 self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
-                self.begin_anew(
+                self.start_over(
                     f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
                 )
                 before = self._receiver.position()
@@ -135,7 +135,7 @@ class StreamUpkeep:
             self._ahead = False
         stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
-            # Perhaps it was started anew, and does not know us any more.
+            # Perhaps it was restarted, and does not know us any more.
             self._receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to come")
         if stalled or not self._link.registered:
             self._link.register(self._storage.storage_info())
@@ -157,11 +157,11 @@ class StreamUpkeep:
             self.note(error)
 
     def adopt(self, signature: CheckpointSignature) -> None:
-        """Check whose edits these are; after an upgrade of the NameNode begin anew with its image.
+        """Check whose edits these are; after an upgrade of the NameNode start over with its image.
 
         Raises:
             StorageError: they are of another namespace.
-            CheckpointError: the NameNode was upgraded; the next look registers anew.
+            CheckpointError: the NameNode was upgraded; the next look registers again.
         """
         theirs, ours = signature.storage_info, self._storage.storage_info()
         check_same_namespace(theirs, ours, self._link.address)
@@ -173,18 +173,18 @@ class StreamUpkeep:
         self._storage.write_version(theirs)
         self._receiver.use(theirs, self._storage.current_folders())
         self._follower.forget_image()
-        raise CheckpointError("the NameNode was upgraded, this node registers anew", hint="Nothing is to be done.")
+        raise CheckpointError("the NameNode was upgraded, this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
-        """Begin anew where the NameNode has other segments than those here: it was set back, and went on from there.
+        """Start over where the NameNode has other segments than those here: it was set back, and went on from there.
 
         Raises:
             HdfsError: its image could not be had.
         """
         if problem := self._follower.contradiction():
-            self.begin_anew(problem)
+            self.start_over(problem)
 
-    def begin_anew(self, problem: str) -> None:
+    def start_over(self, problem: str) -> None:
         """Set aside what is here, which the NameNode has lost, and go on from its image.
 
         Raises:
@@ -194,12 +194,12 @@ class StreamUpkeep:
         self._beginnings.check(self._link.newest_image_txid(), problem)
         # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
         self.take_version()
-        self.lost = LostPast.of(problem, self._follower.begin_anew(self._receiver.open_first))
+        self.lost = LostPast.of(problem, self._follower.start_over(self._receiver.open_first))
         image = self._storage.latest_image().txid
         self._beginnings.began(image)
-        self._receiver.begin_anew(image)
+        self._receiver.start_over(image)
         _LOG.warning("the NameNode at %s was set back: %s; %s", self._link.address, problem, self.lost.sentence())
-        self._anew()
+        self._on_start_over()
 
     def take_version(self) -> None:
         """Go by the VERSION of a NameNode that was upgraded or rolled back since, and by its image.

@@ -57,7 +57,7 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
         raise TransferError(
             namenode,
             f"its newest image is of txid {base} and its segment begins with {following}, expected edits in between",
-            hint="Look into the NameNode's log.",
+            hint="Check the NameNode's log.",
         )
 
 
@@ -71,10 +71,10 @@ def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namen
     logs = tuple(each for each in manifest.logs if each.first < signature.current_segment_txid)
     for each in logs:
         if each.in_progress or each.first != expected or each.last < each.first:
-            raise _bad_manifest(namenode, f"{_range(each)} follows where txid {expected} is due", manifest)
+            raise _bad_manifest(namenode, f"{_range(each)} follows where txid {expected} is expected", manifest)
         expected = each.last + 1
     if expected != signature.current_segment_txid:
-        problem = f"no segment holds txid {expected}, wanted are those up to {signature.current_segment_txid - 1}"
+        problem = f"no segment holds txid {expected}; those up to {signature.current_segment_txid - 1} are needed"
         raise _bad_manifest(namenode, problem, manifest)
     return logs
 

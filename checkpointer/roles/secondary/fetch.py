@@ -80,16 +80,16 @@ class Fetcher:
     # ---- images --------------------------------------------------------------------------------------------
 
     def image(
-        self, txid: int, info: StorageInfo, witness: Witness, *, afresh: bool, cancelled: Callable[[], bool]
+        self, txid: int, info: StorageInfo, witness: Witness, *, refetch: bool, cancelled: Callable[[], bool]
     ) -> tuple[Path, bool]:
-        """An undamaged copy of the image at `txid`, and whether it was fetched; with `afresh` it always is.
+        """An undamaged copy of the image at `txid`, and whether it was fetched; with `refetch` it always is.
 
         Raises:
             TransferError: it could not be fetched; what lay in the directories still does.
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        if not afresh and (local := self._local_image(txid, info, witness)) is not None:
+        if not refetch and (local := self._local_image(txid, info, witness)) is not None:
             _LOG.info("the image at txid %d is here already", txid)
             return local, False
         folders = self._storage.image_folders()
@@ -121,7 +121,7 @@ class Fetcher:
                 if image_md5(path) == theirs and self._is_whole(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is of no use and not taken: %s", path, told(fault))
+                _LOG.warning("%s is unusable and is not taken: %s", path, told(fault))
         return None
 
     def _is_whole(self, path: Path, info: StorageInfo) -> bool:
@@ -140,7 +140,7 @@ class Fetcher:
         info: StorageInfo,
         witness: Witness,
         *,
-        afresh: bool,
+        refetch: bool,
         cancelled: Callable[[], bool],
     ) -> list[EditLogSegment]:
         """Whole files of the segments `logs`; only those that are missing or damaged are fetched.
@@ -150,7 +150,7 @@ class Fetcher:
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        kept = None if afresh else witness
+        kept = None if refetch else witness
         return [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
 
     def _segment(
@@ -162,7 +162,7 @@ class Fetcher:
             verdict = prove(ending_of([EditLogSegment(log.first, log.last, local)]), witness, based=False)
             if verdict.holds:
                 return local
-            _LOG.info("%s is fetched anew: %s", local, verdict.reason)
+            _LOG.info("%s will be fetched again: %s", local, verdict.reason)
         fetch = partial(
             download_segment,
             self._address,
@@ -197,7 +197,7 @@ def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Pa
         try:
             _check_segment(path, log, name)
         except HdfsError as fault:
-            _LOG.warning("%s is of no use and fetched anew: %s", path, fault)
+            _LOG.warning("%s is unusable and will be fetched again: %s", path, fault)
         else:
             return path
     return None

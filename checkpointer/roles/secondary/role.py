@@ -3,7 +3,7 @@
 A checkpoint is a line of steps, and each may fail: ask whose the NameNode is, roll, compare the past, fetch the image
 if ours is another, fetch segments, merge, prove, write VERSION. Nothing is kept of a step that failed but whole files
 under their final names, which the next attempt checks and does not fetch again. `agreement.standing` says how our
-storage is to the NameNode: FRESH is formatted by the first roll, MOVED fetches everything anew, another namespace
+storage is to the NameNode: FRESH is formatted by the first roll, MOVED fetches everything again, another namespace
 ends the attempt.
 
 What can never happen, and why:
@@ -67,7 +67,7 @@ class SecondaryDetails(RoleDetails):
     Attributes:
         namenode: RPC address.
         merge_errors: in a row; `max_retries`: how many of them are borne.
-        lost_past: the last time that this node began anew, None for never.
+        lost_past: the last time that this node started over, None for never.
     """
 
     namenode: str
@@ -213,7 +213,7 @@ class SecondaryRole:
             self._storage.restore()
         theirs, ours = self._position.ask(self._stopping), self._newest_txid()
         if theirs is not None and ours is not None and theirs < ours:
-            # One that was formatted anew is another namespace, which is for the operator to see to.
+            # One that was reformatted is another namespace, which is for the operator to see to.
             self._check_namespace(self._stopping)
             self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
 
@@ -233,11 +233,13 @@ class SecondaryRole:
             witness = self._witness(observer.cancelled)
             self._leave_lost_past(witness, logs)
             # Of another upgrade, or of a merge that failed, nothing is taken for granted.
-            afresh = moved or self._failures.count > 0
-            image, fetched = self._fetcher.image(base_txid, info, witness, afresh=afresh, cancelled=observer.cancelled)
+            refetch = moved or self._failures.count > 0
+            image, fetched = self._fetcher.image(
+                base_txid, info, witness, refetch=refetch, cancelled=observer.cancelled
+            )
             if fetched:
                 self._uploader.holds(self._address, base_txid)
-            segments = self._fetcher.segments(logs, info, witness, afresh=afresh, cancelled=observer.cancelled)
+            segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
             base = HeldImage(base_txid, image_md5(image))
             result = self._merge(image, segments, signature, observer)
             self._pending = (HeldImage(result.txid, image_md5(result.saved.paths[0])), base, segments)
@@ -283,7 +285,7 @@ class SecondaryRole:
             self._storage.format(info)
         moved = found is Standing.MOVED and info != self._namespace
         if moved:
-            _LOG.warning("%s was upgraded or rolled back, its image and edits are fetched anew", self._namenode)
+            _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
         return signature, moved
 
     # ---- the past ------------------------------------------------------------------------------------------

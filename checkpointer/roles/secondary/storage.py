@@ -56,7 +56,7 @@ class SecondaryStorage:
                 raise StorageError(
                     f"{each.current} holds images or edits, but no VERSION says of which namespace",
                     hint="Empty it if they are from a SecondaryNameNode that was stopped in its first checkpoint, "
-                    "else look whose directory it is.",
+                    "else find out whose directory it is.",
                 )
 
     # ---- what there is -------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class EditSource(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of connections; whoever waits for an answer gets an error. A second call does nothing."""
+        """Let go of connections; callers that wait for an answer get an error. A second call does nothing."""
 
     def version(self) -> StorageInfo | None:
         """VERSION that lies beside the edits; None where it cannot be read, so that NameNodes have to tell.

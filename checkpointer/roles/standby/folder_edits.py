@@ -39,7 +39,7 @@ class FolderEdits:
         if (theirs.namespace_id, theirs.cluster_id) != (namespace.namespace_id, namespace.cluster_id):
             raise StorageError(
                 f"{self._folder} holds edits of {theirs.colon_string()}, our images are of {namespace.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start anew.",
+                hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start over.",
             )
 
     def close(self) -> None:

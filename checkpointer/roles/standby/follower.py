@@ -68,7 +68,7 @@ class StandbyDetails(RoleDetails):
         rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
         open_segment_fault: why the open segment could not be read, "" where it could or is not to be.
         journal: where edits are read.
-        lost_past: the last time that this node began anew, None for never.
+        lost_past: the last time that this node started over, None for never.
     """
 
     tailed_at: float | None
@@ -86,7 +86,7 @@ class JournalFollower:
         source: the shared edits; closed with this.
         storage: where images lie; its lock is held.
         images: where an image comes from when ours does not lead on.
-        anew: called when what was here was set aside, and an image of the active taken instead.
+        on_start_over: called when what was here was set aside, and an image of the active taken instead.
         clock: monotonic seconds, for when to ask for a roll.
     """
 
@@ -98,7 +98,7 @@ class JournalFollower:
         nodes: NameNodes,
         images: ImageSource,
         *,
-        anew: Callable[[], None] = lambda: None,
+        on_start_over: Callable[[], None] = lambda: None,
         clock: Callable[[], float],
     ) -> None:
         self._source = source
@@ -115,7 +115,7 @@ class JournalFollower:
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
         )
-        self._anew = anew
+        self._on_start_over = on_start_over
         self._beginnings = Beginnings(clock)
         self._lost: LostPast | None = None
         self._tailer = EditTailer(
@@ -128,7 +128,7 @@ class JournalFollower:
         self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
         self._lag = LagWatch(config.lag_alarm, clock=clock)
         self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over)
-        # Held by whoever reads or changes the namespace.
+        # Held by the thread that reads or changes the namespace.
         self._working = threading.Lock()
         self._closing = threading.Event()
         self._alarm = ""
@@ -280,7 +280,7 @@ class JournalFollower:
 
     def _catch_up(self, observer: Observer) -> None:
         if not self._storage.is_formatted():
-            self._begin_anew("no image is here", observer)
+            self._start_over("there is no image here", observer)
         # An image that is ahead of the namespace was put there by someone else.
         elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
             self._load(observer)
@@ -311,7 +311,7 @@ class JournalFollower:
     # ---- the past ------------------------------------------------------------------------------------------
 
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
-        """Go on only with what is of the cluster's present past; whether this node began anew for that.
+        """Go on only with what is of the cluster's present past; whether this node started over for that.
 
         Where that cannot be told now, edits are followed all the same: all is compared before an image is made.
 
@@ -319,7 +319,7 @@ class JournalFollower:
             deep: whether an image is to be made of it.
 
         Raises:
-            StorageError: it cannot be told, or this node has to begin anew and cannot.
+            StorageError: it cannot be told, or this node has to start over and cannot.
         """
         began = False
         if not self._nodes.addresses:
@@ -334,13 +334,13 @@ class JournalFollower:
                     f"{verdict.reason}: nothing is merged or offered until that is settled",
                     hint="Check that a NameNode is active, and that the shared edits are its own.",
                 )
-            self._begin_anew(verdict.reason, observer)
+            self._start_over(verdict.reason, observer)
             began = True
         if not began:
             self._beginnings.helped()
         return began
 
-    def _begin_anew(self, reason: str, observer: Observer) -> None:
+    def _start_over(self, reason: str, observer: Observer) -> None:
         """Set aside what is here, and take the image of the active, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
@@ -350,21 +350,21 @@ class JournalFollower:
         active = self._nodes.active_version()
         if active is None:
             raise StorageError(
-                f"{reason}: this node begins anew when a NameNode is active",
+                f"{reason}: this node will start over once a NameNode is active",
                 hint="Start the NameNode, or make one active.",
             )
         self._beginnings.check(active.image_txid, reason)
         decide_move(self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}")
-        aside = self._others.begin_anew(active, observer.cancelled)
+        aside = self._others.start_over(active, observer.cancelled)
         self._beginnings.began(active.image_txid)
         self._storage.write_version(active.info)
-        self._note_anew(reason, active, aside)
+        self._note_start_over(reason, active, aside)
         self._load(observer)
 
-    def _note_anew(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
+    def _note_start_over(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
         self._lost = LostPast.of(reason, aside)
         _LOG.warning(
-            "the cluster was set back, or its past cannot be told: %s; %s (txid %d of %s)",
+            "the cluster was set back, or its history cannot be determined: %s; %s (txid %d of %s)",
             reason,
             self._lost.sentence(),
             active.image_txid,
@@ -374,7 +374,7 @@ class JournalFollower:
         self._warm.close()
         self.past.forget()
         self._roller.forget()
-        self._anew()
+        self._on_start_over()
 
     @contextmanager
     def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
@@ -405,7 +405,7 @@ class JournalFollower:
         with self._exclusive(self._closing.is_set):
             aside = self._others.take_over(move, active, self._closing.is_set)
             if move is Move.FETCH:
-                self._note_anew("it was upgraded, or rolled back", active, aside)
+                self._note_start_over("it was upgraded, or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 

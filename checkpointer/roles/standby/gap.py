@@ -1,4 +1,4 @@
-"""What an operator is told of missing transactions: which, where they were looked for, and how to go on without."""
+"""What an operator is shown about missing transactions: which, where they were looked for, and how to go on without."""
 
 from __future__ import annotations
 

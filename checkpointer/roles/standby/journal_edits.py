@@ -159,7 +159,7 @@ class JournalEdits:
             try:
                 found += journal.segments(reached + 1, in_progress=True)
             except TransactionGapError as gap:
-                _LOG.debug("the open segment cannot be read behind txid %d: %s", reached, gap)
+                _LOG.debug("the open segment cannot be read after txid %d: %s", reached, gap)
         return found
 
 

@@ -57,7 +57,7 @@ class LogRoller:
         self.active_txid = -1
 
     def forget(self) -> None:
-        """The node begins anew: what was applied and rolled was another log."""
+        """The node starts over: what was applied and rolled was another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
         self.alarm = ""

@@ -139,7 +139,7 @@ class NameNodes:
                 if node.ha.service_status().state is HAState.ACTIVE:
                     return node.version()
             except RpcError as error:
-                _LOG.info("%s does not tell its state and version: %s", node.address, error)
+                _LOG.info("%s does not report its state and version: %s", node.address, error)
         return None
 
     def active_txid(self) -> int | None:
@@ -173,7 +173,7 @@ class NameNodes:
             try:
                 return ask_start_time(node.http_address, timeout=_STATE_TIMEOUT)
             except TransferError as error:
-                _LOG.debug("%s does not tell when it began: %s", node.http_address, error)
+                _LOG.debug("%s does not report when it started: %s", node.http_address, error)
                 return None
 
         return self._ask_all("start", ask)
@@ -216,7 +216,7 @@ class NameNodes:
             try:
                 return question(node)
             except RpcError as error:
-                _LOG.info("%s does not tell its %s: %s", node.address, what, error)
+                _LOG.info("%s does not report its %s: %s", node.address, what, error)
                 return None
 
         if not self._nodes:

@@ -119,7 +119,7 @@ def _is_of(address: QuorumAddress, answers: list[NodeAnswer], namespace: Storage
         raise StorageError(
             f"{address.uri} holds edits of another namespace than our images, which are of "
             f"{namespace.colon_string()}: so say {', '.join(others)}",
-            hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start anew.",
+            hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start over.",
         )
     if others:
         _LOG.warning("the journal of another namespace is kept by %s", ", ".join(others))

@@ -58,11 +58,11 @@ class OtherImages:
         Raises:
             HdfsError: it could not be done; VERSION is as it was.
         """
-        aside = self.begin_anew(active, cancelled) if move is Move.FETCH else []
+        aside = self.start_over(active, cancelled) if move is Move.FETCH else []
         self._storage.write_version(active.info)
         return aside
 
-    def begin_anew(self, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
+    def start_over(self, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
         """Have the newest image of the active and no other; returns where those are that were here.
 
         Raises:

@@ -92,10 +92,16 @@ class StandbyRole:
             fetched=lambda address, txid: self._fetched.append((address, txid)),
         )
         self._follower = JournalFollower(
-            config, self._source, self._storage, self._nodes, self._images, anew=self._forget_offers, clock=clock
+            config,
+            self._source,
+            self._storage,
+            self._nodes,
+            self._images,
+            on_start_over=self._forget_offers,
+            clock=clock,
         )
         # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
-        self._began_anew = False
+        self._started_over = False
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -244,11 +250,11 @@ class StandbyRole:
             StorageError: an image is not of the cluster's past, as far as that can be told; it was not offered.
         """
         self._note_fetched()
-        self._began_anew = False
+        self._started_over = False
         info = self.storage_info()
 
         def stopped() -> bool:
-            return cancelled() or self._began_anew
+            return cancelled() or self._started_over
 
         rollback = latest_rollback_image(self.image_folders()) if self._follower.upgrading else None
         refused: StorageError | None = None
@@ -291,7 +297,7 @@ class StandbyRole:
         refuse(verdict, txid, self._source.location)
 
     def _forget_offers(self) -> None:
-        self._began_anew = True
+        self._started_over = True
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:

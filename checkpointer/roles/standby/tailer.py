@@ -74,7 +74,7 @@ class EditTailer:
         self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer) -> None:
-        """Begin afresh with an image; raises as `WarmNamespace.load`."""
+        """Start over with an image; raises as `WarmNamespace.load`."""
         self.rollback_due = False
         self._started = self._ended = self._segment_last = self._held_at = None
         self._warm.load(image.path, observer)

@@ -72,12 +72,12 @@ class VersionWatch:
         try:
             settled = self._settle()
         except CheckpointCancelledError as stopped:
-            _LOG.info("the cluster's VERSION is not taken over: %s", stopped)
+            _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
         except (HdfsError, OSError) as fault:
-            self._raise(f"the cluster's VERSION is not ours and is not taken over: {told(fault)}")
+            self._raise(f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}")
         except Exception as fault:
             _LOG.exception("a fault of the checkpointer itself")
-            self._raise(f"the cluster's VERSION is not taken over: {type(fault).__name__}: {fault}")
+            self._raise(f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}")
         finally:
             if not settled:
                 self._doubted.set()
@@ -93,7 +93,7 @@ class VersionWatch:
         if move in (Move.CONVERT, Move.FETCH):
             self._take_over(move, active)
             _LOG.warning(
-                "the VERSION of %s was taken over: %s instead of %s",
+                "the VERSION of %s was adopted: %s instead of %s",
                 namenode,
                 active.info.colon_string(),
                 ours.colon_string(),

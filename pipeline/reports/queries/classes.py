@@ -84,7 +84,7 @@ def size_class(length: Column) -> Column:
 
 def age_class(time: Column, as_of: datetime) -> Column:
     """Position in `AGE_LABELS`; null for null, the first class for times that lie ahead."""
-    # compared with constants, as a row's age would be worked out anew for each class
+    # compared with constants, as a row's age would be worked out again for each class
     return _class([time > days_before(as_of, days) for days in AGE_DAYS], time)
 
 

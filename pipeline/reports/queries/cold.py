@@ -1,4 +1,4 @@
-"""Space that nobody has used for long."""
+"""Space that has not been used for long."""
 
 from __future__ import annotations
 

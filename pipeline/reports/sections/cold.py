@@ -1,4 +1,4 @@
-"""Section `cold`: what nobody has used for long."""
+"""Section `cold`: what has not been used for long."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ def section(work: Work) -> Section:
         tuple(charts),
         (
             (
-                "An edit names the owner and machine of whoever writes a file; who deletes or renames is only in the "
-                "NameNode's audit log."
+                "An edit names the owner and machine of the client that writes a file; who deletes or renames is "
+                "only in the NameNode's audit log."
             ),
         )
         if work.edits is not None
-        else ("With --edits it is shown who caused it.",),
+        else ("With --edits the report shows who caused it.",),
     )
 
 

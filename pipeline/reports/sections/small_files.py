@@ -50,7 +50,7 @@ def section(work: Work) -> Section:
     return Section(
         "small-files",
         "Small files",
-        f"Files of less than {_limit_text(work)}, where they lie and where they come from.",
+        f"Files of less than {_limit_text(work)}, where they are and where they come from.",
         tuple(tables),
         (Bars("Small files by directory", bars),) if bars else (),
         (

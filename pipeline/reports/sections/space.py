@@ -52,7 +52,7 @@ def section(work: Work) -> Section:
     return Section(
         "space",
         "Space by directory",
-        f"What lies in and below each directory, down to {options.depth} levels below the root.",
+        f"What is in and below each directory, down to {options.depth} levels below the root.",
         tuple(tables),
         (Treemap("Space with replicas", _treemap(largest)),) if total["raw"] else (),
         (

@@ -16,13 +16,13 @@ from journal.segment_copies import SegmentCopies
 from journal.segment_extent import check_segment_file
 from journal.segment_output import write_ops
 
-__all__ = ["is_near", "lacks", "mend_folder"]
+__all__ = ["copy_missing_segments", "is_near", "lacks"]
 
 _LOG = logging.getLogger(__name__)
 _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 
 
-def mend_folder(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
+def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
     """Give `folder` every one of `segments` that it lacks; how many those were.
 
     A crash can cut the copies of a segment at different operations, and a directory that failed lacks all that came
@@ -49,7 +49,9 @@ def mend_folder(folder: Path, segments: Iterable[SegmentCopies], layout_version:
             for copy in own:
                 _put_away(copy, segment.last)
     except OSError as error:
-        raise JournalStorageError(f"it cannot be mended: {told(error)}", file=str(folder)) from error
+        raise JournalStorageError(
+            f"the missing segments cannot be restored: {told(error)}", file=str(folder)
+        ) from error
     return taken
 
 
@@ -81,7 +83,7 @@ def _take(folder: Path, segment: SegmentCopies, layout_version: int) -> bool:
     except JournalStorageError:
         raise
     except JournalError as error:
-        _LOG.error("%s goes on without %s: %s", folder, name, error)
+        _LOG.error("%s remains without %s: %s", folder, name, error)
         return False
     return True
 
@@ -99,5 +101,5 @@ def _put_away(copy: FileSegment, last: int) -> None:
     if copy.last < last:
         remove_durably(copy.path)
     elif copy.last > last:
-        _LOG.warning("%s goes on behind txid %d, where another writer began: it is moved aside", copy.name, last)
+        _LOG.warning("%s continues after txid %d, where another writer began: it is moved aside", copy.name, last)
         rename_durably(copy.path, copy.path.with_name(copy.path.name + _TRASH))
