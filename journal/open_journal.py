@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from hadoop_common.endpoint import uri_scheme
 from hadoop_common.storage_lock import StorageLock
 from journal.errors import JournalError
 from journal.file_journal import FileJournal
@@ -40,7 +41,7 @@ def open_journal(
     Raises:
         JournalError: no journal is kept under this scheme, or the URI is none of it.
     """
-    opener = _OPENERS.get(urlsplit(uri).scheme or "file")
+    opener = _OPENERS.get(uri_scheme(uri) or "file")
     if opener is None:
         hint = f"Known schemes are {', '.join(_OPENERS)}."
         raise JournalError(f"{uri} names no kind of journal that is known", hint=hint)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from checkpointer.config import keys
-from checkpointer.config.addresses import Identity, address, identity, scoped_key
+from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
 from checkpointer.config.rpc_user import process_user, rpc_user
 from checkpointer.config.shared_edits import directory_of, journal_uris
 from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
@@ -201,10 +200,9 @@ class _Reader:
         """dfs.namenode.rpc-address, else the host of fs.defaultFS; None where neither says where it is."""
         host, port = address(self._settings, self._scoped(keys.RPC_ADDRESS), _RPC_PORT)
         if not host:
-            default_fs = urlsplit(keys.DEFAULT_FS.read(self._settings))
-            if default_fs.scheme != "hdfs" or not default_fs.hostname or default_fs.hostname == self._who.nameservice:
+            host, port = default_fs(self._settings)
+            if host in ("", self._who.nameservice):
                 return None
-            host, port = default_fs.hostname, _RPC_PORT if default_fs.port is None else default_fs.port
         return RPC_BIND_HOST.read(self._settings, self._scoped(RPC_BIND_HOST)) or host, port
 
     def _error(self, key: str, problem: str) -> ConfigurationError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
@@ -12,6 +11,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.config.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
 from checkpointer.roles.standby.journal_view import list_journal
 from checkpointer.storage.lookup import read_storage_info
+from hadoop_common.endpoint import uri_scheme
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import TransactionGapError
 from journal.journal import Journal, ReadableSegment
@@ -36,7 +36,7 @@ def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: 
         return None
     if config.shared_edits_directory is not None:
         return _directory(config.shared_edits_directory, limit)
-    if urlsplit(config.shared_edits).scheme == SCHEME:
+    if uri_scheme(config.shared_edits) == SCHEME:
         return _quorum(config, namespace, limit)
     return _journal(config.shared_edits, limit)
 

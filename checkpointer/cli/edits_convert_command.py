@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.rpc_user import rpc_user
+from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
@@ -83,7 +83,7 @@ def command(
 
 
 def _uri(text: str) -> str:
-    return text if urlsplit(text).scheme else Path(text).absolute().as_uri()
+    return text if uri_scheme(text) else Path(text).absolute().as_uri()
 
 
 def _quorum_options(conf_dir: Path | None, namespace: StorageInfo | None) -> QuorumOptions:

@@ -12,6 +12,7 @@ from hadoop_common.endpoint import host_port
 __all__ = [
     "Identity",
     "address",
+    "default_fs",
     "identity",
     "namenode_ids",
     "namenode_rpc",
@@ -160,7 +161,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
         if host in _WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
         return host, port
-    host, port = _default_fs(configuration)
+    host, port = default_fs(configuration)
     if not namenode and host not in ("", nameservice):
         return host, port
     # Hadoop's default port on the host that the HTTP address names, for want of a better word.
@@ -184,16 +185,15 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
         raise ConfigurationError([configuration.fault(key, str(fault), text)]) from fault
 
 
-def _default_fs(configuration: Configuration) -> tuple[str, int]:
+def default_fs(configuration: Configuration) -> tuple[str, int]:
     """Host and RPC port that fs.defaultFS names; a host of "" where it names none, or another file system.
 
     Raises:
         ConfigurationError: it is no URI with a host and a port.
     """
-    text = keys.DEFAULT_FS.read(configuration)
     try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port or _RPC_PORT
+        parts = urlsplit(keys.DEFAULT_FS.read(configuration))
+        host, port = parts.hostname or "", _RPC_PORT if parts.port is None else parts.port
     except ValueError as fault:
         raise ConfigurationError(
             [configuration.fault(keys.DEFAULT_FS.name, f"is no hdfs://host:port ({fault})")]
@@ -205,7 +205,7 @@ def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, 
     rpc_key = scoped_key(configuration, keys.RPC_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, rpc_key, 0)
     if host in _WILDCARDS and not namenode:
-        host, _ = _default_fs(configuration)
+        host, _ = default_fs(configuration)
     if host in _WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from hadoop_common.config_key import ABSENT, OPTIONAL_SWITCH, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
+from hadoop_common.endpoint import uri_scheme
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
@@ -48,7 +49,7 @@ def journal_uris(settings: Configuration, key: str) -> tuple[str, ...]:
 
 def _journal_uri(settings: Configuration, key: str, item: str) -> str:
     try:
-        scheme = urlsplit(item).scheme
+        scheme = uri_scheme(item)
         if scheme in ("", _FILE):
             return _directory_uri(settings, key, item)
         if scheme == SCHEME:
@@ -73,8 +74,7 @@ def _directory_uri(settings: Configuration, key: str, item: str) -> str:
 
 def directory_of(uri: str) -> Path | None:
     """The directory that a `file:` URI names; None of any other."""
-    parts = urlsplit(uri)
-    return Path(unquote(parts.path)) if parts.scheme == _FILE else None
+    return Path(unquote(urlsplit(uri).path)) if uri_scheme(uri) == _FILE else None
 
 
 def _refuse_resolution(settings: Configuration) -> None:

@@ -40,13 +40,14 @@ class QuorumAddress:
         Raises:
             JournalError: it is none, or names a node twice.
         """
-        parts = urlsplit(uri)
-        journal_id = parts.path.removeprefix("/")
-        if parts.scheme != SCHEME:
+        # not by the standard library, see `uri_scheme`
+        scheme, _, rest = uri.partition("://")
+        authority, _, journal_id = rest.partition("/")
+        if scheme.lower() != SCHEME:
             raise _fault(uri, f"its scheme is not {SCHEME}:")
-        if not journal_id or "/" in journal_id or journal_id.startswith("."):
+        if not journal_id or not {"/", "?", "#"}.isdisjoint(journal_id) or journal_id.startswith("."):
             raise _fault(uri, f"{journal_id!r} cannot be the name of a journal")
-        nodes = tuple(_node(uri, text.strip()) for text in parts.netloc.split(";"))
+        nodes = tuple(_node(uri, text.strip()) for text in authority.split(";"))
         if len(set(nodes)) != len(nodes):
             raise _fault(uri, "a JournalNode is named twice, so that its word would count twice")
         return cls(nodes, journal_id)

@@ -69,7 +69,7 @@ def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
     for each in chosen:
         try:
             each.mutate(model)
-        except (StopIteration, LookupError, IndexError, ValueError):
+        except (StopIteration, RuntimeError, LookupError, IndexError, ValueError):
             # an earlier damage took what this one wants
             continue
     with tempfile.TemporaryDirectory() as folder:

@@ -7,13 +7,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from checkpointer.config.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits, ReadableJournal
 from checkpointer.roles.standby.node_book import NodeBook, WatchedNode
+from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from journal.open_journal import open_journal
@@ -64,7 +64,7 @@ def open_edit_source(config: NamesSharedEdits) -> EditSource:
         )
     if config.shared_edits_directory is not None:
         return FolderEdits(config.shared_edits_directory)
-    if urlsplit(config.shared_edits).scheme == SCHEME:
+    if uri_scheme(config.shared_edits) == SCHEME:
         return _quorum(config)
     uri = config.shared_edits
     return JournalEdits(uri, lambda namespace: open_journal(uri))
