@@ -163,7 +163,8 @@ class _Case:
 def _with(stretches: Sequence[Stretch], witness: Witness) -> Sequence[_Case]:
     if not stretches:
         return ()
-    present = witness.segments(stretches[0].first)
+    # with the segment before, of which the end counts
+    present = witness.segments(stretches[0].first - 1)
     return [_Case(stretch, present) for stretch in stretches]
 
 
@@ -197,7 +198,20 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
         # In the open segment, which is not read only to see that.
         return _HOLDS
     verdict = _beyond(stretch, witness)
-    return verdict if not verdict.holds else _not_there_yet(stretch.first)
+    if not verdict.holds or _only_begins(case):
+        return verdict
+    return _not_there_yet(stretch.first)
+
+
+def _only_begins(case: _Case) -> bool:
+    """Whether the stretch is nothing but START_LOG_SEGMENT behind a finalized segment.
+
+    What comes after a finalized segment is that, whatever becomes of the next one. JournalNodes do not show it before
+    they know that it is committed, which the transaction after it tells them.
+    """
+    stretch = case.stretch
+    alone = stretch.starts and not stretch.ends and stretch.first == stretch.last
+    return alone and any(each.last == stretch.first - 1 and not each.in_progress for each in case.present)
 
 
 def _beyond(stretch: Stretch, witness: Witness) -> Verdict:

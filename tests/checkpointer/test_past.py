@@ -290,6 +290,25 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
     assert [each.first for each in recorder.stretches()] == list(range(301, 401, 2))
 
 
+def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
+    """JournalNodes do not show it before the next one is there."""
+    first, opened = segment(1, delete(2)), segment(4, in_progress=True)
+    ours = noted(first, opened).stretches()
+    assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]
+    assert prove(ours, Witness([first], 4), based=False).holds
+    assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
+    # behind another end, without that segment, or where the NameNode is not that far
+    for present, newest, finding in (
+        ([segment(1, delete(2), delete(3))], 5, Finding.LOST),
+        ([], 4, Finding.UNKNOWN),
+        ([first], 3, Finding.LOST),
+    ):
+        assert prove(ours, Witness(present, newest), based=False).finding is finding
+    # a transaction more has to be read
+    more = noted(first, segment(4, chmod(5), in_progress=True)).stretches()
+    assert prove(more, Witness([first], 5), based=False).finding is Finding.UNKNOWN
+
+
 def test_what_cannot_be_read_is_not_known() -> None:
     verdict = prove(STRETCHES, Witness((OURS[0], Broken(5, OURS[1].ops, False)), 9), based=False)
     assert verdict.finding is Finding.UNKNOWN
