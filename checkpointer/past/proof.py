@@ -164,7 +164,7 @@ def _with(stretches: Sequence[Stretch], witness: Witness) -> Sequence[_Case]:
     if not stretches:
         return ()
     # with the segment before, of which the end counts
-    present = witness.segments(stretches[0].first - 1)
+    present = witness.segments(max(stretches[0].first - 1, 1))
     return [_Case(stretch, present) for stretch in stretches]
 
 
