@@ -163,8 +163,7 @@ class _Case:
 def _with(stretches: Sequence[Stretch], witness: Witness) -> Sequence[_Case]:
     if not stretches:
         return ()
-    # with the segment before, of which the end counts
-    present = witness.segments(max(stretches[0].first - 1, 1))
+    present = witness.segments(stretches[0].first)
     return [_Case(stretch, present) for stretch in stretches]
 
 
@@ -198,20 +197,24 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
         # In the open segment, which is not read only to see that.
         return _HOLDS
     verdict = _beyond(stretch, witness)
-    if not verdict.holds or _only_begins(case):
+    if not verdict.holds or _only_begins(case, witness):
         return verdict
     return _not_there_yet(stretch.first)
 
 
-def _only_begins(case: _Case) -> bool:
+def _only_begins(case: _Case, witness: Witness) -> bool:
     """Whether the stretch is nothing but START_LOG_SEGMENT behind a finalized segment.
 
     What comes after a finalized segment is that, whatever becomes of the next one. JournalNodes do not show it before
     they know that it is committed, which the transaction after it tells them.
     """
     stretch = case.stretch
-    alone = stretch.starts and not stretch.ends and stretch.first == stretch.last
-    return alone and any(each.last == stretch.first - 1 and not each.in_progress for each in case.present)
+    if not stretch.starts or stretch.ends or not 1 < stretch.first == stretch.last:
+        return False
+    ends = {each.last for each in case.present if not each.in_progress}
+    return stretch.first - 1 in ends or any(
+        each.last == stretch.first - 1 and not each.in_progress for each in witness.segments(stretch.first - 1)
+    )
 
 
 def _beyond(stretch: Stretch, witness: Witness) -> Verdict:
