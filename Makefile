@@ -34,7 +34,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
 	$(BIN)/python -m namenode_stub.demo
 
-test: check interop-setup ## everything CI runs: a sample of every kind of test, in 20 to 30 minutes on 2 cores
+test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random ones, SEED=2 others
