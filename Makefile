@@ -15,7 +15,7 @@ FUZZ_STAMP := $(FUZZ)/.ready
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-journal bench-transfer bench-pipeline load screenshots format lock clean
+.PHONY: help setup demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -94,6 +94,9 @@ load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 
 bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
 	$(BIN)/python -m bench $(BENCH)
+
+bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shapes.md
+	$(BIN)/python -m bench.shapes $(BENCH)
 
 bench-scale: setup ## time an inode and a transaction from 1 to 50 million inodes, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)

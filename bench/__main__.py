@@ -1,8 +1,8 @@
-"""`python -m bench`: a merge by us, by Hadoop 2.7.3 and the floor under both (md5sum and cp), paired in each round.
+"""`python -m bench`: a merge by us, by Hadoop 2.7.3 and the floor under both (`bench.floor`), paired in each round.
 
-Without --inodes it makes the whole table: the job mix on a large image, and all mixes on a smaller one with and without
-snapshots. Load, replay and write are those of a process that runs already: neither the start of Python nor that of the
-JVM counts.
+Without --inodes it makes the whole table: jobs and scattered edits on large images, and all mixes on a smaller one with
+and without snapshots. Load, replay and write are those of a process that runs already: neither the start of Python nor
+that of the JVM counts. The line "process" is a `checkpointer merge` from its start to its end.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.edits import MIXES
+from bench.floor import run_floor
 from bench.hadoop_merge import heap_for, merge_by_hadoop
-from bench.image import BaseImage
-from bench.phases import Run, run_floor, run_phases
+from bench.phases import Run, run_phases, run_process
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
+from bench.shapes import SHAPES, make_shape
 from bench.table import MixResult, chart, markdown, numbers
+from engine.warm_up import warm_up
 
 _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
 _TRANSACTIONS = 1_000_000
+SCATTERED = "scattered"
+"""The mix that has an image of its own (`bench.shapes`)."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,19 @@ class Scene:
 
 _TABLE = (
     Scene(10_000_000, 1_000_000, ("jobs",)),
+    Scene(10_000_000, 1_000_000, (SCATTERED,)),
     Scene(1_000_000, 300_000, tuple(MIXES)),
     Scene(1_000_000, 300_000, tuple(MIXES), snapshots=True),
 )
 
 
 def _by_us(current: Path) -> Run:
-    return run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
+    run = run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
+    before = set(current.iterdir())
+    run.parts["process"] = run_process([sys.executable, "-m", "checkpointer", "merge", str(current.parent)])
+    for path in set(current.iterdir()) - before:
+        path.unlink()
+    return run
 
 
 def _by_hadoop(current: Path, work: Path, heap: str) -> Run:
@@ -55,13 +65,12 @@ def _by_hadoop(current: Path, work: Path, heap: str) -> Run:
     return run
 
 
-def _measure(base: BaseImage, folder: Path, scene: Scene, mix: str, arguments: argparse.Namespace) -> MixResult:
+def _measure(image: Path, folder: Path, scene: Scene, mix: str, arguments: argparse.Namespace) -> MixResult:
     """All rounds on one mix; who goes first changes from round to round."""
-    here = make_edits(base, folder, scene.transactions, mix, seed=arguments.seed + 1)
-    current = here.path.parent
+    current = image.parent
     heap = arguments.heap or heap_for(scene.inodes, scene.transactions)
     runs: dict[str, Callable[[], Run]] = {
-        "floor": lambda: run_floor(here.path, folder / "copy"),
+        "floor": lambda: run_floor(image, folder / "copy"),
         "ours": lambda: _by_us(current),
     }
     if not arguments.without_hadoop:
@@ -76,18 +85,25 @@ def _measure(base: BaseImage, folder: Path, scene: Scene, mix: str, arguments: a
                 found[name] = runs[name]()
         rounds.append(found)
     edits = sum(path.stat().st_size for path in current.glob("edits_*"))
-    size = here.path.stat().st_size
+    size = image.stat().st_size
     shutil.rmtree(folder)
     return MixResult(mix, scene.inodes, scene.transactions, size, edits, heap, tuple(rounds), scene.snapshots)
 
 
 def _measure_scene(scene: Scene, folder: Path, arguments: argparse.Namespace) -> Iterator[MixResult]:
-    base = make_image(folder / "base", scene.inodes, snapshots=scene.snapshots, seed=arguments.seed)
     with CONSOLE.status("compile the kernels, once per installation"):
-        _by_us(make_edits(base, folder / "first", 1000, "mixed", seed=1).path.parent)
-    shutil.rmtree(folder / "first")
-    for mix in scene.mixes:
-        yield _measure(base, folder / mix, scene, mix, arguments)
+        warm_up()
+    mixes = [mix for mix in scene.mixes if mix != SCATTERED]
+    if SCATTERED in scene.mixes:
+        work = folder / SCATTERED
+        with CONSOLE.status("a scattered namespace"):
+            image = make_shape(work, SHAPES[SCATTERED], scene.inodes, scene.transactions, seed=arguments.seed)
+        yield _measure(image, work, scene, SCATTERED, arguments)
+    if mixes:
+        base = make_image(folder / "base", scene.inodes, snapshots=scene.snapshots, seed=arguments.seed)
+        for mix in mixes:
+            here = make_edits(base, folder / mix, scene.transactions, mix, seed=arguments.seed + 1)
+            yield _measure(here.path, folder / mix, scene, mix, arguments)
 
 
 def _scenes(arguments: argparse.Namespace) -> Sequence[Scene]:
@@ -101,7 +117,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--inodes", type=int, help="of one image (default: the whole table, some 15 minutes)")
     parser.add_argument("--transactions", type=int, help="with --inodes (default: 1,000,000)")
-    parser.add_argument("--mix", choices=tuple(MIXES), action="append", help="with --inodes; repeatable (default: all)")
+    parser.add_argument(
+        "--mix", choices=(*MIXES, SCATTERED), action="append", help="with --inodes; repeatable (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--snapshots", action="store_true", help="with --inodes: an image that has snapshots")
     parser.add_argument("--seed", type=int, default=1)

@@ -27,14 +27,14 @@ from journal import ops
 from journal.binary_codec import encode_op
 from journal.segment import encode_header
 
-__all__ = ["generate_edits", "generate_image"]
+__all__ = ["encode_rows", "generate_edits", "generate_image", "inode_rows"]
 
 LAYOUT = -63
 CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20
 FILES_A_DIRECTORY = 50
 _BATCH = 1 << 18
-_FIRST_BLOCK = 1 << 30
+FIRST_BLOCK = 1 << 30
 
 
 class Shape:
@@ -89,9 +89,10 @@ def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]
     return (numbers[:, None] // powers % 10 + 48).astype(np.uint8)
 
 
-def _rows(
+def inode_rows(
     kind: int, first_id: int, numbers: npt.NDArray[np.int64], prefix: bytes, width: int
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
+    """(rows of inodes that are alike, `numbers` from `first_id` on, and their names)."""
     rows = np.zeros(numbers.size, INODE_DTYPE)
     head = np.broadcast_to(np.frombuffer(prefix, np.uint8), (numbers.size, len(prefix)))
     names = np.concatenate([head, _digits(numbers, width)], axis=1)
@@ -104,17 +105,25 @@ def _rows(
     return rows, names.reshape(-1)
 
 
+def encode_rows(
+    rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]
+) -> tuple[memoryview, npt.NDArray[np.int64]]:
+    """Delimited INode records, and where each starts, one more at the end."""
+    wanted = np.arange(rows.size)
+    out = np.empty(encoded_size(rows, wanted, blocks, True, False), np.uint8)
+    starts = np.empty(rows.size + 1, np.int64)
+    encode_inodes(rows, wanted, names, blocks, True, False, out, starts)
+    return memoryview(out), starts
+
+
 def _encode(
     rows: npt.NDArray[np.void],
     names: npt.NDArray[np.uint8],
     blocks: npt.NDArray[np.void],
     variety: Variety | None,
 ) -> list[memoryview | bytes]:
-    wanted = np.arange(rows.size)
-    out = np.empty(encoded_size(rows, wanted, blocks, True, False), np.uint8)
-    starts = np.empty(rows.size + 1, np.int64)
-    encode_inodes(rows, wanted, names, blocks, True, False, out, starts)
-    return [memoryview(out)] if variety is None else variety.decorate(memoryview(out), starts)
+    out, starts = encode_rows(rows, names, blocks)
+    return [out] if variety is None else variety.decorate(out, starts)
 
 
 def _varied_blocks(
@@ -141,14 +150,14 @@ def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -
     yield encode_delimited(root)
     for start in range(0, shape.directories, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, shape.directories))
-        rows, names = _rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
+        rows, names = inode_rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
         rows["permission"] = permission
         if variety is not None:
             variety.directories(rows, numbers)
         yield from _encode(rows, names, no_blocks, variety)
     for start in range(0, shape.files, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, shape.files))
-        rows, names = _rows(FILE, shape.first_file, numbers, b"part-", 9)
+        rows, names = inode_rows(FILE, shape.first_file, numbers, b"part-", 9)
         rows["permission"] = permission
         rows["replication"] = 3
         rows["atime"] = rows["mtime"]
@@ -159,7 +168,7 @@ def _inodes(shape: Shape, permission: int, seed: int, variety: Variety | None) -
             counts, lengths = _varied_blocks(variety.files(rows, shape.homes[numbers]))
         offsets = np.cumsum(counts) - counts
         blocks = np.zeros(int(counts.sum()), BLOCK_DTYPE)
-        blocks["id"] = _FIRST_BLOCK + 1 + 3 * start + np.arange(blocks.size)
+        blocks["id"] = FIRST_BLOCK + 1 + 3 * start + np.arange(blocks.size)
         blocks["genstamp"] = 1001 + np.arange(blocks.size)
         blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size) if lengths is None else lengths
         rows["block_count"] = counts
@@ -199,7 +208,7 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
         genstampV1=1000,
         genstampV2=1001 + 3 * files,
         genstampV1Limit=0,
-        lastAllocatedBlockId=_FIRST_BLOCK + 3 * files + 1,
+        lastAllocatedBlockId=FIRST_BLOCK + 3 * files + 1,
         transactionId=txid,
     )
     sections: dict[str, Iterator[memoryview | bytes]] = {
@@ -232,7 +241,7 @@ def _job_mix(shape: Shape, transactions: int, seed: int) -> Iterator[ops.EditOp]
     """What a cluster's jobs do: create, write, close and rename files; some deletes, mkdirs and attributes."""
     random = np.random.default_rng(seed)
     permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
-    inode_id, block_id, genstamp = shape.last_id, _FIRST_BLOCK + 3 * shape.files + 1, 1001 + 3 * shape.files
+    inode_id, block_id, genstamp = shape.last_id, FIRST_BLOCK + 3 * shape.files + 1, 1001 + 3 * shape.files
     now = CLOCK + 10_000_000_000
     made: list[str] = []
     while True:

@@ -1,4 +1,4 @@
-"""Runs one merge, ours or Hadoop's, or the floor: wall and processor seconds and peak memory of each part."""
+"""Runs one merge, ours or Hadoop's: wall and processor seconds and peak memory of each part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.memory import peak_resident
 
-__all__ = ["PARTS", "Part", "Run", "Sampler", "run_floor", "run_phases"]
+__all__ = ["PARTS", "Part", "Run", "Sampler", "run_phases", "run_process"]
 
 PARTS = ("load", "replay", "write")
 _POLL_SECONDS = 0.005
@@ -31,10 +31,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """The parts of one run by name, `whole` among them, and the most that was resident, mapped files included."""
+    """The parts of one run by name, `whole` among them, and the most that was resident, mapped files included.
+
+    Attributes:
+        way: how it was done, where there are several ways.
+    """
 
     parts: dict[str, Part]
     resident: int
+    way: str = ""
 
 
 class Sampler(threading.Thread):
@@ -94,17 +99,22 @@ def _parts(output: str, sampler: Sampler) -> Iterator[tuple[str, Part]]:
     yield "whole", Part(seconds, cpu, peak)
 
 
-def run_floor(image: Path, copy: Path) -> Run:
-    """What no checkpoint can do without: the digest of the image and a copy of it, one after the other."""
-    commands = {"md5sum": ["md5sum", str(image)], "cp": ["cp", str(image), str(copy)]}
-    parts = {name: _timed(command) for name, command in commands.items()}
-    copy.unlink()
-    seconds, cpu = (sum(getattr(part, name) for part in parts.values()) for name in ("seconds", "cpu"))
-    return Run({**parts, "whole": Part(seconds, cpu, 0)}, 0)
+def run_process(command: list[str]) -> Part:
+    """A whole process from its start to its end; what it says is thrown away.
 
-
-def _timed(command: list[str]) -> Part:
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+        sampler = Sampler(child.pid)
+        sampler.start()
+        try:
+            child.wait()
+        finally:
+            sampler.stop()
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Part(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 0)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Part(seconds, cpu, sampler.peak(started, started + seconds))

@@ -6,6 +6,8 @@ import dataclasses
 import os
 import platform
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +27,28 @@ _CHUNK = 1 << 24
 def machine() -> str:
     """What the numbers were measured on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB, Python {platform.python_version()}"
+    cores = f"{os.cpu_count()} cores of {_processor()}"
+    return f"{platform.machine()}, {cores}, {memory:.0f} GB, {_file_system()}, Python {platform.python_version()}"
+
+
+def _processor() -> str:
+    """Its name, and whether it has AVX-512, which tells it from others of that name."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        known = dict(line.split("\t: ", 1) for line in lines if "\t: " in line)
+        wide = "with" if "avx512f" in known.get("flags", "") else "without"
+        return f"{known.get('model name', 'unknown')} {wide} AVX-512"
+    return "an unknown processor"
+
+
+def _file_system() -> str:
+    """What temporary files lie on, and whether it says that it is a disk that turns."""
+    with suppress(OSError, StopIteration):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        here = Path(tempfile.gettempdir()).stat().st_dev
+        device, kind = next((each[0], each[2]) for each in mounts if Path(each[1]).stat().st_dev == here)
+        return f"{kind} on {device}"
+    return "an unknown file system"
 
 
 def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> BaseImage:

@@ -18,6 +18,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
+from image_format.known_digests import remember_digest
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.output import DigestingFileSet
 from image_format.publish import place_image
@@ -142,6 +143,7 @@ def _place_all(
         try:
             _check(path, txid)
             place_image(path, target, md5)
+            remember_digest(target, md5)
         except (OSError, ImageFormatError, ImageStorageError) as fault:
             failures.append(SaveFailure(path.parent, _withdraw(path, fault)))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -51,6 +52,20 @@ class MessageReader:
             RecordError: the section ends first, or the bytes are no such message.
         """
         return parse_message(kind, self._next(), self._place)
+
+    def rest(self, kind: type[M], offsets: Iterable[int] | None = None) -> Iterator[M]:
+        """The messages at `offsets`, or all that come.
+
+        Raises:
+            RecordError: as `read`.
+        """
+        if offsets is None:
+            while not self.done:
+                yield self.read(kind)
+            return
+        for offset in offsets:
+            self._pos = offset
+            yield self.read(kind)
 
     def skip(self) -> None:
         """Pass over the next message undecoded."""

@@ -31,6 +31,7 @@ from image_format.errors import (
     TransactionIdError,
     TruncatedImageError,
 )
+from image_format.known_digests import FileIdentity, identity_of, known_digest, remember_digest
 from image_format.layout import check_readable
 from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
@@ -61,8 +62,10 @@ class ImageFile:
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
 
-    def __init__(self, path: Path, data: npt.NDArray[np.uint8], spool_dir: Path | None) -> None:
-        """Use `open`; `data` are the bytes of the whole file."""
+    def __init__(
+        self, path: Path, data: npt.NDArray[np.uint8], spool_dir: Path | None, identity: FileIdentity | None = None
+    ) -> None:
+        """Use `open`; `data` are the bytes of the whole file, `identity` is that of the file they are mapped from."""
         parsed = parse_file(data.data, str(path))
         self.path = path
         self.summary: FileSummary = parsed.message
@@ -70,6 +73,7 @@ class ImageFile:
         self.codec = parsed.codec
         self.sections = parsed.sections
         self.md5: bytes | None = None
+        self._identity = identity
         self._data: npt.NDArray[np.uint8] | None = data
         self._spool_dir = spool_dir
         self._by_name = {entry.name: entry for entry in self.sections if not is_sub_section(entry.name)}
@@ -99,7 +103,8 @@ class ImageFile:
             ImageFormatError: its subclasses say what is wrong.
             ImageStorageError: the file cannot be read.
         """
-        image = cls(path, _map_file(path), spool_dir)
+        data, identity = _map_file(path)
+        image = cls(path, data, spool_dir, identity)
         check_readable(image.layout_version, str(path), allow_unknown=allow_unknown_layout)
         find_codec(image.codec, str(path))
         for name in REQUIRED_SECTIONS:
@@ -136,22 +141,36 @@ class ImageFile:
     def verify_md5(self) -> bytes:
         """Compare the file's MD5 with the one its side file names; sets and returns `md5`.
 
+        The digest of a file that this process has written or verified, and that nobody touched since, is known.
+
         Raises:
             MissingDigestError: there is no side file.
             DigestMismatchError: the digests differ, or the side file is malformed.
             ImageStorageError: the side file cannot be read.
         """
         expected = read_md5_file(self.path)
-        data = self._bytes().data
-        digest = hashlib.md5(usedforsecurity=False)
-        for start in range(0, len(data), _SLICE):
-            digest.update(data[start : start + _SLICE])
-        actual = digest.digest()
+        actual = self._known_digest() or self._take_digest()
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file says {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
         self.md5 = actual
         return actual
+
+    def _known_digest(self) -> bytes | None:
+        # what is mapped must still be what it was when it was mapped
+        if self._identity is None or self._identity != _identity_at(self.path):
+            return None
+        return known_digest(self._identity)
+
+    def _take_digest(self) -> bytes:
+        data = self._bytes().data
+        digest = hashlib.md5(usedforsecurity=False)
+        for start in range(0, len(data), _SLICE):
+            digest.update(data[start : start + _SLICE])
+        taken = digest.digest()
+        if self._identity is not None and self._identity == _identity_at(self.path):
+            remember_digest(self.path, taken)
+        return taken
 
     def section(self, name: str) -> npt.NDArray[np.uint8] | None:
         """Decompressed bytes of a section, read only, without a copy if not compressed; None when absent.
@@ -293,13 +312,22 @@ class ImageFile:
             raise place.error(CodecError, error.detail, error.offset or 0) from error
 
 
-def _map_file(path: Path) -> npt.NDArray[np.uint8]:
-    """The whole file as a read-only array over its mapping."""
+def _map_file(path: Path) -> tuple[npt.NDArray[np.uint8], FileIdentity]:
+    """The whole file as a read-only array over its mapping, and which file that is."""
     try:
         with path.open("rb") as stream:
-            if os.fstat(stream.fileno()).st_size == 0:
+            found = os.fstat(stream.fileno())
+            if found.st_size == 0:
                 raise TruncatedImageError("the file is empty", file=str(path))
-            return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            return np.frombuffer(mapped, np.uint8), identity_of(found)
     except OSError as error:
         hint = "Check that the path is right, the disk works and the file is readable."
         raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
+
+
+def _identity_at(path: Path) -> FileIdentity | None:
+    try:
+        return identity_of(path.stat())
+    except OSError:
+        return None

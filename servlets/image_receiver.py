@@ -12,6 +12,7 @@ from hadoop_common.durable import rename_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
+from image_format.known_digests import remember_digest
 from image_format.output import DigestingFileSet
 from image_format.publish import place_image
 from image_format.reader import ImageFile
@@ -179,4 +180,5 @@ class ImageReceiver(FileReceiver):
     def _place(self, path: Path, md5: bytes) -> Path:
         target = path.with_name(self._final)
         place_image(path, target, md5)
+        remember_digest(target, md5)
         return target

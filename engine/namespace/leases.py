@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +13,21 @@ from engine.namespace.history import History
 from engine.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW
-from image_format.kernels.inode import DROPPED, LEASED
+from image_format.kernels.inode import DROPPED, LEASED, UNDER_CONSTRUCTION
+from image_format.kernels.open_files import NO_PATH, count_entries, encode_entries, entry_sizes, read_entries
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 __all__ = ["FindRows", "Leases"]
 
-FindRows = Callable[[Sequence[bytes]], Iterator[int | None]]
+FindRows = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], npt.NDArray[np.int64]]
+"""Row that each path leads to, of rows of (start, size) in a buffer: `NO_ROW` where there is nothing, less than that
+where only `Tree.find` can tell, as for a negative size."""
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
+_MOST_OF_ENTRY = 32
+"""Bytes of an entry beside its path."""
 
 
 class Leases:
@@ -48,16 +54,30 @@ class Leases:
         """Start with the leases of an image that nothing was changed on yet.
 
         Args:
-            find_rows: a quicker way than `Tree.find` for most of many paths, see `CompiledReplay.find_rows`.
+            find_rows: a quicker way than `Tree.find` for most of many paths.
+
+        Raises:
+            RecordError: the section is damaged.
         """
-        tree, entries = self._tree, list(_entries(base))
-        rows: Iterable[int | None] = (None for _ in entries)
-        if find_rows is not None:
-            rows = find_rows([entry.fullPath.encode() for entry in entries])
-        for entry, found in zip(entries, rows, strict=True):
-            row = self._row_at(entry) if found is None else self._checked(found, entry)
-            if row != NO_ROW and (not tree.hadoop3 or tree.table.is_under_construction(row)):
-                tree.table.marks[row] |= LEASED
+        tree, table = self._tree, self._tree.table
+        section = base.section(_SECTION)
+        reader = MessageReader(section, base.place(_SECTION))
+        unmarked: npt.NDArray[np.int64] | None = None
+        if section is not None and find_rows is not None and (count := int(count_entries(section))) > 0:
+            offsets, ids, spans = (np.empty(shape, np.int64) for shape in (count, count, (count, 2)))
+            read_entries(section, offsets, ids, spans)
+            rows = find_rows(section, spans)
+            found = np.flatnonzero(rows >= 0)
+            opened = table.flags[rows[found]] & UNDER_CONSTRUCTION != 0
+            fits = (table.id[rows[found]] == ids[found]) & (opened if tree.hadoop3 else True)
+            table.marks[rows[found[fits]]] |= LEASED
+            marked = np.zeros(count, np.bool_)
+            marked[found[fits]] = True
+            unmarked = offsets[~marked]
+        for entry in reader.rest(pb.FileUnderConstructionEntry, None if unmarked is None else unmarked.tolist()):
+            row = self._row_at(entry)
+            if row != NO_ROW and (not tree.hadoop3 or table.is_under_construction(row)):
+                table.marks[row] |= LEASED
             elif tree.hadoop3:
                 self.changed = True
             else:
@@ -82,10 +102,6 @@ class Leases:
             row = self._tree.find(entry.fullPath)
         except NamespaceError:
             return NO_ROW
-        return self._checked(row, entry)
-
-    def _checked(self, row: int, entry: pb.FileUnderConstructionEntry) -> int:
-        """`row`, or `NO_ROW` where another inode has the path."""
         return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
 
     def add(self, row: int) -> None:
@@ -136,10 +152,25 @@ class Leases:
         rows = self._leased()
         rows = rows[table.flags[rows] & DROPPED == 0]
         rows = rows[np.argsort(table.id[rows])]
-        path = self._history.full_path if self._history.active else self._tree.path
-        leased = (self._encode(int(table.id[row]), path(row)) for row in rows.tolist())
         unresolved = (encode_delimited(e) for i, e in self._unresolved.items() if not self._tree.is_gone(i))
-        return b"".join([*leased, *unresolved, *map(self._encode_detached, sorted(self._detached))])
+        return b"".join([*self._encode_rows(rows), *unresolved, *map(self._encode_detached, sorted(self._detached))])
+
+    def _encode_rows(self, rows: npt.NDArray[np.int64]) -> Iterator[bytes]:
+        """Entries of live files; by a kernel from the first row to the last that it knows the path of."""
+        table, known = self._tree.table, np.zeros(rows.size, np.bool_)
+        sizes = np.full(rows.size, NO_PATH, np.int64)
+        if not self._history.active:
+            entry_sizes(table.rows, table.names, rows, sizes)
+            known = sizes != NO_PATH
+        path = self._history.full_path if self._history.active else self._tree.path
+        edges = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist(), rows.size]
+        for start, end in itertools.pairwise(edges):
+            some = rows[start:end]
+            if some.size and known[start]:
+                out = np.empty(int(sizes[start:end].sum()) + _MOST_OF_ENTRY * some.size, np.uint8)
+                yield out[: encode_entries(table.rows, table.names, some, sizes[start:end], out)].tobytes()
+            else:
+                yield from (self._encode(int(table.id[row]), path(row)) for row in some.tolist())
 
     @staticmethod
     def _encode(inode_id: int, path: str) -> bytes:
@@ -150,9 +181,3 @@ class Leases:
             return b""
         path = self._history.full_path(self._history.load_detached(inode_id))
         return self._encode(inode_id, path)
-
-
-def _entries(base: BaseImage) -> Iterator[pb.FileUnderConstructionEntry]:
-    reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
-    while not reader.done:
-        yield reader.read(pb.FileUnderConstructionEntry)

@@ -16,7 +16,7 @@ may grow, and move, whenever Python is at it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -192,30 +192,28 @@ class CompiledReplay:
                 at = int(table.parent[at])
         self._holders_known = True
 
-    def find_rows(self, paths: Sequence[bytes]) -> Iterator[int | None]:
-        """Row that each path leads to, `NO_ROW` where there is nothing, None where only `Tree.find` can tell."""
-        plain = np.array([self._counters_fit() and _is_plain(path) for path in paths], np.bool_)
-        wanted = [path for path, fits in zip(paths, plain, strict=True) if fits]
-        bounds = np.cumsum([0, *map(len, wanted)], dtype=np.int64)
-        buffer = np.frombuffer(b"".join(wanted), np.uint8)
-        found = np.full(len(wanted), state.UNUSUAL, np.int64)
+    def find_rows(self, buffer: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Row that each path leads to, see `leases.FindRows`."""
+        found = np.full(spans.shape[0], state.UNUSUAL, np.int64)
+        if not self._counters_fit():
+            return found
         self._forget_paths()
         number, grown_at = 0, -1
-        while number < len(wanted):
+        while number < found.size:
             self._enter()
             self._point()
-            number = find_rows(self._state, buffer, bounds, number, found)
+            number = find_rows(self._state, buffer, spans, number, found)
             self._leave()
             self._grow_named()
             if number == grown_at:
                 # a record larger than what a table grows by
                 number += 1
-            elif number < len(wanted):
+            elif number < found.size:
                 grown_at = number
                 self._grow()
-        every = np.full(len(paths), state.UNUSUAL, np.int64)
-        every[plain] = found
-        yield from (None if row == state.UNUSUAL else row for row in every.tolist())
+        # the paths that were looked up lie in this buffer
+        self._forget_paths()
+        return found
 
     def look_again(self) -> None:
         """Operations may have been applied without `learn`."""
@@ -420,11 +418,6 @@ class CompiledReplay:
 
 def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
     return {f"{name}_{key}": array for key, array in column._asdict().items()}
-
-
-def _is_plain(path: bytes) -> bool:
-    """Whether a path is absolute and has no empty component."""
-    return path[:1] == b"/" and b"//" not in path and path[-1:] != b"/"
 
 
 def _name_key(text: str) -> bytes | None:

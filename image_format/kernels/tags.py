@@ -24,6 +24,7 @@ __all__ = [
     "DirEntry",
     "DirectoryDiff",
     "FileDiff",
+    "FileUnderConstructionEntry",
     "FileUnderConstructionFeature",
     "INode",
     "INodeDirectory",
@@ -63,6 +64,7 @@ INodeFile = _tags(pb.INodeFile)
 INodeDirectory = _tags(pb.INodeDirectory)
 INodeSymlink = _tags(pb.INodeSymlink)
 BlockProto = _tags(pb.BlockProto)
+FileUnderConstructionEntry = _tags(pb.FileUnderConstructionEntry)
 FileUnderConstructionFeature = _tags(pb.FileUnderConstructionFeature)
 AclFeatureProto = _tags(pb.AclFeatureProto)
 XAttrFeatureProto = _tags(pb.XAttrFeatureProto)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-import select
+import selectors
 import shutil
 import subprocess
 from collections import Counter
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 __all__ = ["Call", "MissingStraceError", "injected", "strace_program", "traced"]
 
@@ -82,16 +83,23 @@ def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
     command = [strace_program(), "-f", "-o", str(log), *options, "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        told = b""
-        while b"attached" not in told:
-            ready, _, _ = select.select([process.stderr], [], [], _ATTACH_SECONDS)
-            part = os.read(process.stderr.fileno(), 4096) if ready else b""
-            if not part:
-                process.kill()
-                raise AssertionError(f"strace does not attach: {told.decode(errors='replace')}")
-            told += part
+        try:
+            _wait_until_attached(process.stderr)
+        except BaseException:
+            process.kill()
+            raise
         yield
         process.communicate(timeout=_ATTACH_SECONDS)
+
+
+def _wait_until_attached(stream: IO[bytes]) -> None:
+    told = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while b"attached" not in told:
+            part = os.read(stream.fileno(), 4096) if selector.select(_ATTACH_SECONDS) else b""
+            assert part, f"strace does not attach: {told.decode(errors='replace')}"
+            told += part
 
 
 def _calls(text: str, root: str, pid: int) -> Iterator[Call]:

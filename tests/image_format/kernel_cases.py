@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from image_format.kernels import attributes, records
+from image_format.kernels.inode import INODE_DTYPE
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
@@ -469,4 +470,40 @@ ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
 }
 
-CASES = {**HISTORY_CASES, **CHECK_CASES, **RECORD_CASES, **ATTRIBUTE_CASES}
+
+# ---- FILES_UNDERCONSTRUCTION -------------------------------------------------------------------------------
+
+PATHS = ("/a", "/dir/größe", "/dir/part-00001", "dir/x", "/dir//x", "/dir/", "/", "")
+UNDER_CONSTRUCTION = [pb.FileUnderConstructionEntry(inodeId=300 + i, fullPath=path) for i, path in enumerate(PATHS)]
+OPEN_SECTIONS = [
+    octets(*map(encode_delimited, UNDER_CONSTRUCTION)),
+    octets(encode_delimited(UNDER_CONSTRUCTION[0]) + b"\x18\x01"),
+    octets(b"\x04\x12\x02/a", b"\x00", b"\x02\x08\x05", encode_delimited(UNDER_CONSTRUCTION[2])),
+    octets(b"\x05\x08\x05\x12\x02/"),
+    octets(b"\x80"),
+]
+
+
+def open_rows() -> tuple[np.ndarray, np.ndarray]:
+    """The root, a directory, and files in both; rows and the bytes of their names."""
+    names = octets(b"dir", "größe".encode(), b"part-00001")
+    rows = np.zeros(4, INODE_DTYPE)
+    rows["id"] = 16385, 16386, 16387, 1 << 40
+    rows["parent"] = -1, 0, 1, 1
+    rows["name_offset"], rows["name_length"] = (0, 0, 3, 10), (0, 3, 7, 10)
+    return rows, names
+
+
+OPEN_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "open_files.count_entries": [lambda b=b: (b,) for b in OPEN_SECTIONS],
+    "open_files.read_entries": [
+        lambda b=b, n=n: (b, zeros(n), zeros(n), np.zeros((n, 2), np.int64))
+        for b, n in zip(OPEN_SECTIONS[:3], (len(PATHS), 1, 4), strict=True)
+    ],
+    "open_files._is_plain": [lambda p=p: (octets(p.encode()), 0, len(p.encode())) for p in PATHS],
+    "open_files.entry_sizes": [lambda: (*open_rows(), numbers(1, 2, 3, 0), zeros(4))],
+    "open_files.encode_entries": [lambda: (*open_rows(), numbers(3, 1), numbers(15, 4), np.zeros(99, np.uint8))],
+}
+
+
+CASES = {**HISTORY_CASES, **CHECK_CASES, **RECORD_CASES, **ATTRIBUTE_CASES, **OPEN_CASES}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,33 +11,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common import file_ranges
+from image_format import direct_file
 from image_format.direct_file import DirectFile
+from image_format.write_ways import WriteWays
 from tests.depth import examples
 
 DATA = bytes(range(256)) * 80_000
-"""More than two buffers of 8 MiB, and no whole number of blocks more."""
+"""More than four buffers, and no whole number of blocks more."""
 
 
-def write_all(path: Path, parts: list[bytes]) -> bool:
-    """Write parts; returns whether O_DIRECT was in use until the end."""
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways change within the data."""
+    monkeypatch.setattr(direct_file, "_STRETCH", 2 * direct_file._BUFFER)
+
+
+def write_all(path: Path, parts: list[bytes]) -> None:
     file = DirectFile(path)
-    for part in parts:
-        file.write(memoryview(part))
-    direct = bool(fcntl.fcntl(file._descriptor, fcntl.F_GETFL) & os.O_DIRECT)
-    file.sync()
-    file.close()
-    return direct
+    try:
+        for part in parts:
+            file.write(memoryview(part))
+        file.sync()
+    finally:
+        file.close()
 
 
-@examples(25)
-@given(st.lists(st.integers(0, 6_000_000), max_size=6))
-def test_parts_of_any_size(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
-    path = tmp_path_factory.mktemp("direct") / "image"
-    parts = [DATA[index : index + size] for index, size in enumerate(sizes)]
-    write_all(path, parts)
-    assert path.read_bytes() == b"".join(parts)
+@pytest.fixture(params=["direct", "cached", "in turn", "as it is"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is written one way, the other, or both in turn."""
+    name = request.param
+
+    def ended(self: WriteWays, size: int, seconds: float, waited: float) -> None:
+        self.direct = name == "direct" or (name == "in turn" and not self.direct)
+
+    if name == "cached":
+        monkeypatch.setattr(direct_file, "_open_direct", lambda path: -1)
+    if name != "as it is":
+        monkeypatch.setattr(WriteWays, "ended", ended)
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("calls", ["of Linux", "none"])
+def test_parts_of_any_size(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, calls: str
+) -> None:
+    if calls == "none":
+        monkeypatch.setattr(file_ranges, "_function", lambda name: None)
+
+    @examples(25)
+    @given(st.lists(st.integers(0, 6_000_000), max_size=8))
+    def check(sizes: list[int]) -> None:
+        path = tmp_path_factory.mktemp("direct") / "image"
+        parts = [DATA[index : index + size] for index, size in enumerate(sizes)]
+        write_all(path, parts)
+        assert path.read_bytes() == b"".join(parts)
+        path.unlink()
+
+    check()
+
+
+@pytest.mark.usefixtures("way")
 def test_a_file_that_is_there_is_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(len(DATA) * 2))
@@ -45,7 +80,7 @@ def test_a_file_that_is_there_is_rewritten(tmp_path: Path) -> None:
 
 
 def refuse_direct(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """`os.open` or `os.write` refuse O_DIRECT, as some file systems do; returns what was refused."""
+    """`os.open` or `os.pwrite` refuse O_DIRECT, as some file systems do; returns what was refused."""
     real: Callable[..., int] = getattr(os, name)
     refused: list[str] = []
 
@@ -61,33 +96,55 @@ def refuse_direct(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     return refused
 
 
-@pytest.mark.parametrize("name", ["open", "write"])
+@pytest.mark.parametrize("name", ["open", "pwrite"])
 def test_a_file_system_without_direct_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = tmp_path / "image"
     refused = refuse_direct(monkeypatch, name)
-    assert not write_all(path, [DATA[:100], DATA[100:], DATA])
+    write_all(path, [DATA[:100], DATA[100:], DATA])
     assert path.read_bytes() == DATA * 2
-    # asked once, not again for every write
-    assert refused == [name]
+    # not again for every write, but for those that are in flight already
+    assert 1 <= len(refused) <= direct_file._IN_FLIGHT
 
 
 def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "image"
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda fd, part: write(fd, part[: max(1, len(part) // 2 // 512 * 512)]))
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, part, at: pwrite(fd, part[: max(1, len(part) // 2 // 512 * 512)], at))
     write_all(path, [DATA, b"end"])
     assert path.read_bytes() == DATA + b"end"
 
 
-def test_another_error_is_not_taken_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int, part: memoryview) -> int:
-        raise OSError(errno.ENOSPC, "no space left on device")
+@pytest.mark.parametrize("number", [1, 4, 5])
+def test_a_late_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    pwrite, calls = os.pwrite, iter(range(1, 1 << 20))
 
-    monkeypatch.setattr(os, "write", full)
-    file = DirectFile(tmp_path / "image")
+    def full(descriptor: int, part: memoryview, at: int) -> int:
+        if next(calls) == number:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return pwrite(descriptor, part, at)
+
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OSError, match="no space left"):
-        file.write(memoryview(DATA))
-    file.close()
+        write_all(tmp_path / "image", [DATA])
+
+
+def test_several_writes_are_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_file, "_STRETCH", 64 * direct_file._BUFFER)
+    pwrite, all_there = os.pwrite, threading.Barrier(direct_file._IN_FLIGHT, timeout=60)
+
+    def wait_for_others(descriptor: int, part: memoryview, at: int) -> int:
+        if len(part) == direct_file._BUFFER:
+            all_there.wait()
+        return pwrite(descriptor, part, at)
+
+    monkeypatch.setattr(os, "pwrite", wait_for_others)
+    write_all(tmp_path / "image", [DATA[: direct_file._IN_FLIGHT * direct_file._BUFFER]])
+
+
+def test_a_full_disk_gets_no_room_taken_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_file, "_LEAST_FREE", 1 << 62)
+    monkeypatch.setattr(direct_file, "reserve", lambda *_: pytest.fail("room was taken"))
+    write_all(tmp_path / "image", [DATA])
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -333,7 +333,6 @@ class SecondaryRole:
         _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
         self._claims.forget()
         self._pending = None
-        self._fetcher.trust(())
         self._uploader.forget()
 
     def _confirm(self, image: Path, txid: int) -> None:
@@ -366,7 +365,6 @@ class SecondaryRole:
                 settings=replace(self._config.merge_settings, layout_version=layout),
             )
             result = choose_engine(self._config.engine, task).merge(task, observer)
-        self._fetcher.trust(result.saved.paths)
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:

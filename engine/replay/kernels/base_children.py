@@ -8,8 +8,11 @@ What is known of a directory stands in `entry` of its row, and changes in this o
     `_ODD_ENTRY`        it has references, is damaged or in no order: the plain functions look into it.
     a number above 0    the row of `opened_of` with the span of its children.
 
-A number becomes `_ODD_ENTRY` where a name is not found and the children turn out to be in no order. Nothing else
+A number becomes `_ODD_ENTRY` where a search finds no name and the children turn out to be in no order. Nothing else
 changes once it is known, for the base image does not.
+
+That a name is absent takes one look at every child, whatever it is told by: a table of the names is filled, or, without
+room for one, their order is checked.
 """
 
 from __future__ import annotations
@@ -60,6 +63,8 @@ _BYTES_A_QUESTION = 32
 
 A search among sorted names waits for memory some twenty times, one in a table two or three times.
 """
+_LEAST_BYTES = 32
+"""With fewer bytes of children, a search is as quick as a table."""
 _NO_TABLE = -1
 
 
@@ -215,12 +220,21 @@ def _find_child(a, first, behind, buf, start, size):
 
 @step
 def _has_table(a, number):
-    """Whether a directory has a table of its names, or gets one now; there may be no room for it yet."""
+    """Whether a directory has a table of its names, or gets one now, because it was asked often enough."""
     about = opened_of(a)[number]
     if about[TABLE_SIZE] != 0:
         return about[TABLE_SIZE] > 0
     about[ASKED] += 1
-    if a[NAMED_WANTED] or about[ASKED] == 1 or about[ASKED] * _BYTES_A_QUESTION < about[BEHIND] - about[FIRST]:
+    if about[ASKED] == 1 or about[ASKED] * _BYTES_A_QUESTION < about[BEHIND] - about[FIRST]:
+        return False
+    return _make_table(a, number)
+
+
+@step
+def _make_table(a, number):
+    """Make a table of a directory's names; whether there is one now. There may be no room for it yet."""
+    about = opened_of(a)[number]
+    if a[NAMED_WANTED]:
         return False
     packed = directories_of(a)
     children = np.int64(0)
@@ -243,13 +257,15 @@ def _has_table(a, number):
 def _fill_table(a, first, behind, table, size):
     """Put packed children into an empty table; False where one is not in the image."""
     packed, inodes, named = directories_of(a), inodes_of(a), named_of(a)
+    slot = np.int64(-1)
     pos = first
     while pos < behind:
         inode_id, pos = read_varint(packed, pos, behind)
-        slot = slot_of(a, inode_id) if pos >= 0 else np.int64(-1)
-        if slot < 0:
+        if pos < 0:
             return False
-        start, length = name_span(inodes, base_offset(a, slot))
+        start, length, slot = _name_of(a, inode_id, slot + 1)
+        if length < 0:
+            return False
         at = hash_bytes(np.uint64(0), inodes, start, length) & np.uint64(size - 1)
         while named[np.uint64(table) + at] != 0:
             at = (at + np.uint64(1)) & np.uint64(size - 1)
@@ -292,20 +308,25 @@ def _id_at(a, slot):
 
 @step
 def base_child(a, directory, buf, start, size):
-    """Id of a child in the base image of a directory that is opened, 0 where there is none, or `UNUSUAL`.
+    """Id of a child in the base image of a directory that is opened, 0 where there is none, `UNUSUAL` or `AGAIN`.
 
-    That all children are in order, which takes a look at each of them, counts only where none of the name is found.
+    That all children are in order counts only where a search finds none of the name.
     """
     holder = rows_of(a)[directory]
     number = holder["entry"] - 1
-    first, behind = opened_of(a)[number, FIRST], opened_of(a)[number, BEHIND]
     if _has_table(a, number):
-        inode_id = _find_named(a, number, buf, start, size)
-    else:
-        inode_id = _find_child(a, first, behind, buf, start, size)
-    if inode_id == 0 and opened_of(a)[number, ORDERED] == 0:
+        return _find_named(a, number, buf, start, size)
+    about = opened_of(a)[number]
+    first, behind = about[FIRST], about[BEHIND]
+    inode_id = _find_child(a, first, behind, buf, start, size)
+    if inode_id == 0 and about[ORDERED] == 0:
+        if about[TABLE_SIZE] == 0 and behind - first >= _LEAST_BYTES:
+            if _make_table(a, number):
+                return _find_named(a, number, buf, start, size)
+            if a[NAMED_WANTED] > 0:
+                return np.int64(AGAIN)
         if not _in_order(a, first, behind):
             holder["entry"] = _ODD_ENTRY
             return np.int64(UNUSUAL)
-        opened_of(a)[number, ORDERED] = 1
+        about[ORDERED] = 1
     return inode_id

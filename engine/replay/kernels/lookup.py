@@ -213,7 +213,7 @@ def _any_child(a, directory, buf, start, size, hashed):
         return np.int64(ABSENT if entry == NO_ENTRY else UNUSUAL)
     inode_id = base_child(a, directory, buf, start, size)
     if inode_id <= 0:
-        return np.int64(ABSENT if inode_id == 0 else UNUSUAL)
+        return np.int64(ABSENT if inode_id == 0 else inode_id)
     if size > _LONGEST_NAME:
         return np.int64(UNUSUAL)
     if not has_room(a, 0, 1, 0, 0):
@@ -339,19 +339,21 @@ def _row_at(a, buf, start, end):
 
 
 @kernel
-def find_rows(a, buf, bounds, number, out):
+def find_rows(a, buf, spans, number, out):
     """Find what paths lead to, from path `number` on.
 
     Args:
         a: the state, see `kernels.state`.
-        buf, bounds: the paths one after another, plain ones, and where each starts, one more.
+        buf, spans: where absolute paths without empty components stand, rows of (start, size); a negative size is
+            `UNUSUAL`.
         out: result, for each path its row, `ABSENT`, or `UNUSUAL` where it needs another way to be found.
 
     Returns:
         Number of the first path that is not looked up, because a table is full: grow, and go on from there.
     """
-    while number < bounds.size - 1:
-        row = _row_at(a, buf, bounds[number], bounds[number + 1])
+    while number < spans.shape[0]:
+        start, size = spans[number, 0], spans[number, 1]
+        row = _row_at(a, buf, start, start + size) if size > 0 else np.int64(UNUSUAL)
         if row == AGAIN:
             break
         out[number] = row

@@ -1,0 +1,113 @@
+"""Kernels for FILES_UNDERCONSTRUCTION: entries to ids and paths, and rows to entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.tags import FileUnderConstructionEntry
+from image_format.kernels.wire import copy_bytes, octet, put_varint, read_varint, varint_size
+
+__all__ = ["NO_PATH", "count_entries", "encode_entries", "entry_sizes", "read_entries"]
+
+NO_PATH = -1
+"""Size of a path that kernels do not know: it is no absolute path of ASCII, or the record is an odd one."""
+
+_ROOT_ROW = 0
+_SLASH = 47
+_ASCII = 128
+
+
+@kernel
+def count_entries(buf):
+    """Number of delimited records in a section; -1 where one is damaged."""
+    count = 0
+    pos = np.int64(0)
+    while pos < buf.size:
+        length, body = read_varint(buf, pos, buf.size)
+        if body < 0 or length < 0 or length > buf.size - body:
+            return np.int64(-1)
+        pos = body + length
+        count += 1
+    return np.int64(count)
+
+
+@kernel
+def read_entries(buf, offsets, ids, spans):
+    """Read as many whole records as `offsets` is long.
+
+    Args:
+        offsets, ids: result, where each record starts, and its inode id.
+        spans: result, rows of (start, size) of the path; the size is `NO_PATH` where the plain parser has to look.
+    """
+    pos = np.int64(0)
+    for number in range(offsets.size):
+        offsets[number] = pos
+        length, body = read_varint(buf, pos, buf.size)
+        end = body + length
+        tag, at = read_varint(buf, body, end)
+        inode_id, at = read_varint(buf, at, end) if at >= 0 and tag == FileUnderConstructionEntry.inodeId else (0, -1)
+        tag, at = read_varint(buf, at, end) if at >= 0 else (0, -1)
+        size, at = read_varint(buf, at, end) if at >= 0 and tag == FileUnderConstructionEntry.fullPath else (0, -1)
+        ids[number] = inode_id
+        spans[number, 0] = at
+        spans[number, 1] = size if at >= 0 and at + size == end and _is_plain(buf, at, end) else NO_PATH
+        pos = end
+
+
+@lean_kernel
+def _is_plain(buf, start, end):
+    """Whether a path is absolute, has no empty component, and is ASCII."""
+    if start >= end or octet(buf, start) != _SLASH or octet(buf, end - 1) == _SLASH:
+        return False
+    slash = False
+    for pos in range(start, end):
+        value = octet(buf, pos)
+        if value >= _ASCII or (slash and value == _SLASH):
+            return False
+        slash = value == _SLASH
+    return True
+
+
+@kernel
+def entry_sizes(rows, names, wanted, sizes):
+    """Size of the path of each of the rows `wanted`, `NO_PATH` where a name in it is not ASCII."""
+    for number in range(wanted.size):
+        size = np.int64(0)
+        row = np.int64(wanted[number])
+        while row > _ROOT_ROW:
+            start, length = rows[row]["name_offset"], np.int64(rows[row]["name_length"])
+            for pos in range(start, start + length):
+                if octet(names, pos) >= _ASCII:
+                    size = np.int64(-1 << 62)
+            size += length + 1
+            row = np.int64(rows[row]["parent"])
+        sizes[number] = size if size > 0 else NO_PATH
+
+
+@kernel
+def encode_entries(rows, names, wanted, sizes, out):
+    """Write the delimited records of rows whose paths have these sizes; returns how many bytes there are.
+
+    Args:
+        out: room for the paths and 32 bytes more for each.
+    """
+    pos = np.int64(0)
+    for number in range(wanted.size):
+        row = np.int64(wanted[number])
+        inode_id, size = np.int64(rows[row]["id"]), sizes[number]
+        pos = put_varint(out, pos, 2 + varint_size(inode_id) + varint_size(size) + size)
+        out[pos] = FileUnderConstructionEntry.inodeId
+        pos = put_varint(out, pos + 1, inode_id)
+        out[pos] = FileUnderConstructionEntry.fullPath
+        pos = put_varint(out, pos + 1, size)
+        at = pos = pos + size
+        # from the last name to the first
+        while row > _ROOT_ROW:
+            length = np.int64(rows[row]["name_length"])
+            at -= length
+            copy_bytes(out, at, names, rows[row]["name_offset"], length)
+            at -= 1
+            out[at] = _SLASH
+            row = np.int64(rows[row]["parent"])
+    return pos

@@ -1,0 +1,48 @@
+"""Digests of image files that this process wrote or verified: none is taken twice while nobody touches the file.
+
+A file is known by device, inode, size and both times of change. Whoever writes to it, renames it or puts another in its
+place changes one of these, so there is nothing to forget; a disk that changes bytes by itself is found by
+`checkpointer image verify`, which always reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+__all__ = ["FileIdentity", "identity_of", "known_digest", "remember_digest"]
+
+FileIdentity = tuple[int, int, int, int, int]
+_MOST = 64
+
+_digests: OrderedDict[FileIdentity, bytes] = OrderedDict()
+_guard = threading.Lock()
+
+
+def identity_of(found: os.stat_result) -> FileIdentity:
+    """What tells a file, as it is now, from others and from itself before a change."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def remember_digest(path: Path, md5: bytes) -> None:
+    """A file under its final name has this digest: it was taken of the bytes, not read from a `.md5` file.
+
+    One that cannot be looked at is not remembered.
+    """
+    try:
+        identity = identity_of(path.stat())
+    except OSError:
+        return
+    with _guard:
+        _digests[identity] = md5
+        _digests.move_to_end(identity)
+        while len(_digests) > _MOST:
+            _digests.popitem(last=False)
+
+
+def known_digest(identity: FileIdentity) -> bytes | None:
+    """MD5 (16 bytes) of a file of this identity, None where this process has not taken it."""
+    with _guard:
+        return _digests.get(identity)
