@@ -30,6 +30,7 @@ from checkpointer.config.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
+from servlets.node_state import NodeState, Record
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
@@ -84,7 +85,7 @@ def facts(**changes: Any) -> Facts:
             url="http://localhost:9868",
             live=Answer((True, "running")),
             ready=Answer((True, "10 behind")),
-            status=Answer({}),
+            status=Answer(NodeState(role="secondary")),
         ),
     )
     return replace(found, **changes)
@@ -471,6 +472,11 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
     return {"daemon": replace(found, **changes)}
 
 
+def failed(error: str, **record: float) -> Answer[NodeState]:
+    record["last_error_at"] = NOW - 30
+    return Answer(NodeState(role="secondary", record=Record(last_error=error, **record)))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
@@ -479,11 +485,10 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
         ({"ready": Answer((False, "3 periods late"))}, State.WARNING, "3 periods late"),
         ({"ready": DOWN}, State.UNKNOWN, "refused"),
         ({"status": DOWN}, State.UNKNOWN, "refused"),
-        ({"status": Answer({"lastError": "disk full", "lastErrorAt": NOW - 30})}, State.WARNING, "30 s ago: disk full"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 40})}, State.WARNING, "x"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 20})}, State.OK, "ready"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "uploadedAt": NOW - 20})}, State.OK, "ready"),
-        ({"status": Answer({"lastError": "", "lastErrorAt": None})}, State.OK, "ready"),
+        ({"status": failed("disk full")}, State.WARNING, "30 s ago: disk full"),
+        ({"status": failed("x", saved_at=NOW - 40)}, State.WARNING, "x"),
+        ({"status": failed("x", saved_at=NOW - 20)}, State.OK, "ready"),
+        ({"status": failed("x", uploaded_at=NOW - 20)}, State.OK, "ready"),
     ],
 )
 def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
