@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
-from checkpointer.config.rpc_user import process_user, rpc_user
-from checkpointer.config.shared_edits import directory_of, journal_uris
 from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_rpc.user import process_user, rpc_user
 from journal.quorum.settings import QuorumSettings
+from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 

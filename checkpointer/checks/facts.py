@@ -10,8 +10,8 @@ from checkpointer.config.checkpoint_config import Role
 from hadoop_common.storage_info import StorageInfo
 
 if TYPE_CHECKING:
-    from checkpointer.config.quorum_nodes import NodeAnswer
     from checkpointer.storage.inspector import StorageDirectory
+    from journal.quorum.node_answers import NodeAnswer
     from servlets.node_state import NodeState
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from checkpointer.config.quorum_nodes import NodeAnswer
+from journal.quorum.node_answers import NodeAnswer
 from journal.quorum.tally import majority
 
 __all__ = ["check_journal_nodes"]

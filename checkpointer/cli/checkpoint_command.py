@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
 
 _CONNECT_TIMEOUT = 10.0

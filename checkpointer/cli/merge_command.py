@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
-from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
-from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit

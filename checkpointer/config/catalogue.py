@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from checkpointer.config.keys import KEYS, default_cell
-from checkpointer.config.shared_edits import RESOLUTION
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
 from journal.quorum.settings import WRITER_KEYS
+from journal.shared_edits import RESOLUTION
 
 __all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "refusals"]
 

@@ -30,6 +30,7 @@ from hadoop_common.config_key import (
     paths,
     text,
 )
+from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
 
 CHECKPOINT_PERIOD = ConfigKey(
@@ -164,19 +165,6 @@ BACKUP_ADDRESS = ConfigKey(
 )
 SERVICERPC_ADDRESS = ConfigKey(
     "dfs.namenode.servicerpc-address", "", text("host:port"), "A NameNode's RPC server for other servers; preferred."
-)
-AUTHENTICATION = ConfigKey(
-    "hadoop.security.authentication",
-    "simple",
-    text("method"),
-    "How RPC calls authenticate.",
-    reason="any method but simple; Kerberos and tokens come with a later version",
-)
-USER_NAME = ConfigKey(
-    "hadoop.user.name",
-    "${env.HADOOP_USER_NAME:-}",
-    text("name"),
-    "The user that calls are made as; empty is the one this process runs as.",
 )
 RPC_TIMEOUT = ConfigKey(
     "ipc.client.rpc-timeout.ms", "120000", MILLISECONDS, "Limit on a call to a NameNode.", release2="0", least=0.001
@@ -390,7 +378,7 @@ TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})
 

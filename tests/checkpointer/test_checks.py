@@ -26,10 +26,10 @@ from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
+from journal.quorum.node_answers import NodeAnswer
 from servlets.node_state import NodeState, Record
 
 NOW = 1_000_000.0

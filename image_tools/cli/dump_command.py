@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import ProgressObserver
-from checkpointer.cli.text_file import check_output, emit
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import ProgressObserver
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
+from image_tools.cli.text_file import check_output, emit
 from image_tools.dump.delimited import dump_delimited, header_row
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
