@@ -25,13 +25,25 @@ from hadoop_common.config_key import (
     SWITCH,
     TRANSACTIONS,
     ConfigKey,
+    Kind,
     count_of,
     keys_in,
     paths,
     text,
 )
+from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
+
+_LEAST_HEAP = 512 << 20
+
+
+def _heap(settings: Configuration, name: str, default: str) -> str:
+    """A size as it is told to Spark."""
+    if BYTES.read(settings, name, default) < _LEAST_HEAP:
+        raise ConfigurationError([settings.fault(name, "must be at least 512m, less does not start Spark")])
+    return settings.get(name, default)
+
 
 CHECKPOINT_PERIOD = ConfigKey(
     "dfs.namenode.checkpoint.period", "3600s", SECONDS, "A checkpoint is due this long after the last one.", least=0.001
@@ -328,7 +340,7 @@ ENGINE_SPARK_MASTER = ConfigKey(
 ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
     "checkpoint.engine.spark.driver-memory",
     "1g",
-    text("memory"),
+    Kind("memory", _heap),
     "Heap of Spark's driver; specific to the checkpointer.",
 )
 ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
