@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpointer import checks
 from checkpointer.checks.ask_journal import _held
 from checkpointer.checks.checkpoint_checks import coverage
 from checkpointer.checks.facts import (
@@ -514,8 +516,10 @@ def test_thresholds_that_are_none(text: str) -> None:
         parse_thresholds([text])
 
 
-def test_every_threshold_is_one_of_a_check() -> None:
-    assert MEASURED.keys() <= BY_NAME.keys()
+def test_every_check_takes_its_thresholds_or_has_none() -> None:
+    assert MEASURED.keys() | {"namenode", "ha", "version", "storage", "edits", "daemon"} == BY_NAME.keys()
+    sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
+    assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
     assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)
 
 
