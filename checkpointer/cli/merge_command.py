@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +154,7 @@ def command(
         "layoutVersion": result.layout_version,
         "versionFileLayout": plan.version_layout,
         "warnings": list(result.warnings),
-        "healed": [healed.as_dict() for healed in result.healed],
+        "healed": [asdict(healed) for healed in result.healed],
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (

@@ -110,7 +110,6 @@ class CheckpointConfig:
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
-    http_policy: str
     engine: EngineSettings
     merge_settings: MergeSettings
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
@@ -216,7 +215,6 @@ class _Reader:
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
-            http_policy=policy,
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             merge_settings=MergeSettings(
                 codec=self._take(lambda: image_codec(self._settings), ""),

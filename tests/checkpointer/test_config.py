@@ -43,7 +43,7 @@ def test_defaults_are_those_of_hadoop() -> None:
     assert found.image_directories == (Path("/tmp/hadoop-hdfs/dfs/name"),)
     assert (found.storage_permission, found.restore_directories) == (0o700, False)
     assert (found.transfer_timeout, found.transfer_bandwidth, found.transfer_chunk_size) == (60, 52428800, 65536)
-    assert (found.merge_settings.codec, found.http_policy, found.standby_checkpoints) == ("", "HTTP_ONLY", True)
+    assert (found.merge_settings.codec, found.standby_checkpoints) == ("", True)
 
 
 def test_an_ha_nameservice() -> None:
