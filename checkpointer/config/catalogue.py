@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkpointer.config.keys import KEYS, default_cell
+from checkpointer.config.keys import KEYS
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
 from journal.quorum.settings import WRITER_KEYS
 from journal.shared_edits import RESOLUTION
 
-__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "refusals"]
+__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "refusals"]
 
 # name and default, and Hadoop 2.7's default where it is another one
 _Row = tuple[str, str] | tuple[str, str, str]
@@ -306,12 +306,3 @@ def refusals(configuration: Configuration) -> list[ConfigurationFault]:
         for key in CATALOGUE
         if key.status is KeyStatus.REFUSED and configuration.get(key.name, key.default) not in ("", key.default)
     ]
-
-
-def ignored_table() -> str:
-    """The keys that are ignored or refused as a Markdown table."""
-    rows = [
-        f"| `{key.name}` | {default_cell(key)} | {key.meaning} | {key.status.value.capitalize()}: {key.reason}. |"
-        for key in _NOT_SUPPORTED
-    ]
-    return "\n".join(["| Key | Default | What it does in Hadoop | Here |", "|---|---|---|---|", *rows]) + "\n"

@@ -393,25 +393,3 @@ TMP_DIR = ConfigKey(
 KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})
-
-
-def markdown_table() -> str:
-    """The keys as a Markdown table."""
-    rows = [f"| `{key.name}` | {default_cell(key)} | {key.kind.unit} | {_meaning(key)} |" for key in KEYS]
-    return "\n".join(["| Key | Default | Unit | What it does |", "|---|---|---|---|", *rows]) + "\n"
-
-
-def default_cell(key: ConfigKey[Any]) -> str:
-    """A default in Markdown, with that of Hadoop 2.7 where it is another one."""
-    shown = _code(key.default)
-    if key.release2 is None:
-        return shown
-    return f"{shown} (2.7: {'none' if key.release2 == ABSENT else _code(key.release2)})"
-
-
-def _meaning(key: ConfigKey[Any]) -> str:
-    return f"{key.meaning} Refused: {key.reason}." if key.reason else key.meaning
-
-
-def _code(value: str) -> str:
-    return f"`{value}`" if value else "unset"

@@ -10,9 +10,8 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
-from journal.cli.segment_argument import segment_ops
 from journal.segment import decode_header
-from journal.segment_file import map_file
+from journal.segment_file import map_file, segment_ops
 
 
 @click.command("info")
