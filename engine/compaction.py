@@ -1,4 +1,26 @@
-"""Compaction: the base image's bytes copied run by run, with changed, new and dropped records in between."""
+"""Compaction: the base image's bytes copied run by run, with changed, new and dropped records in between.
+
+A save goes through these states, each begun by the end of the one before:
+
+- settled: what is gone was dropped, and what is inconsistent was healed (`Namespace.settle`); if the numbering of
+  references finds more, it is settled once more, suspiciously.
+- numbered: `Compaction` is made. Which sections change, and every number of a reference, are fixed from here on.
+- written section by section, in the order of the base image. One that did not change is copied as it is stored, or
+  again compressed; others have a producer. While INODE is written, a thread encodes the new inodes and reads the
+  directories of INODE_DIR.
+- finished, or given up by an exception, such as `cancelled` between two pieces. Then the stream has no summary, and no
+  loader takes it for an image.
+
+What can never happen, and why:
+
+- A record is lost or written twice: the sections are cut at the slots that changed, and all cuts are made of one delta;
+  what lies between is copied byte for byte.
+- A reference points to another record than before: numbers are given once, before the first section, and who holds
+  one that moved is written anew, changed or not.
+- The thread and the writer change one thing at once: while the directories are read, only INODE is written, from what
+  was encoded before; `section` waits for the thread before it makes anything else.
+- An image names an inode that is gone: `_check_held` refuses it, except where Hadoop's own image is asked for.
+"""
 
 from __future__ import annotations
 

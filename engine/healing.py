@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from engine.errors import InconsistentNamespaceError
 from image_tools.verify.catalogue import CODES
@@ -44,16 +43,6 @@ class Healed:
     inode: int
     path: str
     message: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "code": self.code,
-            "section": self.section,
-            "inode": self.inode,
-            "path": self.path,
-            "message": self.message,
-        }
 
     def __str__(self) -> str:
         inode = f"inode {self.inode}" if self.inode else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
+from typing import IO
 
 from hadoop_common.file_faults import file_faults
 
@@ -52,7 +53,7 @@ def _fsync(path: Path, flags: int) -> None:
             os.close(descriptor)
 
 
-def sync_output(out: BufferedWriter) -> None:
+def sync_output(out: IO[bytes]) -> None:
     """Make durable what was written to `out`."""
     out.flush()
     os.fsync(out.fileno())

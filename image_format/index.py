@@ -255,11 +255,6 @@ class ImageIndex:
         """Ids of the directories that have children in the image, ascending."""
         return self._directory_ids
 
-    def check_directory(self, directory_id: int) -> None:
-        """Decode a directory's entry and forget it again; raises RecordError where it is damaged."""
-        self._entry(directory_id)
-        self.forget_directory(directory_id)
-
     def directory_spans(self, directory_ids: Ids) -> Ids:
         """Rows of (start, end) in INODE_DIR for each directory, (-1, -1) where it has no children in the image."""
         spans = np.full((directory_ids.size, 2), -1, np.int64)

@@ -11,6 +11,11 @@ from typing import NamedTuple
 from image_format.errors import RecordError
 
 __all__ = [
+    "GROUP_SHIFT",
+    "NAME_SHIFT",
+    "SERIAL_MASK",
+    "TYPE_SHIFT",
+    "USER_SHIFT",
     "AclEntry",
     "AclScope",
     "AclType",
@@ -26,7 +31,11 @@ __all__ = [
 ]
 
 _SERIAL_BITS = 24
-_SERIAL_MASK = (1 << _SERIAL_BITS) - 1
+SERIAL_MASK = (1 << _SERIAL_BITS) - 1
+USER_SHIFT, GROUP_SHIFT = 40, 16
+"""Where a permission has its serials."""
+NAME_SHIFT, TYPE_SHIFT = 6, 3
+"""Where an ACL entry has its name and type, and an xattr its name."""
 
 
 class AclType(IntEnum):
@@ -79,12 +88,12 @@ def pack_permission(user: int, group: int, mode: int) -> int:
     Raises:
         ValueError: a part does not fit its bits.
     """
-    return _fit(user, _SERIAL_BITS) << 40 | _fit(group, _SERIAL_BITS) << 16 | _fit(mode, 16)
+    return _fit(user, _SERIAL_BITS) << USER_SHIFT | _fit(group, _SERIAL_BITS) << GROUP_SHIFT | _fit(mode, 16)
 
 
 def unpack_permission(packed: int) -> Permission:
     """Inverse of `pack_permission`."""
-    return Permission(packed >> 40 & _SERIAL_MASK, packed >> 16 & _SERIAL_MASK, packed & 0xFFFF)
+    return Permission(packed >> USER_SHIFT & SERIAL_MASK, packed >> GROUP_SHIFT & SERIAL_MASK, packed & 0xFFFF)
 
 
 def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -> int:
@@ -93,7 +102,12 @@ def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -
     Raises:
         ValueError: a part does not fit its bits.
     """
-    return _fit(name, _SERIAL_BITS) << 6 | AclScope(scope) << 5 | AclType(type) << 3 | _fit(permission, 3)
+    return (
+        _fit(name, _SERIAL_BITS) << NAME_SHIFT
+        | AclScope(scope) << 5
+        | AclType(type) << TYPE_SHIFT
+        | _fit(permission, 3)
+    )
 
 
 def unpack_acl_entry(packed: int) -> AclEntry:
@@ -104,7 +118,9 @@ def unpack_acl_entry(packed: int) -> AclEntry:
     """
     if packed >> 30:
         raise RecordError(f"ACL entry {packed:#010x} has unknown bits set")
-    return AclEntry(AclScope(packed >> 5 & 1), AclType(packed >> 3 & 3), packed >> 6 & _SERIAL_MASK, packed & 7)
+    return AclEntry(
+        AclScope(packed >> 5 & 1), AclType(packed >> TYPE_SHIFT & 3), packed >> NAME_SHIFT & SERIAL_MASK, packed & 7
+    )
 
 
 def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
@@ -114,7 +130,7 @@ def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
         ValueError: a part does not fit its bits.
     """
     space = XAttrNamespace(namespace)
-    return (space & 3) << 30 | _fit(name, _SERIAL_BITS) << 6 | space >> 2 << 5
+    return (space & 3) << 30 | _fit(name, _SERIAL_BITS) << NAME_SHIFT | space >> 2 << 5
 
 
 def unpack_xattr_name(packed: int) -> XAttrName:
@@ -126,7 +142,7 @@ def unpack_xattr_name(packed: int) -> XAttrName:
     space = packed >> 30 & 3 | packed >> 5 << 2 & 4
     if packed & 0x1F or packed >> 32 or space > XAttrNamespace.RAW:
         raise RecordError(f"xattr name {packed:#010x} has an unknown namespace or unknown bits set")
-    return XAttrName(XAttrNamespace(space), packed >> 6 & _SERIAL_MASK)
+    return XAttrName(XAttrNamespace(space), packed >> NAME_SHIFT & SERIAL_MASK)
 
 
 def _fit(value: int, bits: int) -> int:

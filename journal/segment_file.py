@@ -10,7 +10,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from hadoop_common.file_faults import file_faults
-from hadoop_common.names import parse_segment
+from hadoop_common.names import SegmentName, parse_segment
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
@@ -24,6 +24,7 @@ __all__ = [
     "map_file",
     "read_ops",
     "read_transactions",
+    "segment_ops",
     "select_segments",
 ]
 
@@ -203,3 +204,9 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
     problem = f"gap in the edit log: no finalized segment holds txid {expected} .. {missing_to}"
     problem += ", no later one exists" if following is None else f", the next available is {following}"
     return TransactionGapError(expected, following, problem=problem)
+
+
+def segment_ops(path: Path, content: Buffer) -> Iterator[EditOp]:
+    """All operations; what the name promises is checked, an in-progress segment is read to its last good one."""
+    name = parse_segment(path.name) or SegmentName(0, None)
+    return iter_ops(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)

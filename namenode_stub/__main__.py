@@ -13,8 +13,8 @@ from types import FrameType
 import click
 import requests
 
-from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.daemon.control import Control
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 from hadoop_common.file_faults import explained
 from namenode_stub.bootstrap import bootstrap_standby

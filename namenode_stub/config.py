@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
-from checkpointer.config.rpc_user import process_user, rpc_user
-from checkpointer.config.shared_edits import directory_of, journal_uris
-from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
+from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
+from hadoop_common.config_key import COUNT, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_rpc.user import process_user, rpc_user
 from journal.quorum.settings import QuorumSettings
+from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 
@@ -20,13 +21,6 @@ __all__ = ["StubConfig", "stub_config"]
 
 T = TypeVar("T")
 
-EDITS_DIR = ConfigKey("dfs.namenode.edits.dir", "", text("URIs"), "Where edits go beside the shared ones.")
-EDITS_REQUIRED = ConfigKey("dfs.namenode.edits.dir.required", "", text("URIs"), "Those it cannot work without.")
-EDITS_MINIMUM = ConfigKey("dfs.namenode.edits.dir.minimum", "1", COUNT, "How many of the others must work.", least=0)
-ROLL_SHARE = ConfigKey(
-    "dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", FACTOR, "A segment ends at this share.", least=0
-)
-RPC_BIND_HOST = ConfigKey("dfs.namenode.rpc-bind-host", "", text("host"), "What the RPC server binds to instead.")
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)
 SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Whose members administer.")
 LOG_DIRECTORY = ConfigKey("hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Where metaSave writes.")

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.demo_tables import TablesError, merge_on_spark, write_report
+from servlets.node_state import NodeState, from_json
 
 __all__ = ["main"]
 
@@ -68,7 +69,7 @@ class Demo:
     def start_daemon(self) -> subprocess.Popen[bytes]:
         arguments = ("run", "--conf", str(self.scratch / "conf-nn2"), "--role", "standby")
         process = self._start("daemon", "checkpointer", *arguments)
-        self._wait("the daemon to answer", lambda: self._daemon_status() is not None, process)
+        self._wait("the daemon to answer", lambda: self._daemon_state() is not None, process)
         return process
 
     def stop_all(self) -> None:
@@ -103,8 +104,9 @@ class Demo:
     def _stub_status(self) -> Any:
         return self._get(f"{self.ports.stub_url}/status")
 
-    def _daemon_status(self) -> Any:
-        return self._get(f"{self.ports.daemon_url}/status")
+    def _daemon_state(self) -> NodeState | None:
+        status = self._get(f"{self.ports.daemon_url}/status")
+        return None if status is None else from_json(NodeState, status)
 
     def _call(self, session: requests.Session, operation: str, **arguments: Any) -> None:
         response = session.post(f"{self.ports.stub_url}/namespace/{operation}", json=arguments, timeout=30)
@@ -169,17 +171,21 @@ class Demo:
             self._call(session, "set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
         return 1
 
-    def wait_for_checkpoint(self, number: int) -> Any:
+    def wait_for_checkpoint(self, number: int) -> NodeState:
         """Wait until the daemon made its `number`-th checkpoint and the stub has the image."""
+        seen: list[NodeState] = []
 
         def arrived() -> bool:
-            daemon, stub = self._daemon_status(), self._stub_status()
+            daemon, stub = self._daemon_state(), self._stub_status()
+            if daemon is None or stub is None or daemon.record.checkpoints < number:
+                return False
+            seen.append(daemon)
             return bool(
-                daemon and stub and daemon["checkpoints"] >= number and stub["checkpointTxid"] >= daemon["savedTxid"]
+                stub["checkpointTxid"] >= (daemon.record.saved_txid or 0) and daemon.targets[0].result != "never"
             )
 
         self._wait(f"checkpoint {number}", arrived, self.processes[-1])
-        return self._daemon_status()
+        return seen[-1]
 
     def show_storage(self) -> None:
         status = self._stub_status()
@@ -208,7 +214,7 @@ def run(demo: Demo) -> None:
     _tell(demo, first, "txns")
     say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive("b", 400)
-    second = demo.wait_for_checkpoint(first["checkpoints"] + 1)
+    second = demo.wait_for_checkpoint(first.record.checkpoints + 1)
     _tell(demo, second, "period")
     demo.show_storage()
     segments = demo._stub_status()["segments"]
@@ -237,15 +243,12 @@ def run(demo: Demo) -> None:
     write_report(current, demo.console)
 
 
-def _tell(demo: Demo, status: Any, expected: str) -> None:
-    seconds = status["lastSeconds"]
-    if status["lastReason"] != expected or status["targets"][0]["result"] != "SUCCESS":
-        raise DemoError(f"expected an uploaded checkpoint by {expected}: {status}")
-    demo.console.print(
-        f"  checkpoint at txid {status['savedTxid']} ({status['lastReason']}): load {seconds['load']:.2f} s, "
-        f"replay {seconds['replay']:.2f} s, save {seconds['save']:.2f} s; uploaded, "
-        f"{status['targets'][0]['result']}"
-    )
+def _tell(demo: Demo, state: NodeState, expected: str) -> None:
+    record, result = state.record, state.targets[0].result
+    if record.last_reason != expected or result != "SUCCESS" or record.last_seconds is None:
+        raise DemoError(f"expected an uploaded checkpoint by {expected}: {state}")
+    spent = ", ".join(f"{part} {record.last_seconds[part]:.2f} s" for part in ("load", "replay", "save"))
+    demo.console.print(f"  checkpoint at txid {record.saved_txid} ({record.last_reason}): {spent}; uploaded, {result}")
 
 
 def main() -> None:

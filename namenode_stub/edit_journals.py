@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from checkpointer.config.shared_edits import directory_of
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
@@ -13,6 +12,7 @@ from journal.journal import Journal
 from journal.journal_set import JournalSet, Member
 from journal.open_journal import open_journal
 from journal.quorum.open_quorum import QuorumOptions
+from journal.shared_edits import directory_of
 from namenode_stub.config import StubConfig
 
 __all__ = ["check_shared_edits", "journal_name", "open_edit_journals", "open_other_journals"]

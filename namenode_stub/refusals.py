@@ -20,7 +20,6 @@ __all__ = [
     "NotEmptyError",
     "NotThereError",
     "OperationRefusedError",
-    "PermissionRefusedError",
     "QuotaExceededError",
     "SnapshotPathError",
     "SnapshotRefusedError",
@@ -105,12 +104,6 @@ class QuotaExceededError(OperationRefusedError):
     """A directory may not hold so many names."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException"
-
-
-class PermissionRefusedError(OperationRefusedError):
-    """Only a superuser may do this."""
-
-    java_class: ClassVar[str] = "org.apache.hadoop.security.AccessControlException"
 
 
 class SymlinkInPathError(OperationRefusedError):

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hadoop_common.durable import fsync_directory, rename_durably
+from hadoop_common.durable import fsync_directory, rename_durably, sync_output
 from pipeline.errors import OutputError
 from pipeline.sources.fsimage import FsImageDataSource, ImagePart
 from pipeline.task_errors import legible
@@ -100,8 +100,8 @@ def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compres
                 writer.write_batch(batch)
                 rows += batch.num_rows
                 batch = next(batches, None)
-        out.flush()
         os.fchmod(out.fileno(), 0o644)
-        os.fsync(out.fileno())
+        sync_output(out)
+    # not `rename_durably`: the driver syncs the folder once for all files
     Path(out.name).rename(folder / f"part-{number:05d}.{compression}.parquet")
     return rows

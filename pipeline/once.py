@@ -44,6 +44,7 @@ def _make(target: Path, make: Callable[[Path], None]) -> None:
     folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.making-", dir=target.parent))
     try:
         make(folder)
+        # not `rename_durably`: nobody needs a scratch folder after a crash of the host
         folder.rename(target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """The state of a node at one moment, as one typed value: /status, /metrics and the beans of /jmx are made of it.
 
-JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else.
+JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else:
+who reads /status gets the value back by `from_json`.
 Times are seconds since the epoch and mark an event's end; None is never, or not known, and null in JSON.
 """
 
@@ -11,11 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from engine.healing import Healed
 
-__all__ = ["Cancelled", "JournalNodeState", "LakeState", "NodeState", "Record", "RoleDetails", "TargetState", "as_json"]
+__all__ = [
+    "Cancelled",
+    "JournalNodeState",
+    "LakeState",
+    "NodeState",
+    "Record",
+    "RoleDetails",
+    "TargetState",
+    "as_json",
+    "from_json",
+]
+
+T = TypeVar("T")
 
 # of a part: JSON has its fields beside those of the whole
 _FLAT = {"flat": True}
@@ -194,6 +208,43 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, Path) else value
+
+
+def from_json(kind: type[T], told: Any) -> T:
+    """The state of `kind` that `as_json` made `told` of; what an older release does not tell has its default.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(told, Mapping):
+        raise ValueError(f"{told!r:.80} is no {kind.__name__}")  # noqa: TRY004 - JSON of another kind is a bad value
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for each in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if each.metadata == _FLAT:
+            values[each.name] = from_json(hints[each.name], told)
+        elif (name := _camel(each.name)) in told:
+            values[each.name] = _value(hints[each.name], told[name], name)
+        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{name} is missing")
+    return kind(**values)
+
+
+def _value(hint: Any, told: Any, name: str) -> Any:
+    if isinstance(hint, UnionType):
+        if told is None:
+            return None
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return from_json(hint, told)
+    kind = get_origin(hint) or hint
+    if kind is tuple and isinstance(told, list):
+        return tuple(_value(get_args(hint)[0], each, name) for each in told)
+    if kind is Mapping and isinstance(told, Mapping):
+        return {key: _value(get_args(hint)[1], each, name) for key, each in told.items()}
+    if type(told) is kind or (kind is float and type(told) is int):
+        return told
+    raise ValueError(f"{name} is {told!r:.80}")
 
 
 def _camel(name: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
 from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.config.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
 from checkpointer.roles.standby.journal_view import list_journal
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.endpoint import uri_scheme
@@ -17,6 +16,7 @@ from journal.errors import TransactionGapError
 from journal.journal import Journal, ReadableSegment
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
+from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
 from journal.quorum.tally import majority
 
 __all__ = ["ask_journal"]

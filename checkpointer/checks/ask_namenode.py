@@ -16,6 +16,7 @@ from hadoop_rpc.errors import AuthenticationRequiredError, RpcConnectionError, R
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from servlets.node_state import NodeState, from_json
 
 __all__ = ["ask_daemon", "ask_http", "ask_rpc"]
 
@@ -103,14 +104,14 @@ def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
     return Answer((status == 200, str(answer["message"])))
 
 
-def _status(url: str, timeout: float) -> Answer[dict[str, Any]]:
+def _status(url: str, timeout: float) -> Answer[NodeState]:
     try:
         status, answer = _get(url, timeout)
+        return Answer(from_json(NodeState, answer))
     except TransferError as fault:
         return Answer(error=fault.message)
-    if status != 200 or not isinstance(answer, dict):
-        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's")
-    return Answer(answer)
+    except ValueError as fault:
+        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's: {fault}")
 
 
 def _get(url: str, timeout: float) -> tuple[int, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from servlets.node_state import Record
 
 __all__ = ["Coverage", "check_age", "check_daemon", "check_edits", "check_transactions", "coverage"]
 
@@ -152,27 +153,27 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
         if not well:
             states.append(state)
             problems.append(f"not {name}: {message}")
-    error, metrics = _last_error(facts.now, daemon.status.value or {})
-    if error:
-        states.append(State.WARNING)
-        problems.append(error)
+    metrics: tuple[Metric, ...] = ()
     if daemon.status.value is None:
         states.append(State.UNKNOWN)
         problems.append(f"/status: {daemon.status.error}")
+    else:
+        record = daemon.status.value.record
+        metrics = (Metric("failures", record.failures),)
+        if error := _last_error(facts.now, record):
+            states.append(State.WARNING)
+            problems.append(error)
     return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics)
 
 
-def _last_error(now: float, status: dict[str, object]) -> tuple[str, tuple[Metric, ...]]:
-    """The daemon's newest error, if no checkpoint or upload succeeded after it."""
-    failures = status.get("failures")
-    metrics = (Metric("failures", failures),) if isinstance(failures, int) else ()
-    at = status.get("lastErrorAt")
-    if not status.get("lastError") or not isinstance(at, int | float):
-        return "", metrics
-    successes = (status.get("savedAt"), status.get("uploadedAt"))
-    if any(isinstance(success, int | float) and success > at for success in successes):
-        return "", metrics
-    return f"failed {_duration(now - at)} ago: {status['lastError']}", metrics
+def _last_error(now: float, record: Record) -> str:
+    """The daemon's newest error, "" if a checkpoint or an upload succeeded after it."""
+    at = record.last_error_at
+    if not record.last_error or at is None:
+        return ""
+    if any(success is not None and success > at for success in (record.saved_at, record.uploaded_at)):
+        return ""
+    return f"failed {_duration(now - at)} ago: {record.last_error}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Checks of the NameNodes: reachable, one active, and of our namespace."""
+"""Checks of the NameNodes and JournalNodes: reachable, one active, a majority that is near, and of our namespace."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import check_supported
+from journal.quorum.node_answers import NodeAnswer
+from journal.quorum.tally import majority
 
-__all__ = ["check_ha", "check_namenode", "check_version"]
+__all__ = ["check_ha", "check_journal_nodes", "check_namenode", "check_version"]
 
 _ACTIVE = "ACTIVE"
 
@@ -110,3 +112,36 @@ def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
         if (info.layout_version, info.c_time) != (first.layout_version, first.c_time):
             return State.WARNING, f"layout or cTime differ between {where} and {other}, as during an upgrade"
     return State.OK, ""
+
+
+def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """Every JournalNode answers by RPC and HTTP; without a majority nothing can be read, or written."""
+    nodes = () if facts.journal is None else facts.journal.nodes
+    if not nodes:
+        return Verdict(State.OK, "the edits are not on JournalNodes")
+    newest = max(node.last_txid for node in nodes)
+    well = [node for node in nodes if not _fault(node)]
+    lag = max((newest - node.last_txid for node in well), default=0)
+    limits = thresholds.limits("journalnodes", facts.transactions, None)
+    lagging = Metric("lag", lag, "", limits.warning, limits.critical)
+    details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
+    states = [_state(len(well), len(nodes)), lagging.state()]
+    summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
+    return Verdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging))
+
+
+def _state(well: int, total: int) -> State:
+    if well == total:
+        return State.OK
+    return State.WARNING if well >= majority(total) else State.CRITICAL
+
+
+def _fault(node: NodeAnswer) -> str:
+    if node.same_namespace is False:
+        return "it keeps this journal for another namespace"
+    return node.fault or node.http_fault
+
+
+def _standing(node: NodeAnswer, newest: int) -> str:
+    committed = "" if node.committed_txid is None else f", knows {node.committed_txid} to be committed"
+    return f"last txid {node.last_txid}, {newest - node.last_txid} behind{committed}, epoch {node.epoch}"

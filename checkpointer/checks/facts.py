@@ -10,8 +10,9 @@ from checkpointer.config.checkpoint_config import Role
 from hadoop_common.storage_info import StorageInfo
 
 if TYPE_CHECKING:
-    from checkpointer.config.quorum_nodes import NodeAnswer
     from checkpointer.storage.inspector import StorageDirectory
+    from journal.quorum.node_answers import NodeAnswer
+    from servlets.node_state import NodeState
 
 __all__ = [
     "Answer",
@@ -115,7 +116,7 @@ class DaemonFacts:
     url: str
     live: Answer[tuple[bool, str]] = Answer()
     ready: Answer[tuple[bool, str]] = Answer()
-    status: Answer[dict[str, Any]] = Answer()
+    status: Answer[NodeState] = Answer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
-from checkpointer.checks.cluster_checks import check_ha, check_namenode, check_version
+from checkpointer.checks.cluster_checks import check_ha, check_journal_nodes, check_namenode, check_version
 from checkpointer.checks.facts import Facts
-from checkpointer.checks.quorum_checks import check_journal_nodes
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State, Verdict, worst

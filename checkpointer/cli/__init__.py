@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from checkpointer.cli.lazy_group import LazyGroup
+from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
 
 __all__ = ["main"]
@@ -38,6 +38,7 @@ Exit codes:
     cls=LazyGroup,
     modules="checkpointer.cli.{}_command",
     summaries=_COMMANDS,
+    elsewhere={"image": "image_tools.cli", "edits": "journal.cli"},
     plugins="checkpointer.commands",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -12,9 +12,9 @@ import click
 from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import likely_role
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
 
 _CONNECT_TIMEOUT = 10.0
@@ -119,21 +120,19 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 def _forewarn(urls: dict[str, Role]) -> None:
     """Tell of NameNodes that are known to refuse an image now; without an answer there is nothing to tell."""
-    status: dict[str, Any] = {}
+    from servlets.node_state import NodeState, TargetState, from_json
+
+    targets: tuple[TargetState, ...] = ()
     for url in urls:
-        try:
-            status = _call("GET", f"{url}/status", {}, _CONNECT_TIMEOUT)[1]
+        # whether there is a daemon is found out by the request itself
+        with suppress(TransferError, ValueError):
+            targets = from_json(NodeState, _call("GET", f"{url}/status", {}, _CONNECT_TIMEOUT)[1]).targets
             break
-        except TransferError:
-            # whether there is a daemon is found out by the request itself
-            continue
-    targets = status.get("targets")
-    for target in targets if isinstance(targets, list) else ():
-        at = target.get("takesFrom")
-        if isinstance(at, int | float) and at > time.time():
-            clock = time.strftime("%H:%M:%S", time.localtime(at))
+    for target in targets:
+        if target.takes_from is not None and target.takes_from > time.time():
+            clock = time.strftime("%H:%M:%S", time.localtime(target.takes_from))
             click.echo(
-                f"note: {target.get('address')} does not accept an image with few transactions before {clock}, "
+                f"note: {target.address} does not accept an image with few transactions before {clock}, "
                 "as its last one is recent; the checkpoint is made anyway",
                 err=True,
             )

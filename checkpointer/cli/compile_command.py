@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo_json, json_option
 
 __all__ = ["command"]
 

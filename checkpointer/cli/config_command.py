@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import ConfigurationError
 
 # in a pipe a key is one line

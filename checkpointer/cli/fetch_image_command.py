@@ -21,11 +21,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.user import USER_NAME
 
 if TYPE_CHECKING:
     from checkpointer.backup_images.fetch import FetchedImage, FetchOptions
@@ -167,7 +168,7 @@ def _settings(conf_dir: Path | None) -> Configuration:
 
 
 def _user(settings: Configuration) -> str:
-    return keys.USER_NAME.read(settings) or getpass.getuser()
+    return USER_NAME.read(settings) or getpass.getuser()
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.lazy_group import LazyGroup
+from hadoop_common.cli.lazy_group import LazyGroup
 
 
 @click.group(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 
 
 @click.command("format")

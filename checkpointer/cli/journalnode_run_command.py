@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.cli.service_logging import logging_options, set_up_logging
+from hadoop_common.cli.output import conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 

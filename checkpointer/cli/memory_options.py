@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.config.memory_settings import LEAST_MEMORY, TOO_LITTLE
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import MemoryLimit
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
-from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
-from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
@@ -154,7 +154,7 @@ def command(
         "layoutVersion": result.layout_version,
         "versionFileLayout": plan.version_layout,
         "warnings": list(result.warnings),
-        "healed": [healed.as_dict() for healed in result.healed],
+        "healed": [asdict(healed) for healed in result.healed],
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (

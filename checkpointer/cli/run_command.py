@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from checkpointer.cli.memory_options import memory_options, with_options
-from checkpointer.cli.output import conf_option, load_configuration
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
+from hadoop_common.cli.output import conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.existing_path import EXISTING_FILE
 
 __all__ = ["logging_options", "set_up_logging"]
 

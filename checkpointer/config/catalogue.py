@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkpointer.config.keys import KEYS, default_cell
-from checkpointer.config.shared_edits import RESOLUTION
+from checkpointer.config.keys import KEYS
+from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
 from journal.quorum.settings import WRITER_KEYS
+from journal.shared_edits import RESOLUTION
 
-__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "ignored_table", "refusals"]
+__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "refusals"]
 
 # name and default, and Hadoop 2.7's default where it is another one
 _Row = tuple[str, str] | tuple[str, str, str]
@@ -32,8 +33,16 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
     ]
 
 
+def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
+    """Keys that others declare, as they read them."""
+    return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
+
+
 _LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
 _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
+_NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
+_ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
+_ADDRESSES = "the checkpointer connects to the addresses themselves"
 _KERBEROS = "it matters with Kerberos only, which hadoop.security.authentication may not ask for yet"
 _HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
@@ -59,20 +68,19 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "it concerns the NameNode alone",
         ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
     ),
+    *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
+    *_unread(_ROLLS, ROLL_SHARE),
+    *_unread(_ADDRESSES, RPC_BIND_HOST),
     *_ignored(
         "The NameNode's edits directories and how it writes them.",
-        "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir",
-        ("dfs.namenode.edits.dir", "${dfs.namenode.name.dir}"),
-        ("dfs.namenode.edits.dir.required", ""),
-        ("dfs.namenode.edits.dir.minimum", "1"),
+        _NO_EDITS,
         ("dfs.namenode.edits.asynclogging", "true", ABSENT),
         ("dfs.namenode.edits.asynclogging.pending.queue.size", "4096", ABSENT),
         ("dfs.namenode.edits.noeditlogchannelflush", "false"),
     ),
     *_ignored(
         "When the active ends a segment by itself.",
-        "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it",
-        ("dfs.namenode.edit.log.autoroll.multiplier.threshold", "0.5", "2.0"),
+        _ROLLS,
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
     ),
     *_ignored(
@@ -164,7 +172,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
             "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager",
         ),
     ),
-    *(replace(key, status=KeyStatus.IGNORED, reason=_QUORUM) for key in WRITER_KEYS),
+    *_unread(_QUORUM, *WRITER_KEYS),
     RESOLUTION,
     *_ignored(
         RESOLUTION.meaning,
@@ -199,8 +207,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "Servers of the NameNode that a checkpointer does not call, and what they bind to.",
-        "the checkpointer connects to the addresses themselves",
-        ("dfs.namenode.rpc-bind-host", ""),
+        _ADDRESSES,
         ("dfs.namenode.servicerpc-bind-host", ""),
         ("dfs.namenode.lifeline.rpc-address", "", ABSENT),
         ("dfs.namenode.lifeline.rpc-bind-host", "", ABSENT),
@@ -299,12 +306,3 @@ def refusals(configuration: Configuration) -> list[ConfigurationFault]:
         for key in CATALOGUE
         if key.status is KeyStatus.REFUSED and configuration.get(key.name, key.default) not in ("", key.default)
     ]
-
-
-def ignored_table() -> str:
-    """The keys that are ignored or refused as a Markdown table."""
-    rows = [
-        f"| `{key.name}` | {default_cell(key)} | {key.meaning} | {key.status.value.capitalize()}: {key.reason}. |"
-        for key in _NOT_SUPPORTED
-    ]
-    return "\n".join(["| Key | Default | What it does in Hadoop | Here |", "|---|---|---|---|", *rows]) + "\n"

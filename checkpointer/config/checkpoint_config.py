@@ -21,16 +21,16 @@ from checkpointer.config.addresses import (
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
-from checkpointer.config.rpc_user import rpc_user
-from checkpointer.config.shared_edits import directory_of, shared_edits
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_rpc.user import rpc_user
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
+from journal.shared_edits import directory_of, shared_edits
 
 __all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
 
@@ -110,7 +110,6 @@ class CheckpointConfig:
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
-    http_policy: str
     engine: EngineSettings
     merge_settings: MergeSettings
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
@@ -216,7 +215,6 @@ class _Reader:
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
-            http_policy=policy,
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             merge_settings=MergeSettings(
                 codec=self._take(lambda: image_codec(self._settings), ""),

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from checkpointer.config import keys
-from hadoop_common.config_key import BYTES
+from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 
 __all__ = ["EngineChoice", "EngineSettings", "SparkSettings", "engine_settings"]
 
 _CONF = keys.ENGINE_SPARK_CONF.of("")
-_LEAST_MEMORY = 512 << 20
 
 
 class EngineChoice(Enum):
@@ -38,10 +37,10 @@ class SparkSettings:
         conf: further settings of Spark's.
     """
 
-    master: str = ""
-    driver_memory: str = keys.ENGINE_SPARK_DRIVER_MEMORY.default
-    shared_storage: bool | None = None
-    partitions: int = 0
+    master: str = bound(keys.ENGINE_SPARK_MASTER)
+    driver_memory: str = bound(keys.ENGINE_SPARK_DRIVER_MEMORY)
+    shared_storage: bool | None = bound(keys.ENGINE_SPARK_SHARED_STORAGE)
+    partitions: int = bound(keys.ENGINE_SPARK_PARTITIONS)
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,7 +49,7 @@ class EngineSettings:
     """Which engine, and from what image size on in bytes `auto` takes Spark."""
 
     choice: EngineChoice = EngineChoice.LOCAL
-    spark_from: int = keys.ENGINE_SPARK_MIN_SIZE.fallback
+    spark_from: int = bound(keys.ENGINE_SPARK_MIN_SIZE)
     spark: SparkSettings = SparkSettings()
 
 
@@ -63,15 +62,11 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
     settings = configuration.with_defaults(keys.DEFAULTS)
     faults = FaultCollector()
     found = EngineSettings(
-        faults.take(lambda: _choice(settings), EngineChoice.LOCAL),
-        keys.ENGINE_SPARK_MIN_SIZE.take(settings, faults),
-        SparkSettings(
-            master=keys.ENGINE_SPARK_MASTER.take(settings, faults),
-            driver_memory=faults.take(lambda: _memory(settings), ""),
-            shared_storage=keys.ENGINE_SPARK_SHARED_STORAGE.take(settings, faults),
-            partitions=keys.ENGINE_SPARK_PARTITIONS.take(settings, faults),
-            conf=faults.take(lambda: _conf(settings), {}),
+        choice=faults.take(lambda: _choice(settings), EngineChoice.LOCAL),
+        spark=SparkSettings(
+            conf=faults.take(lambda: _conf(settings), {}), **take_bound(SparkSettings, settings, faults)
         ),
+        **take_bound(EngineSettings, settings, faults),
     )
     faults.raise_if_any()
     return found
@@ -82,13 +77,6 @@ def _conf(settings: Configuration) -> dict[str, str]:
     if _CONF in names:
         raise ConfigurationError([settings.fault(_CONF, "names no setting of Spark's")])
     return {key.removeprefix(_CONF): settings.get(key, "") for key in names}
-
-
-def _memory(settings: Configuration) -> str:
-    key = keys.ENGINE_SPARK_DRIVER_MEMORY
-    if BYTES.read(settings, key.name, key.default) < _LEAST_MEMORY:
-        raise ConfigurationError([settings.fault(key.name, "must be at least 512m, less does not start Spark")])
-    return key.read(settings)
 
 
 def _choice(settings: Configuration) -> EngineChoice:

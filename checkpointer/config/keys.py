@@ -25,12 +25,25 @@ from hadoop_common.config_key import (
     SWITCH,
     TRANSACTIONS,
     ConfigKey,
+    Kind,
     count_of,
     keys_in,
     paths,
     text,
 )
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
+
+_LEAST_HEAP = 512 << 20
+
+
+def _heap(settings: Configuration, name: str, default: str) -> str:
+    """A size as it is told to Spark."""
+    if BYTES.read(settings, name, default) < _LEAST_HEAP:
+        raise ConfigurationError([settings.fault(name, "must be at least 512m, less does not start Spark")])
+    return settings.get(name, default)
+
 
 CHECKPOINT_PERIOD = ConfigKey(
     "dfs.namenode.checkpoint.period", "3600s", SECONDS, "A checkpoint is due this long after the last one.", least=0.001
@@ -164,19 +177,6 @@ BACKUP_ADDRESS = ConfigKey(
 )
 SERVICERPC_ADDRESS = ConfigKey(
     "dfs.namenode.servicerpc-address", "", text("host:port"), "A NameNode's RPC server for other servers; preferred."
-)
-AUTHENTICATION = ConfigKey(
-    "hadoop.security.authentication",
-    "simple",
-    text("method"),
-    "How RPC calls authenticate.",
-    reason="any method but simple; Kerberos and tokens come with a later version",
-)
-USER_NAME = ConfigKey(
-    "hadoop.user.name",
-    "${env.HADOOP_USER_NAME:-}",
-    text("name"),
-    "The user that calls are made as; empty is the one this process runs as.",
 )
 RPC_TIMEOUT = ConfigKey(
     "ipc.client.rpc-timeout.ms", "120000", MILLISECONDS, "Limit on a call to a NameNode.", release2="0", least=0.001
@@ -340,7 +340,7 @@ ENGINE_SPARK_MASTER = ConfigKey(
 ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
     "checkpoint.engine.spark.driver-memory",
     "1g",
-    text("memory"),
+    Kind("memory", _heap),
     "Heap of Spark's driver; specific to the checkpointer.",
 )
 ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
@@ -390,28 +390,6 @@ TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})
-
-
-def markdown_table() -> str:
-    """The keys as a Markdown table."""
-    rows = [f"| `{key.name}` | {default_cell(key)} | {key.kind.unit} | {_meaning(key)} |" for key in KEYS]
-    return "\n".join(["| Key | Default | Unit | What it does |", "|---|---|---|---|", *rows]) + "\n"
-
-
-def default_cell(key: ConfigKey[Any]) -> str:
-    """A default in Markdown, with that of Hadoop 2.7 where it is another one."""
-    shown = _code(key.default)
-    if key.release2 is None:
-        return shown
-    return f"{shown} (2.7: {'none' if key.release2 == ABSENT else _code(key.release2)})"
-
-
-def _meaning(key: ConfigKey[Any]) -> str:
-    return f"{key.meaning} Refused: {key.reason}." if key.reason else key.meaning
-
-
-def _code(value: str) -> str:
-    return f"`{value}`" if value else "unset"

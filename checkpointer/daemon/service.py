@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
@@ -236,7 +237,7 @@ class CheckpointService:
             "txid": result.txid,
             "reason": reason.value,
             "transactions": result.transactions,
-            "healed": [healed.as_dict() for healed in result.healed],
+            "healed": [asdict(healed) for healed in result.healed],
         }
         offers = self._upload(force=force)
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE

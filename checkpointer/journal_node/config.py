@@ -11,9 +11,9 @@ from checkpointer.config import journal_node_keys as node
 from checkpointer.config import keys
 from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
 from checkpointer.config.catalogue import refusals
-from checkpointer.config.rpc_user import rpc_user
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_rpc.user import rpc_user
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from checkpointer.config.addresses import Identity, namenode_ids, namenode_rpc
 from checkpointer.config.keys import DEFAULTS
-from checkpointer.config.rpc_user import rpc_user
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.server import peers_of
@@ -18,6 +17,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.user import rpc_user
 from journal.journal_node.node import JournalNode
 from journal.journal_node.self_format import SelfFormatError, format_from_peers
 

@@ -48,6 +48,7 @@ def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | N
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
     target = _new_folder(root / LOST_PAST)
+    # not `rename_durably`: thousands of segments, and both directories are synced once behind the last one
     for name in moving:
         # A segment may get another name meanwhile: then it is one that is being written.
         with suppress(FileNotFoundError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import (
     SEEN_TXID,
@@ -28,6 +28,7 @@ __all__ = [
     "agree_on_version",
     "check_covered",
     "classify",
+    "directory_fault",
     "inspect",
     "list_images",
     "list_segment_files",
@@ -269,3 +270,11 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
             "Restore VERSION from another directory of the same NameNode; do not format: the directory contains data."
         )
     return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."
+
+
+def directory_fault(root: Path) -> str:
+    """Why the formatted storage directory `root` cannot be used now, "" where it can."""
+    try:
+        return "" if inspect(root).version is not None else f"{root} has no current/VERSION any more"
+    except HdfsError as error:
+        return error.message

@@ -104,6 +104,13 @@ class Namespace:
             raise NamespaceError(f"{path} does not exist")
         return row
 
+    def directory(self, path: str) -> int:
+        """Row of the directory at `path`; raises NamespaceError where it is none."""
+        row = self.existing(path)
+        if self.table.kind[row] != DIRECTORY:
+            raise NamespaceError(f"{path} is not a directory")
+        return row
+
     def file(self, path: str) -> int:
         """Row of the file at `path`; raises NamespaceError where there is none."""
         row = self.existing(path)

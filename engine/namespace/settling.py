@@ -45,7 +45,6 @@ class Settling:
     def __init__(self, tree: Tree, history: History) -> None:
         self._tree, self._history = tree, history
         self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
-        self._snapshots_of: dict[int, set[int]] = {}
 
     def run(self) -> None:
         """Heal.

@@ -93,16 +93,9 @@ def times(namespace: Namespace, op: TimesOp) -> None:
         table.atime[row] = op.atime
 
 
-def _directory(namespace: Namespace, path: str) -> int:
-    row = namespace.existing(path)
-    if namespace.table.kind[row] != DIRECTORY:
-        raise NamespaceError(f"{path} is not a directory")
-    return row
-
-
 def _limit(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
     table = namespace.table
-    row = _directory(namespace, path)
+    row = namespace.directory(path)
     before = int(table.ns_quota[row]), int(table.ds_quota[row])
     if row == ROOT_ROW and ns_quota == _QUOTA_RESET:
         if not namespace.hadoop3:
@@ -130,7 +123,7 @@ def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
 
 
 def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
-    row = _directory(namespace, op.src)
+    row = namespace.directory(op.src)
     storage_type = _STORAGE_TYPES.get(op.storage_type)
     if storage_type is None:
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 
-from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.tree import encode_name
-from image_format.inode_table import DIRECTORY
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
@@ -32,24 +30,17 @@ _UINT64 = (1 << 64) - 1
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
-def _directory(namespace: Namespace, path: str) -> int:
-    row = namespace.existing(path)
-    if namespace.table.kind[row] != DIRECTORY:
-        raise NamespaceError(f"{path} is not a directory")
-    return row
-
-
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
 def allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
-    row = _directory(namespace, op.snapshot_root)
+    row = namespace.directory(op.snapshot_root)
     namespace.snapshots.allow(int(namespace.table.id[row]))
 
 
 def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
-    row = _directory(namespace, op.snapshot_root)
+    row = namespace.directory(op.snapshot_root)
     namespace.snapshots.disallow(int(namespace.table.id[row]))
     diffs = namespace.history.diffs.of_directory(row)
     if diffs is not None and not diffs.items and not namespace.history.is_snapshottable(row):
@@ -58,7 +49,7 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
 
 def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     table, history = namespace.table, namespace.history
-    row = _directory(namespace, op.snapshot_root)
+    row = namespace.directory(op.snapshot_root)
     namespace.tree.check_known(row)
     root = table.message(row)
     # Hadoop 2.7 takes the clock of the replay, and leaves quotas out.
@@ -98,7 +89,7 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
-    row = _directory(namespace, op.snapshot_root)
+    row = namespace.directory(op.snapshot_root)
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_name))
     if namespace.rules.ordered_snapshot_deletion:
         diffs = namespace.history.diffs.of_directory(row)
@@ -123,7 +114,7 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None
 
 
 def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
-    row = _directory(namespace, op.snapshot_root)
+    row = namespace.directory(op.snapshot_root)
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_old_name))
     if op.snapshot_new_name != op.snapshot_old_name:
         mtime = op.mtime if namespace.hadoop3 else None

@@ -21,6 +21,7 @@ from image_format.kernels.tags import (
     XAttrFeatureProto,
 )
 from image_format.kernels.wire import read_varint, skip_field
+from image_format.permission import NAME_SHIFT, SERIAL_MASK, TYPE_SHIFT, AclType
 
 __all__ = [
     "DAMAGED",
@@ -62,6 +63,8 @@ OK, DAMAGED, NO_STRING = 0, 1, 2
 _MAX_REPLICATION_HADOOP_3 = 2047
 _PROVIDED_POLICY, _NVDIMM_POLICY = 1, 14
 _PROVIDED_TYPE, _NVDIMM_TYPE = 5, 6
+_ACL_USER: int = AclType.USER.value
+_ACL_GROUP: int = AclType.GROUP.value
 _NO_BODY = -1
 
 
@@ -93,13 +96,13 @@ def _renumber_bits(buf, pos, serials):
     packed = (
         np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16 | np.int64(buf[pos + 3]) << 24
     )
-    serial = packed >> 6 & 0xFFFFFF
+    serial = packed >> NAME_SHIFT & SERIAL_MASK
     result = OK
     if serials.size and serial:
         fresh = serials[serial] if serial < serials.size else np.int64(0)
         if fresh == 0:
             result = NO_STRING
-        packed = packed & ~(np.int64(0xFFFFFF) << 6) | fresh << 6
+        packed = packed & ~(np.int64(SERIAL_MASK) << NAME_SHIFT) | fresh << NAME_SHIFT
         for i in range(4):
             buf[pos + i] = packed >> 8 * i & 0xFF
     return result
@@ -126,10 +129,10 @@ def _permission(buf, pos, end, users, groups):
 
 @kernel
 def _acl_entry(buf, pos, users, groups):
-    kind = buf[pos] >> 3 & 3
-    if kind == 0:
+    kind = buf[pos] >> TYPE_SHIFT & 3
+    if kind == _ACL_USER:
         return _renumber_bits(buf, pos, users)
-    if kind == 1:
+    if kind == _ACL_GROUP:
         return _renumber_bits(buf, pos, groups)
     return OK
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from image_format.kernels.prefetch import let_kernels_prefetch
 
-__all__ = ["Kernel", "kernel", "lean_kernel", "step"]
+__all__ = ["Kernel", "kernel", "lean_kernel", "made_of", "step"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,24 +89,33 @@ def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
         # Numba's way to say at once that it found no folder for its cache.
         return njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
     # Numba looks at the function's own file only, but what it was compiled from stands in others as well.
-    package = sys.modules.get(function.__module__.rpartition(".")[0])
     folder = Path(function.__code__.co_filename).parent
-    dispatcher._cache._cache_file._source_stamp = _stamp(folder, getattr(package, "MADE_OF", ()))
+    dispatcher._cache._cache_file._source_stamp = _sources(folder) + made_of(function)
     _forgive_full_disk(dispatcher._cache)
     return dispatcher
 
 
 @functools.cache
-def _stamp(folder: Path, made_of: tuple[Path, ...]) -> str:
-    """Digest of all sources that kernels of a folder may be made of.
-
-    Those are the ones in it and beside this file, the messages of the image, and what its package names in `MADE_OF`.
-    """
-    here = Path(__file__).parent
-    found = {*here.glob("*.py"), *(here.parent / "proto").glob("*_pb2.py"), *folder.glob("*.py"), *made_of}
+def _sources(folder: Path) -> str:
+    """Digest of the sources of a folder of kernels and of this one: of what they do for the compiler, too."""
     digest = hashlib.sha256()
-    for path in sorted(found):
+    for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def made_of(function: Callable[..., Any]) -> str:
+    """Digest of what a kernel is made of: its code, the values that it takes from elsewhere, the kernels it calls."""
+    code = function.__code__
+    digest = hashlib.sha256(code.co_code + repr(code.co_consts).encode())
+    for name in sorted(set(code.co_names) & function.__globals__.keys()):
+        value = function.__globals__[name]
+        if isinstance(value, Kernel):
+            value = made_of(value.py_func)
+        elif callable(value) or isinstance(value, ModuleType):
+            value = value.__name__
+        digest.update(f"\0{name}\0{value.tolist() if isinstance(value, np.ndarray) else value!r}".encode())
     return digest.hexdigest()
 
 

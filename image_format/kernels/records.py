@@ -5,6 +5,7 @@ from __future__ import annotations
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import DiffEntry, DirectoryDiff, DirEntry
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
+from image_format.proto import fsimage_pb2 as pb
 
 __all__ = [
     "BY_CHILDREN",
@@ -21,7 +22,10 @@ __all__ = [
 BY_RECORD, BY_CHILDREN, BY_DIFF_LIST = 0, 1, 2
 """What counts: INODE records behind the header, children of DirEntry records, lists of SNAPSHOT_DIFF."""
 
-DIFF_ENTRY, FILE_DIFF, DIRECTORY_DIFF, CREATED_ENTRY = 0, 1, 2, 3
+DIFF_ENTRY = 0
+FILE_DIFF: int = pb.DiffEntry.FILEDIFF
+DIRECTORY_DIFF: int = pb.DiffEntry.DIRECTORYDIFF
+CREATED_ENTRY = 3
 """The records of SNAPSHOT_DIFF."""
 
 DIFF_STATE = 4

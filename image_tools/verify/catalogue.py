@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["CODES", "Code", "Severity", "markdown_table"]
+__all__ = ["CODES", "Code", "Severity"]
 
 
 class Severity(StrEnum):
@@ -180,10 +180,3 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
 )
 
 CODES: dict[str, Code] = {row[0]: Code(*row) for row in _ROWS}
-
-
-def markdown_table() -> str:
-    """The table of docs/verify.md."""
-    lines = ["| code | severity | meaning | repair |", "|---|---|---|---|"]
-    lines += [f"| `{c.name}` | {c.severity} | {c.meaning} | {c.repair or '—'} |" for c in CODES.values()]
-    return "\n".join(lines)

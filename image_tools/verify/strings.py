@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from image_format.permission import unpack_permission
+from image_format.permission import NAME_SHIFT, SERIAL_MASK, pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import MAX_SERIAL, StringKind
 from image_format.varint import encode_delimited
@@ -20,7 +20,6 @@ _KINDS = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 _MAX_MASK_BITS = 3
 # a loader of Hadoop 2 keeps its single table dense; further away than this a serial is moved instead
 _FILL = 256
-_SERIAL = 0xFFFFFF
 
 
 class Strings:
@@ -91,8 +90,10 @@ class Strings:
             for packed in body.acl.entries:
                 kind = (StringKind.USER, StringKind.GROUP, None, None)[packed >> 3 & 3]
                 if kind is not None:
-                    wanted.append(("inode-acl", kind, packed >> 6 & _SERIAL))
-            wanted += [("inode-xattr", StringKind.XATTR, x.name >> 6 & _SERIAL) for x in body.xAttrs.xAttrs]
+                    wanted.append(("inode-acl", kind, packed >> NAME_SHIFT & SERIAL_MASK))
+            wanted += [
+                ("inode-xattr", StringKind.XATTR, x.name >> NAME_SHIFT & SERIAL_MASK) for x in body.xAttrs.xAttrs
+            ]
         lost = [(code, kind, serial) for code, kind, serial in wanted if serial and self._array(kind)[serial] != 1]
         for _, kind, serial in lost:
             self._array(kind)[serial] = MISSING_USE
@@ -127,13 +128,17 @@ class Strings:
             return False
         before = body.SerializeToString()
         user, group, mode = unpack_permission(body.permission)
-        body.permission = self._near(user) << 40 | self._near(group) << 16 | mode
+        body.permission = pack_permission(self._near(user), self._near(group), mode)
         if not isinstance(body, pb.INodeSymlink):
             for index, packed in enumerate(body.acl.entries):
-                body.acl.entries[index] = packed & ~(_SERIAL << 6) | self._near(packed >> 6 & _SERIAL) << 6
+                body.acl.entries[index] = self._renamed(packed)
             for xattr in body.xAttrs.xAttrs:
-                xattr.name = xattr.name & ~(_SERIAL << 6) | self._near(xattr.name >> 6 & _SERIAL) << 6
+                xattr.name = self._renamed(xattr.name)
         return bool(body.SerializeToString() != before)
+
+    def _renamed(self, packed: int) -> int:
+        name = self._near(packed >> NAME_SHIFT & SERIAL_MASK)
+        return packed & ~(SERIAL_MASK << NAME_SHIFT) | name << NAME_SHIFT
 
     def _near(self, serial: int) -> int:
         if serial <= self._reach() or self._known[0][serial] != MISSING_USE:

@@ -1,4 +1,20 @@
-"""Fetches finalized segments that a node missed from its peers (JournalNodeSyncer)."""
+"""Fetches finalized segments that a node missed from its peers (JournalNodeSyncer).
+
+A segment is missing, then fetched to a folder of its own (checked as a whole, durable), then taken over under the
+journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and what the writer
+does meanwhile: it begins or finalizes segments, recovers, or formats the journal anew. A restart (`begin`) removes what
+was fetched and not taken over.
+
+What can never happen, and why:
+
+- A transaction that no majority has becomes one of this node: only segments up to the committed txid that the writer
+  told are asked for, and `take_over` looks at it again. Those have one content in every finalized copy.
+- What the writer has open is replaced: it is not missing when the round begins, nor taken over, under the lock that the
+  writer's calls hold. A copy in progress that nobody writes is set aside; one that was finalized meanwhile has the same
+  content.
+- A damaged or short segment gets a name that is served: the whole file is checked before it leaves its temporary name.
+- A slow peer holds up the writer: the lock is not held while a segment is fetched.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""Runs procedures against real nodes: a thread for each lane of calls, and whoever asks waits."""
+"""Runs procedures against real nodes: a thread for each lane of calls, and whoever asks waits.
+
+One lock guards the ensemble, its lanes and tallies. It is free only while somebody waits or a node is called.
+
+- A procedure that `run` drives is stepping (it has the lock) or waits for its ask: until that is decided, then for
+  `linger` until all nodes have told, in either case no longer than its time.
+- A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of a
+  call (`_end`) and `close`.
+- The driver is open, draining (`close` waits for the calls that are queued) or closed, which nothing leads back from.
+
+What can never happen, and why:
+
+- Two calls of a lane are under way at once, or out of order: a lane has one thread, and gives out nothing more until
+  that has told how the last one ended.
+- A caller waits for ever for a node: `_wait` counts its time down whatever the node does. A process that was stopped
+  for minutes has not used it up: a wait counts for at most a slice.
+- A wake-up is lost: what is waited for is changed and notified under the lock that the waiter looks at it with.
+- A procedure goes on after `close`: whoever waits is woken and gets JournalClosedError, as does whoever asks later. An
+  answer that comes later still is noted in a tally that nobody reads.
+"""
 
 from __future__ import annotations
 

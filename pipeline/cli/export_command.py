@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING
+from hadoop_common.cli.output import echo_json, json_option
 from pipeline.cli.spark_command import spark_for
 
 __all__ = ["command"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:

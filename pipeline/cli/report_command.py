@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from checkpointer.cli.output import json_option
+from hadoop_common.cli.output import json_option
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
 from pipeline.cli.spark_command import spark_for

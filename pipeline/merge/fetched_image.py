@@ -31,7 +31,7 @@ class Description(NamedTuple):
         header: the INodeSection message.
         slot_count: inodes in the image; largest_id: of these.
         type_quota_ids: of the directories with storage type quotas.
-        inode_bytes, directory_bytes: sizes of INODE and INODE_DIR, decompressed.
+        inode_bytes: size of INODE, decompressed.
         cuts: offsets of entries in INODE_DIR that cut it into even ranges, the first one 0.
     """
 
@@ -40,7 +40,6 @@ class Description(NamedTuple):
     largest_id: int
     type_quota_ids: Ids
     inode_bytes: int
-    directory_bytes: int
     cuts: list[int]
 
 

@@ -165,7 +165,6 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
         largest_id=arrays.ids.item(arrays.ids.size - 1) if arrays.ids.size else 0,
         type_quota_ids=np.array(arrays.type_quota_ids),
         inode_bytes=index.inode_buffer.size,
-        directory_bytes=size,
         cuts=sorted({0, *cuts}),
     )
 

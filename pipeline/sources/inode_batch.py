@@ -13,6 +13,7 @@ from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import fill_names, fill_paths
 from image_format.kernels.inode import DIRECTORY, FILE
+from image_format.permission import GROUP_SHIFT, SERIAL_MASK, USER_SHIFT
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
@@ -31,7 +32,6 @@ Mask = npt.NDArray[np.bool_]
 _KINDS = pa.array([None, "FILE", "DIRECTORY", "SYMLINK"], pa.string())
 _MICROS = 1000
 _LATEST = ((1 << 63) - 1) // _MICROS
-_USER_SHIFT, _GROUP_SHIFT, _SERIAL = 40, 16, (1 << 24) - 1
 _MODE = 0o1777  # FsPermission knows no other bits
 _ASCII = 0x80
 _TYPES = {column.name: column.type for column in INODES.columns}
@@ -148,13 +148,13 @@ class InodeBatch:
         return _KINDS.take(pa.array(self._taken(self._columns.kind)))
 
     def _owner(self) -> pa.Array:
-        return self._owners(_USER_SHIFT, 0)
+        return self._owners(USER_SHIFT, 0)
 
     def _group(self) -> pa.Array:
-        return self._owners(_GROUP_SHIFT, 1)
+        return self._owners(GROUP_SHIFT, 1)
 
     def _owners(self, shift: int, which: int) -> pa.Array:
-        present, codes = _distinct((self._taken(self._columns.permission) >> shift) & _SERIAL)
+        present, codes = _distinct((self._taken(self._columns.permission) >> shift) & SERIAL_MASK)
         names = [self._lookups.owner(serial << shift)[which] for serial in present.tolist()]
         return pa.array(names, pa.string()).take(pa.array(codes))
 

@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.errors import RemoteError, StandbyError
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
-from hadoop_rpc.namenode_protocol import EditLogManifest, NamespaceInfo, RemoteEditLog, namenode_service
+from hadoop_rpc.namenode_protocol import (
+    CheckpointSignature,
+    EditLogManifest,
+    NamespaceInfo,
+    RemoteEditLog,
+    namenode_service,
+)
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext
+from hadoop_rpc.service import CallContext, Service
 from tests.servlets.support import INFO, NEW_TXID, OLD_TXID, make_store, serve
 
 __all__ = ["Double", "JsonServer", "Running", "double", "json_server", "write_site"]
@@ -32,6 +38,10 @@ class Double:
     logs: tuple[RemoteEditLog, ...] = (RemoteEditLog(OLD_TXID + 1, NEW_TXID),)
     failure: RemoteError | None = None
     asked: list[str] = field(default_factory=list)
+    rolled_by: list[str] = field(default_factory=list)
+
+    def services(self) -> list[Service]:
+        return [namenode_service(self), ha_service(self)]  # type: ignore[arg-type]
 
     def _answer(self, name: str) -> None:
         self.asked.append(name)
@@ -45,6 +55,13 @@ class Double:
     def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
         self._answer("most_recent_checkpoint_txid")
         return self.checkpoint_txid
+
+    def roll_edit_log(self, caller: CallContext) -> CheckpointSignature:
+        self.rolled_by.append(caller.user)
+        self._answer("roll_edit_log")
+        if self.state is not HAState.ACTIVE:
+            raise StandbyError(f"Operation category JOURNAL is not supported in state {self.state.name.lower()}")
+        return CheckpointSignature(self.info, self.checkpoint_txid, self.last_txid + 2)
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:
         self._answer("version_request")
@@ -85,8 +102,7 @@ def double(root: Path, **answers: Any) -> Iterator[Running]:
     """A NameNode of the recorded namespace on free ports; `answers` are fields of `Double`."""
     node = Double(**answers)
     store = make_store(root, 1)
-    services = [namenode_service(node), ha_service(node)]  # type: ignore[arg-type]
-    with serve(store) as served, RpcServer(services, "127.0.0.1", 0, handlers=2) as rpc:
+    with serve(store) as served, RpcServer(node.services(), "127.0.0.1", 0, handlers=2) as rpc:
         yield Running(node, served.url, rpc.address, store.directories[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpointer import checks
 from checkpointer.checks.ask_journal import _held
 from checkpointer.checks.checkpoint_checks import coverage
 from checkpointer.checks.facts import (
@@ -26,10 +28,11 @@ from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.quorum_nodes import NodeAnswer
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
+from journal.quorum.node_answers import NodeAnswer
+from servlets.node_state import NodeState, Record
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
@@ -84,7 +87,7 @@ def facts(**changes: Any) -> Facts:
             url="http://localhost:9868",
             live=Answer((True, "running")),
             ready=Answer((True, "10 behind")),
-            status=Answer({}),
+            status=Answer(NodeState(role="secondary")),
         ),
     )
     return replace(found, **changes)
@@ -471,6 +474,11 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
     return {"daemon": replace(found, **changes)}
 
 
+def failed(error: str, **record: float) -> Answer[NodeState]:
+    record["last_error_at"] = NOW - 30
+    return Answer(NodeState(role="secondary", record=Record(last_error=error, **record)))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
@@ -479,11 +487,10 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
         ({"ready": Answer((False, "3 periods late"))}, State.WARNING, "3 periods late"),
         ({"ready": DOWN}, State.UNKNOWN, "refused"),
         ({"status": DOWN}, State.UNKNOWN, "refused"),
-        ({"status": Answer({"lastError": "disk full", "lastErrorAt": NOW - 30})}, State.WARNING, "30 s ago: disk full"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 40})}, State.WARNING, "x"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "savedAt": NOW - 20})}, State.OK, "ready"),
-        ({"status": Answer({"lastError": "x", "lastErrorAt": NOW - 30, "uploadedAt": NOW - 20})}, State.OK, "ready"),
-        ({"status": Answer({"lastError": "", "lastErrorAt": None})}, State.OK, "ready"),
+        ({"status": failed("disk full")}, State.WARNING, "30 s ago: disk full"),
+        ({"status": failed("x", saved_at=NOW - 40)}, State.WARNING, "x"),
+        ({"status": failed("x", saved_at=NOW - 20)}, State.OK, "ready"),
+        ({"status": failed("x", uploaded_at=NOW - 20)}, State.OK, "ready"),
     ],
 )
 def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
@@ -509,8 +516,10 @@ def test_thresholds_that_are_none(text: str) -> None:
         parse_thresholds([text])
 
 
-def test_every_threshold_is_one_of_a_check() -> None:
-    assert MEASURED.keys() <= BY_NAME.keys()
+def test_every_check_takes_its_thresholds_or_has_none() -> None:
+    assert MEASURED.keys() | {"namenode", "ha", "version", "storage", "edits", "daemon"} == BY_NAME.keys()
+    sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
+    assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
     assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config.catalogue import CATALOGUE, PREFIXES, entry_of, ignored_table
+from checkpointer.config.catalogue import CATALOGUE, PREFIXES, entry_of
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import DEFAULTS, KEYS, markdown_table
+from checkpointer.config.keys import DEFAULTS, KEYS
 from checkpointer.config.report import likely_role, report
 from hadoop_common.config_key import KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError
@@ -203,9 +203,3 @@ def test_the_catalogue() -> None:
     assert entry_of("dfs.namenode.edits.journal-plugin.mine") is entry_of("dfs.namenode.edits.journal-plugin")
     assert entry_of("dfs.blocksize") is None
     assert all(not prefix.startswith(other) for prefix in PREFIXES for other in PREFIXES if prefix != other)
-
-
-def test_the_documentation_has_both_tables() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
-    assert markdown_table() in page
-    assert ignored_table() in page

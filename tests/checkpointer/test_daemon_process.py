@@ -182,9 +182,23 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
         assert requests.post(f"{url}/checkpoint", timeout=20).json()["state"] == "skipped"
 
 
-def test_every_reloadable_setting_is_one() -> None:
-    names = {each.name for each in fields(CheckpointConfig)}
-    assert names | {f"merge_settings.{each.name}" for each in fields(MergeSettings)} >= RELOADABLE
+# who a daemon is, what it listens on and reads from, and what its engine is built with
+RESTART = {
+    *("role", "rpc_user", "nameservice", "namenode_http_addresses", "namenode_rpc_addresses", "quorum"),
+    *("http_bind_address", "rpc_bind_address", "shared_edits", "engine"),
+    *("image_directories", "edits_directories", "storage_permission"),
+    *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory", "rules")),
+}
+
+
+def test_every_setting_is_taken_over_or_needs_a_restart() -> None:
+    names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings"}
+    names |= {f"merge_settings.{each.name}" for each in fields(MergeSettings)}
+    assert names == RELOADABLE | RESTART
+    assert not RELOADABLE & RESTART
+
+
+def test_what_reloading_changes() -> None:
     running = config()
     read = replace(running, period=5.0, rpc_user="other")
     assert merged(running, read) == (replace(running, period=5.0), ["period"], ["rpc_user"])

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -211,7 +211,7 @@ def test_what_was_healed_is_told_everywhere(
         Healed("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
     )
     result = service.request(force=True, wait=True)
-    told = [healed.as_dict() for healed in role.healed]
+    told = [asdict(healed) for healed in role.healed]
     assert result.state is TriggerState.DONE
     assert result.details["healed"] == told
     assert [record.message for record in caplog.records if "healed" in record.message] == [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
-from checkpointer.config.keys import markdown_table
+import pytest
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+from tests.tools.doc_tables import DOCS, TABLES
 
 
-def test_the_configuration_page_lists_every_key() -> None:
-    assert markdown_table() in (DOCS / "configuration.md").read_text()
+@pytest.mark.parametrize(("table", "page"), TABLES.items())
+def test_tables_are_those_of_the_declarations(table: Callable[[], str], page: str) -> None:
+    assert table() in (DOCS / page).read_text()

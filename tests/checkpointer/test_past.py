@@ -15,13 +15,14 @@ from checkpointer.past.proof import Finding, prove
 from checkpointer.past.record import ClaimBook, held_images, read_claims
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
-from engine.stretches import Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
+from engine.stretches import _STAMPED, Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from journal.attribute_ops import RemoveXAttrOp, SetPermissionsOp, TimesOp
 from journal.binary_codec import encode_op
 from journal.file_ops import DeleteOp
 from journal.operation import EditOp, declared_operations
+from journal.ops import OPERATIONS
 from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, Transactions
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
@@ -91,6 +92,23 @@ def test_which_transactions_tell() -> None:
     assert not is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
     assert is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
     assert not any(is_telling(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
+
+
+# what another history may have at the same txid, too: nothing in it is of a clock, and no call's id stands with it
+SILENT = """
+    SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA SET_QUOTA SET_QUOTA_BY_STORAGETYPE
+    REASSIGN_LEASE SET_ACL SET_STORAGE_POLICY ALLOW_SNAPSHOT DISALLOW_SNAPSHOT START_LOG_SEGMENT END_LOG_SEGMENT
+    SET_GENSTAMP_V1 SET_GENSTAMP_V2 ALLOCATE_BLOCK_ID CANCEL_DELEGATION_TOKEN
+"""
+
+
+def test_every_operation_is_stamped_or_of_a_call_or_tells_nothing() -> None:
+    stamped = {op.name.removeprefix("OP_") for op in _STAMPED}
+    called = {
+        op.name.removeprefix("OP_") for op in OPERATIONS.values() if any(f.name == "rpc_client_id" for f in op.fields)
+    }
+    assert stamped | called | set(SILENT.split()) == {op.name.removeprefix("OP_") for op in OPERATIONS.values()}
+    assert not set(SILENT.split()) & (stamped | called)
 
 
 def test_stretches_of_segments() -> None:

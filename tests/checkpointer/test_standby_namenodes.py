@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,68 +11,18 @@ import pytest
 from checkpointer.roles.standby.gap import gap_alarm
 from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
-from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError, StandbyError
-from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
-from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
-from hadoop_rpc.proto import namenode_protocol_pb2 as pb
+from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
+from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext, Service
 from journal.errors import TransactionGapError
+from tests.checkpointer.namenode_double import Double
 from tests.checkpointer.test_daemon_service import Clock
 
 
-@dataclass
-class FakeNameNode:
-    """What one NameNode answers, and what it was asked."""
-
-    state: HAState = HAState.ACTIVE
-    txid: int = 10
-    image: int = 3
-    refusal: Exception | None = None
-    asked: list[str] = field(default_factory=list)
-
-    def service_status(self, caller: CallContext) -> ServiceStatus:
-        return ServiceStatus(self.state)
-
-    def monitor_health(self, caller: CallContext) -> None:
-        """It is well."""
-
-    def service(self) -> Service:
-        def roll(_: object, caller: CallContext) -> pb.RollEditLogResponseProto:
-            self.asked.append(caller.user)
-            if self.refusal is not None:
-                raise self.refusal
-            if self.state is not HAState.ACTIVE:
-                raise StandbyError("Operation category JOURNAL is not supported in state standby")
-            answer = pb.RollEditLogResponseProto()
-            signature = answer.signature
-            signature.blockPoolId, signature.mostRecentCheckpointTxId = "BP-1", self.image
-            signature.curSegmentTxId = self.txid + 2
-            info = signature.storageInfo
-            info.layoutVersion, info.namespceID, info.clusterID, info.cTime = 0xFFFFFFBD, 1, "CID", 0
-            return answer
-
-        def txid(_: object, caller: CallContext) -> pb.GetTransactionIdResponseProto:
-            return pb.GetTransactionIdResponseProto(txId=self.txid)
-
-        def image(_: object, caller: CallContext) -> pb.GetMostRecentCheckpointTxIdResponseProto:
-            return pb.GetMostRecentCheckpointTxIdResponseProto(txId=self.image)
-
-        return NAMENODE_PROTOCOL.served_by(
-            {
-                "rollEditLog": roll,
-                "getTransactionId": txid,
-                "getMostRecentCheckpointTxId": image,
-            }
-        )
-
-
 @contextmanager
-def asking(*fakes: FakeNameNode | None, retries: int = 3) -> Iterator[NameNodes]:
+def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
     """Clients of these NameNodes; None is one that is down."""
-    servers = [
-        None if fake is None else RpcServer([fake.service(), ha_service(fake)], "127.0.0.1", 0) for fake in fakes
-    ]
+    servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
     for server in servers:
         if server is not None:
             server.start()
@@ -95,14 +44,14 @@ def never() -> bool:
 
 def test_who_takes_images() -> None:
     states = [HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER, HAState.INITIALIZING]
-    with asking(*(FakeNameNode(state) for state in states), None) as nodes:
+    with asking(*(Double(state=state) for state in states), None) as nodes:
         found = [nodes.takes_images(f"http://nn{number}:9870") for number in range(5)]
         assert found == [True, False, True, False, None]
         assert nodes.takes_images("http://elsewhere:9870") is None
 
 
 def test_txids_of_those_that_answer() -> None:
-    with asking(FakeNameNode(txid=5, image=1), None, FakeNameNode(txid=9, image=2)) as nodes:
+    with asking(Double(last_txid=5, checkpoint_txid=1), None, Double(last_txid=9, checkpoint_txid=2)) as nodes:
         first, down, third = nodes.addresses
         assert nodes.last_txids() == {first: 5, third: 9}
         assert nodes.image_txids() == {first: 1, third: 2}
@@ -110,22 +59,22 @@ def test_txids_of_those_that_answer() -> None:
 
 
 def test_how_far_the_active_is() -> None:
-    standby = FakeNameNode(HAState.STANDBY, txid=50)
+    standby = Double(state=HAState.STANDBY, last_txid=50)
     with asking(standby, None) as nodes:
         assert nodes.active_txid() is None
     # one that has given way may not know it yet
-    with asking(standby, FakeNameNode(txid=9), FakeNameNode(txid=12)) as nodes:
+    with asking(standby, Double(last_txid=9), Double(last_txid=12)) as nodes:
         assert nodes.active_txid() == 12
     with asking() as nobody:
         assert nobody.last_txids() == {}
 
 
 def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
-    standby, active = FakeNameNode(HAState.STANDBY), FakeNameNode()
+    standby, active = Double(state=HAState.STANDBY), Double()
     with asking(standby, None, active) as nodes:
         assert nodes.roll(never) == nodes.addresses[2]
         assert nodes.roll(never) == nodes.addresses[2]
-        assert (standby.asked, active.asked) == (["hdfs"], ["hdfs"] * 2)
+        assert (standby.rolled_by, active.rolled_by) == (["hdfs"], ["hdfs"] * 2)
         # after a failover the other one is found
         standby.state, active.state = HAState.ACTIVE, HAState.STANDBY
         assert nodes.roll(never) == nodes.addresses[0]
@@ -133,17 +82,17 @@ def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
 
 @pytest.mark.parametrize("retries", [1, 3])
 def test_nobody_rolls(retries: int) -> None:
-    fakes = [FakeNameNode(HAState.STANDBY), FakeNameNode(refusal=SafeModeError("Log not rolled"))]
+    fakes = [Double(state=HAState.STANDBY), Double(failure=SafeModeError("Log not rolled"))]
     with asking(*fakes, None, retries=retries) as nodes:
         with pytest.raises(RollRefusedError) as caught:
             nodes.roll(never)
-        assert [len(fake.asked) for fake in fakes] == [retries, retries]
+        assert [len(fake.rolled_by) for fake in fakes] == [retries, retries]
         for text in ("is not active", "Log not rolled", "127.0.0.1:1"):
             assert text in caught.value.message
 
 
 def test_who_may_not_and_who_is_stopping() -> None:
-    with asking(FakeNameNode(refusal=AccessControlError("Superuser privilege is required"))) as nodes:
+    with asking(Double(failure=AccessControlError("Superuser privilege is required"))) as nodes:
         with pytest.raises(RollRefusedError, match="Superuser") as caught:
             nodes.roll(never)
         assert "superuser" in caught.value.hint

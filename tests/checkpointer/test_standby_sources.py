@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.quorum_nodes import NodeAnswer
 from checkpointer.roles.standby import open_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits
@@ -24,6 +23,7 @@ from journal.file_journal import FileJournal
 from journal.open_journal import open_journal
 from journal.operation import EditOp
 from journal.quorum.address import QuorumAddress
+from journal.quorum.node_answers import NodeAnswer
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.node_state import JournalNodeState

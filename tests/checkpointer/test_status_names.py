@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from checkpointer.past.lost import LostPast
 from checkpointer.roles.backup.role import BackupDetails
@@ -19,6 +22,7 @@ from servlets.node_state import (
     RoleDetails,
     TargetState,
     as_json,
+    from_json,
 )
 
 
@@ -48,20 +52,43 @@ def test_what_every_role_tells() -> None:
 
 
 def test_parts() -> None:
-    told = as_json(
-        NodeState(
-            role="x",
-            cancelled=Cancelled(reason="why", seconds_left=1.5),
-            targets=(TargetState(address="nn1"),),
-            lake=LakeState(directory="/lake"),
-            record=Record(healed=(Healed("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
-        )
+    state = NodeState(
+        role="x",
+        storage={"/s": "in use"},
+        cancelled=Cancelled(reason="why", seconds_left=1.5),
+        targets=(TargetState(address="nn1"),),
+        lake=LakeState(directory="/lake"),
+        record=Record(healed=(Healed("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
+    told = as_json(state)
+    assert from_json(NodeState, told) == state
     assert told["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
     assert set(told["targets"][0]) == words("address txid rollbackTxid result error at failures primary takesFrom")
     assert set(told["lake"]) == words("directory running appendedAt appends failures error")
     assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
     assert told["lastSeconds"] == {"load": 1.0}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        {},
+        {"role": 1},
+        {"role": "x", "failures": True},
+        {"role": "x", "targets": {}},
+        {"role": "x", "targets": [1]},
+    ],
+)
+def test_what_is_no_state_is_not_taken_for_one(told: Any) -> None:
+    with pytest.raises(ValueError, match="is"):
+        from_json(NodeState, told)
+
+
+def test_a_state_of_another_release_is_read_as_far_as_it_goes() -> None:
+    assert from_json(NodeState, {"role": "x", "failures": 2, "new": []}) == NodeState(
+        role="x", record=Record(failures=2)
+    )
 
 
 def test_what_a_secondary_tells_besides() -> None:

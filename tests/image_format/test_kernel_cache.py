@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import CodeType
 
+import numpy as np
 import pytest
+
+from image_format.kernels.jit import Kernel, made_of
+from tests.image_format.test_kernel_tags import FOLDERS, ROOT
 
 KERNEL = """
 from image_format.kernels.jit import kernel
@@ -33,22 +39,55 @@ CacheImpl._locator_classes = []
 
 
 def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
-    (tmp_path / "a_kernel.py").write_text(
-        "from image_format.kernels.jit import kernel\nfrom a_step import FACTOR\n\n"
-        "@kernel\ndef times(x):\n    return FACTOR * x\n"
-    )
+    """A number from another folder reaches it through a kernel that it calls."""
+    for folder in ("kernels", "elsewhere"):
+        (tmp_path / folder).mkdir()
+    step, kernel = "from elsewhere.factors import FACTORS\n", "from kernels.a_step import scaled\n"
+    head = "from image_format.kernels.jit import kernel\n"
+    (tmp_path / "kernels/a_step.py").write_text(f"{head}{step}@kernel\ndef scaled(x):\n    return FACTORS.of_x * x\n")
+    (tmp_path / "kernels/a_kernel.py").write_text(f"{head}{kernel}@kernel\ndef times(x):\n    return scaled(x)\n")
     environment = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
     }
     for factor in (2, 30):
-        (tmp_path / "a_step.py").write_text(f"FACTOR = {factor}\n")
-        program = f"from a_kernel import times\nassert times(21) == {21 * factor}\n"
+        named = f"from collections import namedtuple\nFACTORS = namedtuple('Factors', 'of_x')({factor})\n"
+        (tmp_path / "elsewhere/factors.py").write_text(named)
+        program = f"from kernels.a_kernel import times\nassert times(21) == {21 * factor}\n"
         found = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
         )
         assert found.returncode == 0, found.stderr
+
+
+def _kernels() -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).glob("*.py")):
+            module = import_module(f"{folder.replace('/', '.')}.{path.stem}")
+            found |= {
+                f"{value.__module__}.{name}": value for name, value in vars(module).items() if type(value) is Kernel
+            }
+    return found
+
+
+def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
+    """Values count as they are written; of a module or a function only the name counts, and what is behind it not."""
+    told = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
+    for name, kernel in _kernels().items():
+        function = kernel.py_func
+        assert made_of(function)
+        assert not any(isinstance(each, CodeType) for each in function.__code__.co_consts), f"{name} holds a function"
+        assert not function.__closure__, f"{name} has a closure"
+        for each in set(function.__code__.co_names) & function.__globals__.keys():
+            value = function.__globals__[each]
+            module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            beside = value is np or module.startswith("numpy") or module.rpartition(".")[0].replace(".", "/") in FOLDERS
+            assert isinstance(value, (Kernel, np.ndarray)) or callable(value) or " at 0x" not in repr(value), (
+                f"{name}: {each}"
+            )
+            assert isinstance(value, (Kernel, *told)) or beside, f"{name} takes {each}, which its stamp does not have"
 
 
 @pytest.mark.parametrize("fault", ["", FULL_DISK, NO_FOLDER], ids=["kept", "full disk", "no folder"])

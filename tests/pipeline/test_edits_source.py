@@ -21,7 +21,7 @@ from journal.operation import EditOp
 from journal.segment import HEADER_SIZE
 from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
-from pipeline.sources.edit_rows import op_time
+from pipeline.sources.edit_rows import TIMED, op_time
 from pipeline.tables.edits import EDITS
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, times
 from tests.checkpointer.recorded_cases import ALL_CASES, Case
@@ -292,3 +292,21 @@ def test_the_schema_is_the_tables(tmp_path: Path) -> None:
     made = reader(tmp_path)
     (part,) = made.partitions()
     assert [batch.schema for batch in made.read(part)] == [EDITS.arrow_schema()]
+
+
+# OP_TIMES holds what a client chose, a renewal and a key what is to come
+UNTIMED = """
+    APPEND ADD_BLOCK UPDATE_BLOCKS SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA
+    SET_QUOTA SET_QUOTA_BY_STORAGETYPE REASSIGN_LEASE SET_ACL SET_XATTR REMOVE_XATTR SET_STORAGE_POLICY
+    ALLOW_SNAPSHOT DISALLOW_SNAPSHOT START_LOG_SEGMENT END_LOG_SEGMENT SET_GENSTAMP_V1 SET_GENSTAMP_V2
+    ALLOCATE_BLOCK_ID RENEW_DELEGATION_TOKEN CANCEL_DELEGATION_TOKEN UPDATE_MASTER_KEY ADD_CACHE_DIRECTIVE
+    MODIFY_CACHE_DIRECTIVE REMOVE_CACHE_DIRECTIVE ADD_CACHE_POOL MODIFY_CACHE_POOL REMOVE_CACHE_POOL
+    ADD_ERASURE_CODING_POLICY ENABLE_ERASURE_CODING_POLICY DISABLE_ERASURE_CODING_POLICY
+    REMOVE_ERASURE_CODING_POLICY
+"""
+
+
+def test_every_operation_tells_its_time_or_has_none() -> None:
+    assert {op.name.removeprefix("OP_") for op in ops.OPERATIONS.values() if op.opcode not in TIMED} == set(
+        UNTIMED.split()
+    )

@@ -11,7 +11,6 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.past.proof import refuse
 from checkpointer.past.record import image_md5
 from checkpointer.past.watch import PastWatch
-from checkpointer.roles.backup.checkpoint_end import CheckpointEnd
 from checkpointer.roles.backup.folders import FailedFolders
 from checkpointer.roles.backup.follower import Follower
 from checkpointer.roles.backup.namenode_link import NamenodeLink
@@ -24,12 +23,45 @@ from engine.observer import Observer
 from engine.stretches import HeldImage
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.errors import StorageError
-from hadoop_rpc.errors import RemoteError, RpcError
-from hadoop_rpc.namenode_protocol import CheckpointSignature
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
+from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
 
 __all__ = ["BackupCheckpoints"]
 
 _LOG = logging.getLogger(__name__)
+
+
+class _CheckpointEnd:
+    """What the checkpoint started last still owes to the NameNode: the image, if it wants it, and endCheckpoint."""
+
+    def __init__(self) -> None:
+        self._command: CheckpointCommand | None = None
+
+    def started(self, command: CheckpointCommand) -> None:
+        """A checkpoint was started; one that was not ended before needs no end any more."""
+        self._command = command
+
+    @property
+    def wants_image(self) -> bool:
+        """False where the NameNode said that it does not take the image."""
+        return self._command is None or self._command.need_to_return_image
+
+    def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
+        """Tell the NameNode, if it has the image up to `settled_txid` and that is what it waits for.
+
+        While it cannot be reached that is left for the next time; where it refuses nothing is left to do.
+        """
+        if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
+            return
+        try:
+            link.end_checkpoint(ours, self._command.signature)
+        except RpcConnectionError as error:
+            _LOG.warning("the checkpoint is not ended at the NameNode yet: %s", error)
+            return
+        except RpcError as error:
+            _LOG.error("the NameNode does not end the checkpoint: %s", error)
+        self._command = None
 
 
 class BackupCheckpoints:
@@ -62,7 +94,7 @@ class BackupCheckpoints:
         self._failed = failed
         self._past = past
         self._streaming = streaming
-        self._ending = CheckpointEnd()
+        self._ending = _CheckpointEnd()
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         """Let the NameNode begin a segment, and make an image of all before it.

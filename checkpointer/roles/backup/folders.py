@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.faults import directory_fault
+from checkpointer.storage.inspector import directory_fault
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import told

@@ -212,12 +212,6 @@ class JournalFollower:
             self._measure(followed)
         return self.rollback_due
 
-    def cannot_follow(self, fault: HdfsError) -> None:
-        """Edits cannot be followed for a reason found elsewhere: an alarm until a later tail goes well."""
-        if not self._closing.is_set():
-            self._raise_alarm(self._explained(fault))
-            self._measure(False)
-
     def _measure(self, followed: bool) -> None:
         """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
         if not followed:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.config.quorum_nodes import NodeAnswer, QuestionToNodes, ask_nodes
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits, ReadableJournal
@@ -21,6 +20,7 @@ from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.driver import NodeClient, ThreadDriver
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.http_source import http_source
+from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import majority

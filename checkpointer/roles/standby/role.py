@@ -27,7 +27,7 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.faults import directory_fault
+from checkpointer.storage.inspector import directory_fault
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image, started_at

@@ -31,6 +31,7 @@ from engine.replay.kernels.state import (
     names_of,
     rows_of,
 )
+from image_format import permission
 from image_format.kernels.inode import (
     ACL_DUE,
     DIRECTORY,
@@ -69,9 +70,8 @@ __all__ = [
 ]
 
 
-GROUP_SHIFT = np.uint64(16)
-USER_SHIFT = np.uint64(40)
-"""Where an image's permission has serials (see `image_format.permission`)."""
+GROUP_SHIFT = np.uint64(permission.GROUP_SHIFT)
+USER_SHIFT = np.uint64(permission.USER_SHIFT)
 _ACL_NAMED = 1 << 6
 _ACL_DEFAULT = 1 << 5
 _ACL_UNKNOWN = 1 << 7

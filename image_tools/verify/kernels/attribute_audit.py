@@ -8,11 +8,13 @@ from image_format.kernels.jit import kernel
 from image_format.kernels.tags import (
     AclFeatureProto,
     BlockProto,
+    QuotaByStorageTypeEntryProto,
     QuotaByStorageTypeFeatureProto,
     XAttrCompactProto,
     XAttrFeatureProto,
 )
 from image_format.kernels.wire import read_varint, skip_field
+from image_format.permission import GROUP_SHIFT, NAME_SHIFT, SERIAL_MASK, TYPE_SHIFT, USER_SHIFT, AclType
 from image_tools.verify.kernels.tags import read_tag
 
 __all__ = [
@@ -64,7 +66,9 @@ OPEN = 8192
 MISSING_USE = 2
 """What `audit_inodes` writes over a 0 in the arrays of known serials when a record uses that serial."""
 
-_SERIAL = 0xFFFFFF
+_ACL_USER: int = AclType.USER.value
+_ACL_GROUP: int = AclType.GROUP.value
+_QUOTA_FIELDS = 1 << (QuotaByStorageTypeEntryProto.storageType >> 3) | 1 << (QuotaByStorageTypeEntryProto.quota >> 3)
 
 
 @kernel
@@ -88,9 +92,9 @@ def _use(known, serial):
 def audit_permission(buf, pos, users, groups):
     value = _little_endian(buf, pos, 8)
     flags = 0
-    if not _use(users, (value >> 40) & _SERIAL):
+    if not _use(users, (value >> USER_SHIFT) & SERIAL_MASK):
         flags |= USER
-    if not _use(groups, (value >> 16) & _SERIAL):
+    if not _use(groups, (value >> GROUP_SHIFT) & SERIAL_MASK):
         flags |= GROUP
     return flags
 
@@ -111,11 +115,11 @@ def audit_acl(buf, pos, end, users, groups):
                     return -1
             while pos < stop:
                 entry = _little_endian(buf, pos, 4)
-                kind = (entry >> 3) & 3
-                serial = (entry >> 6) & _SERIAL
-                if kind == 0 and not _use(users, serial):
+                kind = (entry >> TYPE_SHIFT) & 3
+                serial = (entry >> NAME_SHIFT) & SERIAL_MASK
+                if kind == _ACL_USER and not _use(users, serial):
                     flags |= ACL_NAME
-                if kind == 1 and not _use(groups, serial):
+                if kind == _ACL_GROUP and not _use(groups, serial):
                     flags |= ACL_NAME
                 pos += 4
         pos = stop
@@ -141,7 +145,7 @@ def audit_xattrs(buf, pos, end, names):
                     return -1
                 if inner == XAttrCompactProto.name:
                     named = True
-                    if not _use(names, (_little_endian(buf, pos, 4) >> 6) & _SERIAL):
+                    if not _use(names, (_little_endian(buf, pos, 4) >> NAME_SHIFT) & SERIAL_MASK):
                         flags |= XATTR_NAME
                 pos = behind
             if not named:
@@ -161,7 +165,7 @@ def audit_quotas(buf, pos, end):
         if tag == QuotaByStorageTypeFeatureProto.quotas:
             _, pos = read_varint(buf, pos, end)
             found = present_fields(buf, pos, stop)
-            if found < 0 or found & 6 != 6:
+            if found < 0 or found & _QUOTA_FIELDS != _QUOTA_FIELDS:
                 return -1
         pos = stop
     return 0
@@ -188,7 +192,8 @@ def audit_block(buf, pos, end, limit, maxima):
     block_id = np.int64(0)
     genstamp = np.int64(0)
     length = np.int64(0)
-    present = 0
+    has_id = False
+    has_stamp = False
     while pos < end:
         tag, pos = read_tag(buf, pos, end)
         stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
@@ -196,14 +201,14 @@ def audit_block(buf, pos, end, limit, maxima):
             return -1
         if tag == BlockProto.blockId:
             block_id, _ = read_varint(buf, pos, end)
-            present |= 1
+            has_id = True
         elif tag == BlockProto.genStamp:
             genstamp, _ = read_varint(buf, pos, end)
-            present |= 2
+            has_stamp = True
         elif tag == BlockProto.numBytes:
             length, _ = read_varint(buf, pos, end)
         pos = stop
-    if present != 3:
+    if not (has_id and has_stamp):
         return -1
     if genstamp < limit:
         maxima[2] = max(maxima[2], genstamp)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel
+from image_format.kernels.records import DIRECTORY_DIFF
 from image_format.kernels.tags import DiffEntry, DirectoryDiff
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag
 
 __all__ = ["audit_diffs"]
-
-_DIRECTORY_DIFF = 2
 
 
 @kernel
@@ -91,7 +90,7 @@ def audit_diffs(buf, pos, ids, offsets, count, references):
             at = stop
         at = end
         for _ in range(diffs):
-            if kind == _DIRECTORY_DIFF:
+            if kind == DIRECTORY_DIFF:
                 at = _skip_directory_diff(buf, at, references)
             else:
                 start, at = _frame(buf, at)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.jit import kernel
 from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
+from image_format.proto import fsimage_pb2 as pb
 from image_tools.verify.kernels.attribute_audit import (
     BOTH_REDUNDANCIES,
     DAMAGED,
@@ -30,8 +32,11 @@ from image_tools.verify.kernels.tags import read_tag
 
 __all__ = ["audit_inodes"]
 
-_FILE = 1
+_CONTIGUOUS: int = pb.CONTIGUOUS
+_STRIPED: int = pb.STRIPED
 _MAX_BLOCK_SIZE = (1 << 48) - 1
+_MAX_STORAGE_POLICY = 15
+_MAX_CODING_POLICY = 255
 
 
 @kernel
@@ -77,17 +82,17 @@ def _audit_file(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
             return -1
         flags |= found
         pos = stop
-    if block_size < 1 or block_size > _MAX_BLOCK_SIZE or storage_policy < 0 or storage_policy > 15:
+    if block_size < 1 or block_size > _MAX_BLOCK_SIZE or storage_policy < 0 or storage_policy > _MAX_STORAGE_POLICY:
         flags |= IMPOSSIBLE
-    if rules[2] == 0 or (policy < 0 and block_type == 0):
+    if rules[2] == 0 or (policy < 0 and block_type == _CONTIGUOUS):
         if replication < 1 or replication > rules[1]:
             flags |= REPLICATION
         return flags
     if policy >= 0 and replication >= 0:
         flags |= BOTH_REDUNDANCIES
-    if policy < 0 or policy > 255 or policies[policy] == 0:
+    if policy < 0 or policy > _MAX_CODING_POLICY or policies[policy] == 0:
         flags |= POLICY
-    elif block_type != 1:
+    elif block_type != _STRIPED:
         flags |= LAYOUT
     return flags
 
@@ -170,19 +175,21 @@ def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
             size, name = read_varint(buf, pos, end)
         elif tag == INode.file or tag == INode.directory or tag == INode.symlink:
             _, pos = read_varint(buf, pos, end)
-            bodies |= 1 << ((tag >> 3) - 3)
             found = 0
             if tag == INode.file:
+                bodies |= 1 << FILE
                 found = _audit_file(buf, pos, stop, users, groups, xattrs, policies, rules, maxima)
             elif tag == INode.directory:
+                bodies |= 1 << DIRECTORY
                 found = _audit_directory(buf, pos, stop, users, groups, xattrs)
             else:
+                bodies |= 1 << SYMLINK
                 found = _audit_symlink(buf, pos, stop, users, groups)
             if found < 0:
                 return inode_id, kind, DAMAGED
             flags |= found
         pos = stop
-    if inode_id <= 0 or kind < _FILE or kind > 3 or bodies == 0:
+    if inode_id <= 0 or kind < FILE or kind > SYMLINK or bodies == 0:
         return inode_id, kind, DAMAGED
     if bodies != 1 << kind:
         flags |= KIND
@@ -220,7 +227,7 @@ def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, users, groups, xat
         inode_id, kind, found = _audit_inode(buf, pos, pos + length, users, groups, xattrs, policies, rules, maxima)
         ids[count] = 0 if found & DAMAGED else inode_id
         offsets[count] = start
-        kinds[count] = kind if 0 < kind < 4 else 0
+        kinds[count] = kind if FILE <= kind <= SYMLINK else 0
         flags[count] = found
         count += 1
         pos += length

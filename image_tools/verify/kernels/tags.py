@@ -8,14 +8,14 @@ from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
 __all__ = ["read_tag", "record_name"]
 
-_MAX_TAG = (1 << 32) - 1
+_MIN_TAG, _MAX_TAG = 1 << 3, (1 << 32) - 1
 
 
 @lean_kernel
 def read_tag(buf, pos, end):
     """`read_varint` for a tag, for which 0 to 7 (no field's) and more than 32 bits are damage, too."""
     tag, pos = read_varint(buf, pos, end)
-    if tag < 8 or tag > _MAX_TAG:
+    if tag < _MIN_TAG or tag > _MAX_TAG:
         return tag, VARINT_ERROR
     return tag, pos
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.jit import kernel
 from image_format.kernels.scan import compare_names, find_id
 from image_format.kernels.tags import DirEntry, INodeReference
@@ -44,8 +45,6 @@ HAS_REFERENCES = 256
 
 WITH_NAME = 0
 DST = 1
-
-_DIRECTORY = 2
 
 
 @kernel
@@ -122,7 +121,7 @@ def audit_directories(
             flags[count] = ENTRY_DAMAGED
         else:
             slot = find_slot(ids, slots, parent)
-            if slot < 0 or kinds[slot] != _DIRECTORY:
+            if slot < 0 or kinds[slot] != DIRECTORY:
                 flags[count] = PARENT
             else:
                 parents[count] = slot
@@ -238,7 +237,7 @@ def _push(slot, reached, kinds, stack, top):
     if slot < 0 or reached[slot]:
         return top
     reached[slot] = 1
-    if kinds[slot] != _DIRECTORY:
+    if kinds[slot] != DIRECTORY:
         return top
     stack[top] = slot
     return top + 1

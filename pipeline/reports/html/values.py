@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pipeline.reports.model import Cell, Kind, Unit
+from pipeline.reports.model import Cell, Kind
 
-__all__ = ["NUMERIC", "bytes_text", "cell_text", "count_text", "sort_value", "time_text", "unit_text"]
+__all__ = ["NUMERIC", "bytes_text", "cell_text", "count_text", "sort_value", "time_text"]
 
 NUMERIC: frozenset[Kind] = frozenset({"count", "bytes", "time", "percent"})
 """Kinds that sort by number and stand at the right."""
@@ -36,10 +36,6 @@ def count_text(value: int) -> str:
 def time_text(value: datetime) -> str:
     """To the minute, in UTC."""
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def unit_text(value: int, unit: Unit) -> str:
-    return bytes_text(value) if unit == "bytes" else count_text(value)
 
 
 def cell_text(value: Cell, kind: Kind) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import echo_json, json_option
-from checkpointer.cli.segment_argument import segment_ops
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo_json, json_option
 from journal.segment import decode_header
-from journal.segment_file import map_file
+from journal.segment_file import map_file, segment_ops
 
 
 @click.command("info")

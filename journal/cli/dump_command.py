@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.segment_argument import segment_ops
+from hadoop_common.cli.existing_path import EXISTING_FILE
 from journal.atomic_output import write_new_file
 from journal.json_codec import dump_json
 from journal.segment import decode_header
-from journal.segment_file import map_file
+from journal.segment_file import map_file, segment_ops
 from journal.xml_codec import dump_xml
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.image_file import open_image
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo_json, json_option
+from image_tools.cli.image_file import open_image
 
 
 @click.command("info")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -17,13 +19,23 @@ class LazyGroup(click.Group):
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command".
         summaries: one line of help for each command, in the order of the list.
+        elsewhere: modules of commands that the pattern does not name, by the command.
         plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` leads to mappings of
             their one lines, so that the list of commands loads none of them.
     """
 
-    def __init__(self, *args: Any, modules: str, summaries: dict[str, str], plugins: str = "", **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        modules: str,
+        summaries: dict[str, str],
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+        plugins: str = "",
+        **settings: Any,
+    ) -> None:
         super().__init__(*args, **settings)
         self._modules = modules
+        self._elsewhere = elsewhere
         self._summaries = summaries
         self._plugins = plugins
 
@@ -32,7 +44,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self._summaries:
-            command = importlib.import_module(self._modules.format(cmd_name.replace("-", "_"))).command
+            module = self._elsewhere.get(cmd_name) or self._modules.format(cmd_name.replace("-", "_"))
+            command = importlib.import_module(module).command
         elif (further := self._further().get(cmd_name)) is not None:
             command = further.load()
         else:

@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo_json, json_option
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.json_codec import parse_json
 from journal.operation import EditOp

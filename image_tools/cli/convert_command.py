@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.image_file import open_image
-from checkpointer.cli.output import ProgressObserver, echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import ProgressObserver, echo_json, json_option
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
@@ -17,6 +16,7 @@ from image_format.output import Written
 from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
+from image_tools.cli.image_file import open_image
 from image_tools.convert import convert_image
 
 

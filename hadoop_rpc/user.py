@@ -5,10 +5,25 @@ from __future__ import annotations
 import os
 import pwd
 
-from checkpointer.config.keys import AUTHENTICATION, USER_NAME
+from hadoop_common.config_key import ConfigKey, keys_in, text
 from hadoop_common.configuration import Configuration, ConfigurationError
 
-__all__ = ["process_user", "rpc_user"]
+__all__ = ["USER_KEYS", "USER_NAME", "process_user", "rpc_user"]
+
+AUTHENTICATION = ConfigKey(
+    "hadoop.security.authentication",
+    "simple",
+    text("method"),
+    "How RPC calls authenticate.",
+    reason="any method but simple; Kerberos and tokens come with a later version",
+)
+USER_NAME = ConfigKey(
+    "hadoop.user.name",
+    "${env.HADOOP_USER_NAME:-}",
+    text("name"),
+    "The user that calls are made as; empty is the one this process runs as.",
+)
+USER_KEYS = keys_in(globals())
 
 
 def process_user() -> str:

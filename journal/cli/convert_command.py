@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
-from checkpointer.config.rpc_user import rpc_user
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_rpc.user import rpc_user
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.errors import JournalError, JournalStorageError
 from journal.file_journal import FileJournal

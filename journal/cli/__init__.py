@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.lazy_group import LazyGroup
+from hadoop_common.cli.lazy_group import LazyGroup
 
 
 @click.group(
     "edits",
     cls=LazyGroup,
-    modules="checkpointer.cli.edits_{}_command",
+    modules="journal.cli.{}_command",
     summaries={
         "info": "Layout, transaction ids and the count of each operation.",
         "dump": "Every operation, as XML or JSON.",

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
+from hadoop_common.cli.output import echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
 from journal.errors import SegmentError
 from journal.salvage import SegmentExamination, examine_segment

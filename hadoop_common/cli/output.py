@@ -22,7 +22,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from checkpointer.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 
 __all__ = ["ProgressObserver", "conf_option", "echo_json", "json_option", "load_configuration"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.lazy_group import LazyGroup
+from hadoop_common.cli.lazy_group import LazyGroup
 
 
 @click.group(
     "image",
     cls=LazyGroup,
-    modules="checkpointer.cli.image_{}_command",
+    modules="image_tools.cli.{}_command",
     summaries={
         "info": "Layout, transaction id, codec and sections.",
         "dump": "Every record as XML, delimited rows or JSON lines.",

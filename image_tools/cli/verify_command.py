@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import echo_json, json_option
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
 from image_tools.verify.catalogue import Severity

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
-from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import ProgressObserver
-from checkpointer.cli.text_file import check_output, emit
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import ProgressObserver
+from hadoop_common.durable import written_atomically
+from hadoop_common.file_faults import told
+from image_format.errors import ImageStorageError
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from image_tools.dump.delimited import dump_delimited, header_row
@@ -17,6 +19,7 @@ from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
 
+_CHUNK = 1 << 16
 _RELEASES = [form.value for form in XmlForm]
 
 
@@ -51,7 +54,7 @@ def command(
     """
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
-    check_output(output, path, force=force)
+    _check_output(output, path, force=force)
     with (
         ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image,
         ProgressObserver(show=output is not None) as observer,
@@ -59,7 +62,7 @@ def command(
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
-        emit(_pieces(records, form, release, delimiter, header=header), output)
+        _emit(_pieces(records, form, release, delimiter, header=header), output)
 
 
 def _pieces(records: ImageRecords, form: str, release: str | None, delimiter: str, *, header: bool) -> Iterator[str]:
@@ -80,3 +83,48 @@ def _warn(records: ImageRecords) -> None:
         click.echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
     for name in records.unknown_sections:
         click.echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)
+
+
+def _check_output(output: Path | None, source: Path, *, force: bool) -> None:
+    """Refuse an output file that exists, and always the file that is read.
+
+    Raises:
+        click.BadParameter: the file must not be written.
+    """
+    if output is None or not output.exists():
+        return
+    if output.samefile(source):
+        raise click.BadParameter(f"{output} is the file to read", param_hint="--output")
+    if not force:
+        raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
+
+
+def _emit(pieces: Iterable[str], output: Path | None) -> None:
+    """Print `pieces`, or put them as UTF-8 into `output` by way of a temporary file beside it.
+
+    Raises:
+        ImageStorageError: the file cannot be written; what was there before is as it was.
+    """
+    if output is None:
+        for chunk in _chunks(pieces):
+            click.echo(chunk, nl=False)
+        return
+    try:
+        with written_atomically(output) as out:
+            out.writelines(chunk.encode() for chunk in _chunks(pieces))
+    except OSError as error:
+        hint = "Free space, or name another --output."
+        raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
+
+
+def _chunks(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in fewer and larger pieces."""
+    waiting: list[str] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _CHUNK:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    yield "".join(waiting)

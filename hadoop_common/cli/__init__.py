@@ -1,0 +1,1 @@
+"""What commands share: groups, options, arguments, output."""
