@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import click
@@ -50,6 +51,8 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: every known error is one line that says what is wrong and one what to do next."""
+    # By default the collector walks all that is imported again and again: an eighth of an empty merge.
+    gc.set_threshold(50_000, 20, 100)
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Abort:

@@ -11,11 +11,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench import __main__ as bench_main
-from bench import scale
-from bench.phases import Part, Run, run_floor, run_phases
+from bench import scale, shapes
+from bench.floor import run_floor
+from bench.phases import Part, Run, run_phases
 from bench.plot import bars, lines
 from bench.table import MixResult, chart, markdown, numbers
 from tests.bench.made import make
+from tests.depth import sample
 
 
 def run(load: float, memory: int) -> Run:
@@ -24,7 +26,7 @@ def run(load: float, memory: int) -> Run:
 
 
 def floor(seconds: float) -> Run:
-    return Run({name: Part(seconds, seconds, 0) for name in ("md5sum", "cp", "whole")}, 0)
+    return Run({name: Part(seconds, seconds, 0) for name in ("md5sum", "copy", "sum", "whole")}, 0, "buffered")
 
 
 def result(*rounds: dict[str, Run]) -> MixResult:
@@ -85,7 +87,11 @@ def test_our_merge_is_measured(tmp_path: Path, reserves: tuple[str, ...]) -> Non
 def test_the_floor_leaves_nothing(tmp_path: Path) -> None:
     base = make(tmp_path)
     found = run_floor(base.path, tmp_path / "copy")
-    assert list(found.parts) == ["md5sum", "cp", "whole"]
+    assert list(found.parts) == ["md5sum", "copy", "sum", "whole"]
+    digest, copy = found.parts["md5sum"].seconds, found.parts["copy"].seconds
+    assert found.parts["whole"].seconds == max(digest, copy)
+    assert found.parts["sum"].seconds == digest + copy
+    assert found.way
     assert not (tmp_path / "copy").exists()
 
 
@@ -93,14 +99,28 @@ def test_one_command_writes_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "results.md"
-    command = "bench --inodes 500 --transactions 100 --mix jobs --mix deletes --rounds 2 --without-hadoop --json"
+    command = "bench --inodes 500 --transactions 100 --mix jobs --mix scattered --rounds 2 --without-hadoop --json"
     monkeypatch.setattr(sys, "argv", [*command.split(), "--work-dir", str(tmp_path), "--output", str(page)])
     bench_main.main()
     told = json.loads(capsys.readouterr().out)
-    assert [each["mix"] for each in told["mixes"]] == ["jobs", "deletes"]
+    assert [each["mix"] for each in told["mixes"]] == ["scattered", "jobs"]
     assert [len(each["rounds"]) for each in told["mixes"]] == [2, 2]
-    assert "mix `deletes`" in page.read_text()
+    assert "mix `scattered`" in page.read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"results.md", "results.svg"}
+
+
+def test_each_shape_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "shapes.md"
+    command = "shapes --inodes 500 --transactions 200 --rounds 1 --json"
+    chosen = sample(sorted(shapes.SHAPES), 2, "shapes")
+    wanted = [word for label in chosen for word in ("--shape", label)]
+    monkeypatch.setattr(sys, "argv", [*command.split(), *wanted, "--work-dir", str(tmp_path), "--output", str(page)])
+    shapes.main()
+    assert set(json.loads(capsys.readouterr().out)["costs"]) == {"jobs", *chosen}
+    assert all(f"| {label} |" in page.read_text() for label in chosen)
+    assert [path.name for path in tmp_path.iterdir()] == ["shapes.md"]
 
 
 def test_growth_is_told() -> None:
