@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from hadoop_common.quantities import duration
 
 __all__ = ["Coverage", "check_age", "check_daemon", "check_edits", "check_transactions", "coverage"]
 
@@ -26,8 +27,8 @@ def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
-        return Verdict(State.OK, f"{_duration(age)}, and nothing was written since", tuple(details), (metric,))
-    return Verdict(metric.state(), f"last checkpoint {_duration(age)} ago", tuple(details), (metric,))
+        return Verdict(State.OK, f"{duration(age)}, and nothing was written since", tuple(details), (metric,))
+    return Verdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
@@ -39,10 +40,10 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
         milliseconds = node.beans.value.get("LastCheckpointTime")
         if isinstance(milliseconds, int) and milliseconds > 0:
             known = milliseconds / 1000
-            details.append(f"{node.http} says {_duration(facts.now - known)} ago")
+            details.append(f"{node.http} says {duration(facts.now - known)} ago")
     image = facts.image.value
     if image is not None:
-        details.append(f"our image at txid {image.txid} was written {_duration(facts.now - image.modified)} ago")
+        details.append(f"our image at txid {image.txid} was written {duration(facts.now - image.modified)} ago")
         known = image.modified if known is None else known
     elif facts.image.error:
         details.append(f"our images: {facts.image.error}")
@@ -172,12 +173,4 @@ def _last_error(now: float, status: dict[str, object]) -> tuple[str, tuple[Metri
     successes = (status.get("savedAt"), status.get("uploadedAt"))
     if any(isinstance(success, int | float) and success > at for success in successes):
         return "", metrics
-    return f"failed {_duration(now - at)} ago: {status['lastError']}", metrics
-
-
-def _duration(seconds: float) -> str:
-    total = max(0, round(seconds))
-    hours, minutes = divmod(total // 60, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
+    return f"failed {duration(now - at)} ago: {status['lastError']}", metrics

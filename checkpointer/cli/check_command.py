@@ -12,6 +12,7 @@ import click
 from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
+from checkpointer.cli.json_failure import as_failure
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import likely_role
@@ -122,7 +123,8 @@ def command(
 def _unknown(error: HdfsError, *, as_json: bool) -> None:
     if as_json:
         found = {"state": State.UNKNOWN.name, "exitCode": int(State.UNKNOWN), "checks": []}
-        echo_json({**found, "message": error.message, "hint": error.hint})
+        code = {"code": int(State.UNKNOWN)}
+        echo_json({**found, "message": error.message, "hint": error.hint, **as_failure(error), **code})
         return
     first, *others = error.message.splitlines()
     click.echo("\n".join([f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.json_failure import as_failure, failure
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
@@ -95,11 +96,14 @@ def command(
         answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
-            echo_json({"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
+            told = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
+            echo_json(told | as_failure(error))
         raise
     code = _exit_code(answer)
+    next_step = answer.get("hint") or _LOG_HINT
     if as_json:
-        echo_json(answer)
+        failed = failure(answer["message"], code, next_step=next_step, txid=answer.get("txid"))
+        echo_json(answer | (failed if code else {}))
     elif not code:
         click.echo(answer["message"])
     for warning in answer.get("warnings", ()):
@@ -109,7 +113,7 @@ def command(
         click.echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
         click.echo(f"checkpointer: {answer['message']}", err=True)
-        click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
+        click.echo(f"  next: {next_step}", err=True)
         sys.exit(code)
 
 
