@@ -137,7 +137,7 @@ def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: in
 
 
 def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """The daemon answers, is ready, and its last attempt did not fail."""
+    """The daemon answers, is ready, has no alarm, its last attempt did not fail, and nothing holds checkpoints back."""
     daemon = facts.daemon
     assert daemon is not None, "the daemon is among this check's needs"
     if daemon.live.value is None:
@@ -153,14 +153,33 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
         if not well:
             states.append(state)
             problems.append(f"not {name}: {message}")
-    error, metrics = _last_error(facts.now, daemon.status.value or {})
+    status = daemon.status.value or {}
+    said = " ".join(problems)
+    for alarm in status.get("alarms") or ():
+        if str(alarm) not in said:
+            states.append(State.WARNING)
+            problems.append(str(alarm))
+    error, metrics = _last_error(facts.now, status)
     if error:
         states.append(State.WARNING)
         problems.append(error)
     if daemon.status.value is None:
         states.append(State.UNKNOWN)
         problems.append(f"/status: {daemon.status.error}")
+    elif held := _cancellation(daemon.status.value):
+        states.append(State.WARNING)
+        problems.append(held)
     return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics)
+
+
+def _cancellation(status: dict[str, object]) -> str:
+    """That checkpoints are held back, "" where they are not."""
+    held = status.get("cancelled")
+    if not isinstance(held, dict):
+        return ""
+    left = held.get("secondsLeft")
+    time_left = duration(left) if isinstance(left, int | float) else "some time"
+    return f"no checkpoint may begin for {time_left}, cancelled: {held.get('reason') or 'no reason was given'}"
 
 
 def _last_error(now: float, status: dict[str, object]) -> tuple[str, tuple[Metric, ...]]:

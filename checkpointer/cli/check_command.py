@@ -106,8 +106,8 @@ def command(
     thresholds = Thresholds(warning, critical)
     try:
         configuration = load_configuration(conf_dir)
-        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role))
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
+        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
     except HdfsError as error:

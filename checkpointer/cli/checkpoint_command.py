@@ -15,6 +15,7 @@ from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.errors import EXIT_FAILURE
+from hadoop_common.file_faults import network_reason
 
 _CONNECT_TIMEOUT = 10.0
 _GOOD_STATES = ("done", "skipped")
@@ -192,7 +193,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         reason = getattr(error.args[0] if error.args else None, "reason", None)
         if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
             raise _UnreachableError(url, "cannot be connected to") from error
-        raise TransferError(url, f"the daemon broke off: {error}", hint=_LOG_HINT) from error
+        raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
     except requests.RequestException as error:
         raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
     return response.status_code, answer if isinstance(answer, dict) else {}

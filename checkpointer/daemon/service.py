@@ -54,6 +54,7 @@ _TRIES_A_PERIOD = 4
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
 _REPORT = "Report this with the daemon's log."
+_HEALED = "Make sure that the NameNode has this image before it is restarted."
 _UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
@@ -384,7 +385,11 @@ class CheckpointService:
         self._record.saved(result, reason.value, latency)
         for healed in result.healed:
             _LOG.error(
-                "fsimage_%019d: healed: %s", result.txid, healed, extra={"txid": result.txid, "code": healed.code}
+                "fsimage_%019d: healed: %s; next: %s",
+                result.txid,
+                healed,
+                _HEALED,
+                extra={"txid": result.txid, "code": healed.code},
             )
         timings = result.timings
         _LOG.info(

@@ -355,9 +355,10 @@ def test_what_was_healed_is_told_everywhere(
     told = [healed.as_dict() for healed in role.healed]
     assert result.state is TriggerState.DONE
     assert result.details["healed"] == told
+    following = "; next: Make sure that the NameNode has this image before it is restarted."
     assert [record.message for record in caplog.records if "healed" in record.message] == [
-        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept",
-        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped",
+        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept{following}",
+        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped{following}",
     ]
     status = service.status()
     (alarm,) = status["alarms"]
