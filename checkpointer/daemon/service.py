@@ -91,7 +91,7 @@ class CheckpointService:
         self._clock = clock
         self._gave_up = gave_up
         self._lake = lake or LakeAppender(config)
-        self._outlook = outlook or Outlook(config)
+        self._outlook = outlook or Outlook(config, wall=wall)
         self.wall = wall
         self._started_at = wall()
         self._fault: RoleGaveUpError | None = None

@@ -10,10 +10,10 @@ from pathlib import Path
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 
-__all__ = ["require_room"]
+__all__ = ["LEAST_ROOM", "require_room"]
 
 # VERSION, digests and names need some room too, and so does an image that is the first one here
-_LEAST = 1 << 20
+LEAST_ROOM = 1 << 20
 
 
 def require_room(roots: Sequence[Path], image: Path | None) -> None:
@@ -31,7 +31,7 @@ def require_room(roots: Sequence[Path], image: Path | None) -> None:
 
 def _problem(root: Path, image: Path | None) -> str:
     try:
-        needed = _LEAST + (0 if image is None else image.stat().st_size)
+        needed = LEAST_ROOM + (0 if image is None else image.stat().st_size)
         free = shutil.disk_usage(root).free
     except OSError as fault:
         return f"{root} cannot be used: {told(fault, root)}"
