@@ -26,14 +26,19 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.control import Control
 from checkpointer.roles.secondary.role import SecondaryRole
+from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
+from journal.segment_file import list_segments
+from namenode_stub.node import NameNodeStub
 from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.test_daemon_standby import config_for as standby_beside
+from tests.checkpointer.test_daemon_standby import write_edits
 from tests.checkpointer.virtual_day import DAY, LogBook, Scheduler, VirtualClock, daemon, stamp
 from tests.depth import deep
 from tests.interop.hadoop_conf import free_port
-from tests.namenode_stub.stub_support import wait_until
+from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.tools.status_schema import FILE
 
 PERIOD = 3600.0
@@ -338,3 +343,59 @@ def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
         day.recovers()
         assert day.get("/status").json()["checkpoints"] == 1
     assert day.log.busiest_hour() < 60
+
+
+def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong for hours: the NameNode is away, the shared directory is, edits are missing."""
+    clock = VirtualClock()
+    clock.patch(monkeypatch)
+    book = LogBook(clock)
+    shared, mount = tmp_path / "active" / "shared", tmp_path / "mount"
+    mount.symlink_to(shared)
+    hours = 4 if deep() else 1.5
+    with NameNodeStub(formatted(tmp_path / "active", rpc_address=("127.0.0.1", 0))) as stub:
+        times = {"poll_interval": POLL, "tail_period": POLL, "log_roll_period": POLL}
+        config = standby_beside(tmp_path, stub, shared_edits=mount.as_uri(), **times)
+        role = StandbyRole(config, clock=clock.monotonic, jitter=lambda: 1.0)
+        logging.getLogger().addHandler(book)
+        monkeypatch.setattr(logging.getLogger(), "level", logging.INFO)
+        try:
+            with daemon(role, config, clock, lambda: config) as (scheduler, _):
+
+                def passes(seconds: float) -> list[str]:
+                    """What a time brings to the log, but for the lines of checkpoints."""
+                    first = len(book.lines)
+                    scheduler.run(seconds, lambda: stamp(tmp_path / "nn2" / "current", clock))
+                    return book.since(first, "WARNING", "ERROR")
+
+                write_edits(stub, "a")
+                assert passes(hours * PERIOD) == []
+                # the shared directory is not mounted
+                mount.unlink()
+                told = passes(hours * PERIOD)
+                assert 1 <= len(told) <= 3, told
+                assert all("; next: " in line for line in told), told
+                assert role.alarms()
+                mount.symlink_to(shared)
+                assert passes(POLL) == []
+                assert role.alarms() == []
+                assert "edits are followed again after" in book.lines[-1].text
+                # edits are missing
+                write_edits(stub, "b")
+                lost = max(list_segments(shared / "current"), key=lambda each: each.last or 0).path
+                away = lost.rename(tmp_path / lost.name)
+                write_edits(stub, "c")
+                told_of_gap = passes(hours * PERIOD)
+                assert 1 <= len(told_of_gap) <= 4, told_of_gap
+                assert role.alarms()
+                away.rename(lost)
+                passes(LONGEST_WAIT)
+                assert role.alarms() == []
+                # the NameNode is away, and there is an image for it
+                write_edits(stub, "d")
+                stub.__exit__(None, None, None)
+                told_of_silence = passes(2 * hours * PERIOD)
+                assert 1 <= len(told_of_silence) <= 6, told_of_silence
+        finally:
+            logging.getLogger().removeHandler(book)
+    assert book.busiest_hour() < 60, book.lines
