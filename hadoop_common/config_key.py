@@ -32,6 +32,7 @@ __all__ = [
     "bound",
     "bound_keys",
     "count_of",
+    "key_names",
     "keys_in",
     "paths",
     "read_bound",
@@ -171,6 +172,11 @@ def bound(key: ConfigKey[T]) -> T:
     made: Any = field(default=key.fallback, metadata={_KEY: key})
     value: T = made
     return value
+
+
+def key_names(kind: type) -> dict[str, str]:
+    """By bound field of a dataclass the name of its key."""
+    return {name: key.name for name, key in _bindings(kind).items()}
 
 
 def _bindings(kind: type) -> dict[str, ConfigKey[Any]]:

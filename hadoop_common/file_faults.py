@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
 
-__all__ = ["FileFaultError", "NetworkFaultError", "explained", "file_faults", "told"]
+__all__ = ["FileFaultError", "NetworkFaultError", "explained", "file_faults", "network_reason", "told"]
 
 _SPACE = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process the right to it, then try again."
@@ -87,6 +87,20 @@ def told(error: BaseException | None, path: PathLike[str] | None = None) -> str:
         return _reason(error)
     known = None if error is None else explained(error)
     return str(error) if known is None else known.message
+
+
+def network_reason(fault: BaseException) -> str:
+    """What lies behind a library's error of a connection, in the system's words: "Connection refused"."""
+    chain, found = [fault], fault
+    for each in chain:
+        if isinstance(each, OSError) and each.strerror:
+            return each.strerror
+        behind = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
+        chain += [more for more in behind if isinstance(more, BaseException) and more not in chain]
+        found = each
+    if any("Timeout" in type(each).__name__ for each in chain):
+        return "it took too long"
+    return str(found) or type(found).__name__
 
 
 def _reason(fault: OSError) -> str:

@@ -1,11 +1,11 @@
-"""Numbers, times, sizes and switches as Hadoop configuration writes them; ValueError for any other text."""
+"""Numbers, times, sizes and switches as Hadoop configuration writes them, or ValueError; and times for people."""
 
 from __future__ import annotations
 
 import math
 import re
 
-__all__ = ["parse_bool", "parse_float", "parse_int", "parse_size", "parse_time"]
+__all__ = ["duration", "parse_bool", "parse_float", "parse_int", "parse_size", "parse_time"]
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
@@ -13,6 +13,15 @@ _TIME = re.compile(r"([+-]?[0-9]+)\s*(ns|us|ms|s|m|h|d)?", re.IGNORECASE)
 _SIZE = re.compile(r"([+-]?[0-9]+)([kmgtpe]?)", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
+
+
+def duration(seconds: float) -> str:
+    """A time for people, to the second, from an hour on to the minute: "40 s", "3 min 40 s", "26 h 5 min"."""
+    total = max(0, round(seconds))
+    hours, minutes = divmod(total // 60, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
 
 
 def parse_int(text: str) -> int:

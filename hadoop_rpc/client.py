@@ -99,7 +99,7 @@ class RpcClient:
                 wait = None if self._closed else self._retry.wait_before(attempt, error, idempotent=idempotent)
                 if wait is None:
                     raise
-                _LOG.info("%s at %s is tried again in %.1f s: %s", method, self.address, wait, error)
+                _LOG.debug("%s at %s is tried again in %.1f s: %s", method, self.address, wait, error)
                 self._sleep(wait)
         raise AssertionError("unreachable")
 

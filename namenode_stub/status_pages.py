@@ -21,7 +21,7 @@ from namenode_stub.releases import release_of
 from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import NodeState, Record
+from servlets.node_state import NodeState
 
 __all__ = ["ReportedState", "StatusPages", "first_listing"]
 
@@ -82,8 +82,12 @@ class StatusPages:
 
     def _measured(self) -> NodeState:
         since = self._images.checkpoint_age
-        record = Record(saved_at=time.time() - since)
-        return replace(self._state.measured(), seconds_since_checkpoint=since, record=record)
+        return replace(
+            self._state.measured(),
+            ready=not self._resources.fail_stop.reason,
+            checkpoint_at=time.time() - since,
+            seconds_since_checkpoint=since,
+        )
 
     def _beans(self) -> list[Bean]:
         facts = NodeFacts(
@@ -100,7 +104,6 @@ class StatusPages:
         return MetricsSnapshot(
             state=self._measured(),
             now=time.time(),
-            ready=not self._resources.fail_stop.reason,
             version=version(_PACKAGE),
             started_at=self._resources.started_at,
             counter=self._resources.counter,

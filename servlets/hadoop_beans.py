@@ -61,7 +61,7 @@ def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
 
 def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
     """SecondaryNameNodeInfoMXBean of 3.4.1 (LastCheckpointTime is a wall clock there, LastCheckpointDeltaMs new)."""
-    saved_at, since = state.record.saved_at, state.seconds_since_checkpoint
+    at, since = state.checkpoint_at, state.seconds_since_checkpoint
     return Bean(
         "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",
         "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode",
@@ -69,8 +69,8 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
             "HostAndPort": facts.namenode,
             "SecurityEnabled": facts.security_enabled,
             "StartTime": _milliseconds(facts.started_at),
-            "LastCheckpointTime": _milliseconds(saved_at),
-            "LastCheckpointDeltaMs": _NEVER if saved_at is None or since is None else _milliseconds(since),
+            "LastCheckpointTime": _milliseconds(at),
+            "LastCheckpointDeltaMs": _NEVER if at is None or since is None else _milliseconds(since),
             "CheckpointDirectories": list(facts.checkpoint_directories),
             "CheckpointEditlogDirectories": list(facts.edits_directories),
             "CompileInfo": facts.compile_info,
@@ -90,7 +90,7 @@ def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> 
         # a standby has 0 there
         "TransactionsSinceLastLogRoll": state.details.transactions_since_roll or 0,
         "LastWrittenTransactionId": state.journal_txid,
-        "LastCheckpointTime": _milliseconds(state.record.saved_at),
+        "LastCheckpointTime": _milliseconds(state.checkpoint_at),
         "MillisSinceLastLoadedEdits": _milliseconds(state.details.tailing_lag_seconds),
     }
     attributes |= {name: value for name, value in told.items() if value is not None}

@@ -30,7 +30,6 @@ class MetricsSnapshot:
 
     state: NodeState
     now: float
-    ready: bool
     version: str
     started_at: float
     counter: TransferCounter
@@ -72,7 +71,7 @@ class CheckpointerCollector(Collector):
             _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
         )
         yield _gauge("up", "1 while the checkpointer answers.", 1)
-        yield _gauge("ready", "1 while checkpoints are made as they fall due.", float(now.ready))
+        yield _gauge("ready", "1 while checkpoints are made as they fall due.", float(state.ready))
         yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", len(state.alarms))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
         yield from _checkpoint(state)
@@ -90,13 +89,13 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
     )
     yield _gauge(
         "checkpoint_age_seconds",
-        "Seconds since the last checkpoint, or since the start when none was made.",
+        "Seconds since the newest image was made, as a NameNode tells or as it lies on disk.",
         state.seconds_since_checkpoint,
     )
     yield _gauge(
         "last_checkpoint_timestamp_seconds",
-        "When the last checkpoint was saved, in seconds since the epoch.",
-        record.saved_at,
+        "When the newest image was made, in seconds since the epoch.",
+        state.checkpoint_at,
     )
     yield _gauge("checkpoint_txid", "Transaction id of the newest image.", _txid(state.image_txid))
     yield _gauge("journal_txid", "Newest transaction id known of the edit log.", state.journal_txid)
@@ -119,6 +118,9 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
     yield _gauge("image_size_bytes", "Size of the newest image.", record.image_bytes)
     yield _counter("checkpoints", "Checkpoints made since the start.", [((), record.checkpoints)])
     yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), record.failures)])
+    yield _gauge(
+        "consecutive_failures", "Attempts that failed since the last that did not.", float(state.failures_in_row)
+    )
     yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), record.healed_total)])
     yield _gauge(
         "last_error_timestamp_seconds",

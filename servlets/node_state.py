@@ -1,7 +1,8 @@
 """The state of a node at one moment, as one typed value: /status, /metrics and the beans of /jmx are made of it.
 
-JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else:
-who reads /status gets the value back by `from_json`.
+JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else;
+docs/schemas/status.json is made of them, and who reads /status gets the value back by `from_json`. No field is ever
+missing.
 Times are seconds since the epoch and mark an event's end; None is never, or not known, and null in JSON.
 """
 
@@ -33,8 +34,6 @@ T = TypeVar("T")
 
 # of a part: JSON has its fields beside those of the whole
 _FLAT = {"flat": True}
-# JSON lacks the field while it is None
-_IF_KNOWN = {"if known": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +150,13 @@ class RoleDetails:
         transactions_since_roll: in the open segment.
     """
 
-    applied_txid: int | None = field(default=None, metadata=_IF_KNOWN)
-    source_txid: int | None = field(default=None, metadata=_IF_KNOWN)
-    active_txid: int | None = field(default=None, metadata=_IF_KNOWN)
-    tailing_lag_seconds: float | None = field(default=None, metadata=_IF_KNOWN)
-    tailing_lag_transactions: int | None = field(default=None, metadata=_IF_KNOWN)
-    transactions_since_roll: int | None = field(default=None, metadata=_IF_KNOWN)
-    journal_nodes: tuple[JournalNodeState, ...] | None = field(default=None, metadata=_IF_KNOWN)
+    applied_txid: int | None = None
+    source_txid: int | None = None
+    active_txid: int | None = None
+    tailing_lag_seconds: float | None = None
+    tailing_lag_transactions: int | None = None
+    transactions_since_roll: int | None = None
+    journal_nodes: tuple[JournalNodeState, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,25 +164,33 @@ class NodeState:
     """A daemon, or a NameNode as far as it is the same.
 
     Attributes:
+        ready: whether checkpoints are made as they fall due; `message`: how it stands, or why not.
         image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: in no image.
-        error: why these three are not known, where storage or journal cannot be read now.
-        alarms: what an operator has to see to, a sentence each.
+        error: why these three are only those last known, where storage or journal cannot be read now.
+        alarms: what an operator has to see to, a sentence each; not each of them keeps checkpoints from being made.
         storage: each storage directory by its path: "in use", or why it was dropped.
         enabled: whether checkpoints are to be made at all; `cancelled`: None, or why none may begin now.
-        seconds_since_checkpoint: since the last one, or since the start.
+        checkpoint_at: when the newest image was made: as the NameNode tells it, else when ours was written; None where
+            there is none yet. `seconds_since_checkpoint` is its age.
+        failures_in_row: attempts that failed since the last that did not; `retry_at`: when the next may be made.
         lake: None where none is configured.
     """
 
     role: str
-    image_txid: int | None = field(default=None, metadata=_IF_KNOWN)
-    journal_txid: int | None = field(default=None, metadata=_IF_KNOWN)
-    transactions_behind: int | None = field(default=None, metadata=_IF_KNOWN)
-    error: str | None = field(default=None, metadata=_IF_KNOWN)
+    ready: bool = True
+    message: str = ""
+    image_txid: int | None = None
+    journal_txid: int | None = None
+    transactions_behind: int | None = None
+    error: str | None = None
     alarms: tuple[str, ...] = ()
     storage: Mapping[str, str] = field(default_factory=dict)
     enabled: bool = True
     cancelled: Cancelled | None = None
+    checkpoint_at: float | None = None
     seconds_since_checkpoint: float | None = None
+    failures_in_row: int = 0
+    retry_at: float | None = None
     targets: tuple[TargetState, ...] = ()
     lake: LakeState | None = None
     record: Record = field(default_factory=Record, metadata=_FLAT)
@@ -198,7 +205,7 @@ def as_json(value: Any) -> Any:
             content = getattr(value, each.name)
             if each.metadata == _FLAT:
                 told |= as_json(content)
-            elif content is not None or each.metadata != _IF_KNOWN:
+            else:
                 told[_camel(each.name)] = as_json(content)
         return told
     if isinstance(value, Mapping):

@@ -9,6 +9,7 @@ import urllib3
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, refusal, servlet_url
+from hadoop_common.file_faults import network_reason
 from hadoop_common.names import parse_image
 from servlets.errors import BadRequestParametersError
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, parse_digest
@@ -56,7 +57,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
             raise TransferError(
                 url,
-                f"{what} could not be asked for: {fault}",
+                f"{what} could not be asked for: {network_reason(fault)}",
                 hint="Check that the NameNode is up and that its HTTP address is right.",
             ) from fault
 

@@ -12,6 +12,7 @@ import urllib3
 
 from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
 from checkpointer.errors import TransferError
+from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import AuthenticationRequiredError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -124,7 +125,9 @@ def _get(url: str, timeout: float) -> tuple[int, Any]:
                 content = response.raw.read(_MAX_ANSWER, decode_content=True)
                 return response.status_code, _json(content)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
-        raise TransferError(url, f"no answer: {fault}", hint="Check that it runs and listens there.") from fault
+        raise TransferError(
+            url, f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
+        ) from fault
 
 
 def _json(content: bytes) -> Any:

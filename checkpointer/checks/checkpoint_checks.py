@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from servlets.node_state import Record
+from hadoop_common.quantities import duration
+from servlets.node_state import Cancelled, Record
 
 __all__ = ["Coverage", "check_age", "check_daemon", "check_edits", "check_transactions", "coverage"]
 
@@ -27,8 +28,8 @@ def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
-        return Verdict(State.OK, f"{_duration(age)}, and nothing was written since", tuple(details), (metric,))
-    return Verdict(metric.state(), f"last checkpoint {_duration(age)} ago", tuple(details), (metric,))
+        return Verdict(State.OK, f"{duration(age)}, and nothing was written since", tuple(details), (metric,))
+    return Verdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
@@ -40,10 +41,10 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
         milliseconds = node.beans.value.get("LastCheckpointTime")
         if isinstance(milliseconds, int) and milliseconds > 0:
             known = milliseconds / 1000
-            details.append(f"{node.http} says {_duration(facts.now - known)} ago")
+            details.append(f"{node.http} says {duration(facts.now - known)} ago")
     image = facts.image.value
     if image is not None:
-        details.append(f"our image at txid {image.txid} was written {_duration(facts.now - image.modified)} ago")
+        details.append(f"our image at txid {image.txid} was written {duration(facts.now - image.modified)} ago")
         known = image.modified if known is None else known
     elif facts.image.error:
         details.append(f"our images: {facts.image.error}")
@@ -137,7 +138,7 @@ def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: in
 
 
 def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """The daemon answers, is ready, and its last attempt did not fail."""
+    """The daemon answers, is ready, has no alarm, its last attempt did not fail, and nothing holds checkpoints back."""
     daemon = facts.daemon
     assert daemon is not None, "the daemon is among this check's needs"
     if daemon.live.value is None:
@@ -153,17 +154,28 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
         if not well:
             states.append(state)
             problems.append(f"not {name}: {message}")
+    said = " ".join(problems)
     metrics: tuple[Metric, ...] = ()
     if daemon.status.value is None:
         states.append(State.UNKNOWN)
         problems.append(f"/status: {daemon.status.error}")
     else:
-        record = daemon.status.value.record
+        status, record = daemon.status.value, daemon.status.value.record
         metrics = (Metric("failures", record.failures),)
-        if error := _last_error(facts.now, record):
-            states.append(State.WARNING)
-            problems.append(error)
+        found = [alarm for alarm in status.alarms if alarm not in said]
+        found += [_last_error(facts.now, record), _cancellation(status.cancelled)]
+        told = [problem for problem in found if problem]
+        states += [State.WARNING] * len(told)
+        problems += told
     return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics)
+
+
+def _cancellation(held: Cancelled | None) -> str:
+    """That checkpoints are held back, "" where they are not."""
+    if held is None:
+        return ""
+    reason = held.reason or "no reason was given"
+    return f"no checkpoint may begin for {duration(held.seconds_left)}, cancelled: {reason}"
 
 
 def _last_error(now: float, record: Record) -> str:
@@ -173,12 +185,4 @@ def _last_error(now: float, record: Record) -> str:
         return ""
     if any(success is not None and success > at for success in (record.saved_at, record.uploaded_at)):
         return ""
-    return f"failed {_duration(now - at)} ago: {record.last_error}"
-
-
-def _duration(seconds: float) -> str:
-    total = max(0, round(seconds))
-    hours, minutes = divmod(total // 60, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
+    return f"failed {duration(now - at)} ago: {record.last_error}"

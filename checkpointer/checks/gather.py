@@ -37,13 +37,13 @@ class Cluster:
     reserved: int
 
     @classmethod
-    def of(cls, configuration: Configuration, role: Role) -> Cluster:
-        """Read it for `role`.
+    def of(cls, configuration: Configuration, role: Role, parts: Collection[Part]) -> Cluster:
+        """Read it for `role`, as far as it takes to gather `parts`.
 
         Raises:
             ConfigurationError: all that is wrong.
         """
-        config = CheckpointConfig.from_configuration(configuration, role)
+        config = CheckpointConfig.from_configuration(configuration, role, namenodes=Part.NAMENODES in parts)
         settings = configuration.with_defaults(DEFAULTS)
         return cls(config, identity(settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
 

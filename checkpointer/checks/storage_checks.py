@@ -10,6 +10,7 @@ from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.storage.inspector import StorageState, agree_on_version
+from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
 
 __all__ = ["check_space", "check_storage"]
@@ -117,7 +118,9 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
     that were given hold for both.
     """
     size = 0 if facts.image.value is None else facts.image.value.size
-    measured = [_space(each, 2 * size + facts.reserved, thresholds) for each in facts.directories]
+    # The daemon begins no first image in less.
+    needed = (2 * size or LEAST_ROOM) + facts.reserved
+    measured = [_space(each, needed, thresholds) for each in facts.directories]
     measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]
     known = [each for each in measured if each is not None]
     everywhere = (*facts.directories, *facts.edits_directories)

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from hadoop_common.cli.json_failure import as_failure, failure, one_object
 from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
 
@@ -24,6 +25,8 @@ _COMMANDS = {
     "edits": "Look at edit log segments: info, dump, load, convert, recover.",
     "compile": "Compile the kernels now, so that no checkpoint has to wait for it.",
 }
+
+_USAGE = "See the command's --help."
 
 _EPILOG = """\b
 Exit codes:
@@ -50,24 +53,27 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: every known error is one line that says what is wrong and one what to do next."""
+    """Entry point: every known error is one line that says what is wrong and one what to do next; JSON with --json."""
     # By default the collector walks all that is imported again and again: an eighth of an empty merge.
     gc.set_threshold(50_000, 20, 100)
-    try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except Exception as fault:
-        known = explained(fault)
-        if known is None:
-            raise
-        click.echo(f"checkpointer: {known.message}", err=True)
-        if known.hint:
-            click.echo(f"  next: {known.hint}", err=True)
-        sys.exit(known.exit_code)
+    with one_object() as fail:
+        try:
+            cli.main(standalone_mode=False)
+        except click.exceptions.Abort:
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        except click.ClickException as error:
+            error.show()
+            fail(failure(error.format_message(), error.exit_code, next_step=_USAGE))
+            sys.exit(error.exit_code)
+        except click.exceptions.Exit as leave:
+            sys.exit(leave.exit_code)
+        except Exception as fault:
+            known = explained(fault)
+            if known is None:
+                raise
+            click.echo(f"checkpointer: {known.message}", err=True)
+            if known.hint:
+                click.echo(f"  next: {known.hint}", err=True)
+            fail(as_failure(known))
+            sys.exit(known.exit_code)

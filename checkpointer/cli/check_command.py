@@ -14,6 +14,7 @@ from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_threshold
 from checkpointer.checks.verdict import State
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import likely_role
+from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
 
@@ -105,8 +106,8 @@ def command(
     thresholds = Thresholds(warning, critical)
     try:
         configuration = load_configuration(conf_dir)
-        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role))
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
+        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
     except HdfsError as error:
@@ -122,7 +123,8 @@ def command(
 def _unknown(error: HdfsError, *, as_json: bool) -> None:
     if as_json:
         found = {"state": State.UNKNOWN.name, "exitCode": int(State.UNKNOWN), "checks": []}
-        echo_json({**found, "message": error.message, "hint": error.hint})
+        code = {"code": int(State.UNKNOWN)}
+        echo_json({**found, "message": error.message, "hint": error.hint, **as_failure(error), **code})
         return
     first, *others = error.message.splitlines()
     click.echo("\n".join([f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"]))

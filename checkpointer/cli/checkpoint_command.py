@@ -13,8 +13,10 @@ import click
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
+from hadoop_common.cli.json_failure import as_failure, failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
+from hadoop_common.file_faults import network_reason
 
 _CONNECT_TIMEOUT = 10.0
 _GOOD_STATES = ("done", "skipped")
@@ -96,11 +98,14 @@ def command(
         answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
-            echo_json({"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
+            told = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
+            echo_json(told | as_failure(error))
         raise
     code = _exit_code(answer)
+    next_step = answer.get("hint") or _LOG_HINT
     if as_json:
-        echo_json(answer)
+        failed = failure(answer["message"], code, next_step=next_step, txid=answer.get("txid"))
+        echo_json(answer | (failed if code else {}))
     elif not code:
         click.echo(answer["message"])
     for warning in answer.get("warnings", ()):
@@ -110,7 +115,7 @@ def command(
         click.echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
         click.echo(f"checkpointer: {answer['message']}", err=True)
-        click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
+        click.echo(f"  next: {next_step}", err=True)
         sys.exit(code)
 
 
@@ -187,7 +192,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         reason = getattr(error.args[0] if error.args else None, "reason", None)
         if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
             raise _UnreachableError(url, "cannot be connected to") from error
-        raise TransferError(url, f"the daemon broke off: {error}", hint=_LOG_HINT) from error
+        raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
     except requests.RequestException as error:
         raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
     return response.status_code, answer if isinstance(answer, dict) else {}

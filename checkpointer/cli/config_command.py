@@ -14,6 +14,7 @@ from rich.text import Text
 
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
+from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import ConfigurationError
 
@@ -46,18 +47,19 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
     except ConfigurationError as error:
         if as_json:
             faults = [{"key": f.key, "value": f.value, "source": f.source, "problem": f.problem} for f in error.faults]
-            echo_json({"role": role, "valid": False, "keys": [], "faults": faults, "warnings": []})
+            echo_json({"role": role, "valid": False, "keys": [], "faults": faults, "warnings": []} | as_failure(error))
         raise
     found = report(configuration, likely_role(configuration) if role is None else Role(role))
+    # The list is shown by the one place that shows errors, so that it looks the same in every command.
+    fault = ConfigurationError(found.faults) if found.faults else None
     if as_json:
-        echo_json(found.as_dict())
+        echo_json(found.as_dict() | ({} if fault is None else as_failure(fault)))
     else:
         _show(found, only_set=only_set)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
-    if found.faults:
-        # the list is shown by the one place that shows errors, so that it looks the same in every command
-        raise ConfigurationError(found.faults)
+    if fault is not None:
+        raise fault
 
 
 def _show(found: ConfigReport, *, only_set: bool) -> None:

@@ -23,6 +23,7 @@ from rich.progress import (
 
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
+from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
@@ -156,7 +157,8 @@ def command(
             found = fetch_image(sources, shelf, options, bars)
     except HdfsError as error:
         if as_json:
-            echo_json({"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code})
+            told = {"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
+            echo_json(told | as_failure(error))
         raise
     _show(found, as_json=as_json)
 

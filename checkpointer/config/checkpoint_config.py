@@ -127,15 +127,17 @@ class CheckpointConfig:
         return directory_of(self.shared_edits)
 
     @classmethod
-    def from_configuration(cls, configuration: Configuration, role: Role) -> CheckpointConfig:
-        """Read and check everything `role` needs.
+    def from_configuration(
+        cls, configuration: Configuration, role: Role, *, namenodes: bool = True
+    ) -> CheckpointConfig:
+        """Read and check everything `role` needs; without `namenodes` the addresses of those may be missing.
 
         Raises:
             ConfigurationError: all that is wrong.
         """
         settings = configuration.with_defaults(keys.DEFAULTS)
         faults = FaultCollector()
-        result = _Reader(settings, role, faults).read()
+        result = _Reader(settings, role, faults, namenodes=namenodes).read()
         for fault in refusals(settings):
             faults.add(fault)
         faults.raise_if_any()
@@ -187,7 +189,8 @@ def replay_rules(configuration: Configuration) -> ReplayRules:
 class _Reader:
     """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
 
-    def __init__(self, settings: Configuration, role: Role, faults: FaultCollector) -> None:
+    def __init__(self, settings: Configuration, role: Role, faults: FaultCollector, *, namenodes: bool) -> None:
+        self._namenodes = namenodes
         self._settings = settings
         self._role = role
         self._faults = faults
@@ -198,6 +201,11 @@ class _Reader:
         check = self._get(keys.CHECKPOINT_CHECK_PERIOD)
         policy = self._policy()
         self._take(self._check_role, None)
+        http: tuple[str, ...] = ()
+        rpc: tuple[tuple[str, int], ...] = ()
+        if self._namenodes:
+            http = self._take(lambda: namenode_urls(self._settings, self._who, policy), ())
+            rpc = self._take(lambda: namenode_rpc(self._settings, self._who), ())
         return CheckpointConfig(
             **take_bound(CheckpointConfig, self._settings, self._faults),
             role=self._role,
@@ -210,8 +218,8 @@ class _Reader:
             nameservice=self._who.nameservice,
             quorum=self._quorum(),
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
-            namenode_http_addresses=self._take(lambda: namenode_urls(self._settings, self._who, policy), ()),
-            namenode_rpc_addresses=self._take(lambda: namenode_rpc(self._settings, self._who), ()),
+            namenode_http_addresses=http,
+            namenode_rpc_addresses=rpc,
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),

@@ -52,8 +52,7 @@ def daemon_blueprints(
         metrics_blueprint(
             lambda: MetricsSnapshot(
                 state=service.state(),
-                now=time.time(),
-                ready=service.ready().ok,
+                now=service.wall(),
                 version=facts.software_version,
                 started_at=facts.started_at,
                 counter=role.counter,

@@ -23,6 +23,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.trouble import with_next
 from servlets.node_state import LakeState
 
 __all__ = ["LakeAppender", "find_module"]
@@ -177,7 +178,8 @@ class LakeAppender:
     def _failed(self, error: str) -> None:
         with self._changed:
             self._state = replace(self._state, failures=self._state.failures + 1, error=error)
-        _LOG.error("appending to the lake %s failed: %s", self._config.lake_directory, error)
+        text = f"appending to the lake {self._config.lake_directory} failed: {error}"
+        _LOG.error("%s", with_next(text, "Checkpoints continue; the next append adds what is missing."))
 
 
 def find_module() -> str:

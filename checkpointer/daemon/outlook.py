@@ -23,6 +23,8 @@ __all__ = ["Outlook"]
 _LOG = logging.getLogger(__name__)
 # the question is worth less than the checkpoint that waits for its answer
 _TIMEOUT = 5.0
+# a NameNode's beans keep what they told for so long
+_STALE_SECONDS = 15.0
 
 
 class Outlook:
@@ -40,6 +42,10 @@ class Outlook:
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, NamenodeOutlook] = {}
+        # what each said of its newest image, whether or not it tells now
+        self._last: dict[str, NamenodeOutlook] = {}
+        # when each took an image of ours
+        self._took: dict[str, float] = {}
         # what a NameNode said when it refused, by its own keys
         self._told: dict[str, float] = {}
 
@@ -56,7 +62,7 @@ class Outlook:
                 with self._lock:
                     self._known.pop(address, None)
                     if found is not None:
-                        self._known[address] = found
+                        self._known[address] = self._last[address] = self._fresh(address, found)
 
     def _look(self, address: str, cancelled: Callable[[], bool]) -> NamenodeOutlook | None:
         try:
@@ -67,6 +73,19 @@ class Outlook:
             _LOG.debug("when %s takes images is not known: %s", address, error)
             return None
 
+    def _fresh(self, address: str, found: NamenodeOutlook) -> NamenodeOutlook:
+        """Its answer may be older than an image that it took just now."""
+        took = self._took.get(address)
+        if took is None or found.last_at is None or found.last_at >= took or self._wall() - took > _STALE_SECONDS:
+            return found
+        return replace(found, last_at=took)
+
+    def last_image_at(self) -> float | None:
+        """When the active NameNode got its newest image, seconds since the epoch; None where that was never told."""
+        with self._lock:
+            known = [each for each in self._last.values() if each.last_at is not None]
+        return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
+
     def heard(self, upload: Upload) -> None:
         """Note what became of an offer."""
         if upload.kind is not ImageKind.IMAGE:
@@ -76,8 +95,11 @@ class Outlook:
             known = self._known.get(upload.address)
             if upload.result == UploadResult.SUCCESS.name:
                 self._told.pop(upload.address, None)
-                if known is not None:
-                    self._known[upload.address] = replace(known, last_at=now, last_txid=upload.txid)
+                self._took[upload.address] = now
+                if last := known or self._last.get(upload.address):
+                    self._last[upload.address] = replace(last, last_at=now, last_txid=upload.txid)
+                    if known is not None:
+                        self._known[upload.address] = self._last[upload.address]
             elif (recent := too_recent(upload.refusal)) is not None:
                 self._told[upload.address] = now + recent.seconds_left
 

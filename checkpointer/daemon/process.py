@@ -9,10 +9,13 @@ its storage.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import BaseScheduler
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
@@ -24,15 +27,25 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
+from hadoop_common.trouble import with_next
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 
-__all__ = ["run_role", "serve"]
+__all__ = ["Clocks", "run_role", "serve"]
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
 _POLL = "poll"
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What tells a daemon the time: monotonic seconds, seconds since the epoch, and who runs its jobs by them."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    scheduler: Callable[[], BaseScheduler] = lambda: BackgroundScheduler(timezone=UTC)
 
 
 def run_role(
@@ -74,16 +87,21 @@ def serve(
     reload: Callable[[], CheckpointConfig] | None = None,
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
+    clocks: Clocks | None = None,
 ) -> None:
     """Poll and serve an open role until `control` says stop; a running checkpoint is ended at a safe point.
+
+    `clocks` are those of the system, and the scheduler runs by them.
 
     Raises:
         HdfsError: the address cannot be used, or the role gave up.
     """
-    service = CheckpointService(role, config, gave_up=control.stop)
+    clocks = clocks or Clocks()
+    service = CheckpointService(role, config, clock=clocks.monotonic, gave_up=control.stop, wall=clocks.wall)
     limits = ServingLimits(transfer_options(config), role.counter)
+    notifier = notifier or Notifier("")
     daemon = _Daemon(
-        role, service, config, limits, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat
+        role, service, config, limits, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
     application = create_application(*daemon_blueprints(role, service, config, limits))
     with HttpServer(application, *config.http_bind_address) as server:
@@ -113,7 +131,9 @@ class _Daemon:
         reload: Callable[[], CheckpointConfig] | None,
         notifier: Notifier,
         heartbeat: float | None,
+        clocks: Clocks,
     ) -> None:
+        self._clocks = clocks
         self._role = role
         self._service = service
         self._config = config
@@ -121,7 +141,7 @@ class _Daemon:
         self._read = reload
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
-        self._scheduler = BackgroundScheduler(timezone=UTC)
+        self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
         self._schedule(_POLL, self._config.poll_interval, self._service.poll, at_once=False)
@@ -162,7 +182,7 @@ class _Daemon:
             max_instances=1,
             coalesce=True,
             misfire_grace_time=None,
-            **({"next_run_time": datetime.now(UTC)} if at_once else {}),
+            **({"next_run_time": datetime.fromtimestamp(self._clocks.wall(), UTC)} if at_once else {}),
         )
 
     def _reload(self) -> None:
@@ -172,8 +192,12 @@ class _Daemon:
         try:
             read = self._read()
         except (HdfsError, OSError) as error:
-            _LOG.error("configuration not reloaded, the previous one stays in force: %s", told(error))
+            fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
+            hint = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
+            _LOG.error("%s", with_next(fault, hint))
+            self._service.configuration_fault = fault
             return
+        self._service.configuration_fault = ""
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
@@ -184,7 +208,7 @@ class _Daemon:
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
                 job.reschedule("interval", seconds=seconds)
-        _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
+        _LOG.info("configuration read anew: %s", ", ".join(changed) or "nothing changed")
         if kept:
             _LOG.warning("these settings changed too and need a restart: %s", ", ".join(kept))
 
@@ -196,6 +220,7 @@ def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:
         except Exception as fault:
             service.job_failed(job.name, fault)
         else:
+            service.job_done(job.name)
             if at_once:
                 service.poll()
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import PurePath
 from typing import Any
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config import keys
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from hadoop_common.config_key import key_names
+from hadoop_rpc.user import USER_NAME
 
 __all__ = ["RELOADABLE", "merged"]
 
@@ -45,15 +50,66 @@ RELOADABLE = frozenset(
 )
 
 
+# Of the fields that more than one key sets, or one in several forms.
+_NAMES: Mapping[str, str] = {
+    **key_names(CheckpointConfig),
+    "period": keys.CHECKPOINT_PERIOD.name,
+    "poll_interval": keys.CHECKPOINT_CHECK_PERIOD.name,
+    "standby_checkpoints": keys.HA_STANDBY_CHECKPOINTS.name,
+    "edits_directories": keys.CHECKPOINT_EDITS_DIR.name,
+    "storage_permission": keys.STORAGE_DIR_PERM.name,
+    "shared_edits": keys.SHARED_EDITS_DIR.name,
+    "nameservice": keys.NAMESERVICES.name,
+    "quorum": "dfs.qjournal.*",
+    "namenode_http_addresses": keys.HTTP_ADDRESS.name,
+    "namenode_rpc_addresses": keys.RPC_ADDRESS.name,
+    "rpc_user": USER_NAME.name,
+    "rpc_bind_address": keys.BACKUP_ADDRESS.name,
+    "engine": f"{keys.ENGINE.name}.*",
+    "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,
+    "merge_settings.sub_sections": "dfs.image.parallel.*",
+    "merge_settings.rules": "dfs.namenode.snapshot.*, dfs.namenode.replication.min, dfs.replication.max",
+    "merge_settings.memory": keys.MEMORY.name,
+}
+_HTTP = {
+    Role.SECONDARY: keys.SECONDARY_HTTP_ADDRESS,
+    Role.STANDBY: keys.HTTP_ADDRESS,
+    Role.BACKUP: keys.BACKUP_HTTP_ADDRESS,
+}
+
+
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """The settings to go on with, and the names of those that change and of those that need a restart."""
+    """The settings to go on with, and a line for each that changes and for each that needs a restart."""
     new, old = _values(read), _values(running)
     differing = [name for name in new if new[name] != old[name]]
-    changed = [name for name in differing if name in RELOADABLE]
-    kept = [name for name in differing if name not in RELOADABLE]
-    taken = {name: new[name] for name in changed}
-    merging = {name.removeprefix(_MERGING): taken.pop(name) for name in changed if name.startswith(_MERGING)}
+    taken = {name: new[name] for name in differing if name in RELOADABLE}
+    lines = {name: _line(name, running.role, old[name], new[name]) for name in differing}
+    changed = [lines[name] for name in taken]
+    kept = [lines[name] for name in differing if name not in RELOADABLE]
+    merging = {name.removeprefix(_MERGING): taken.pop(name) for name in list(taken) if name.startswith(_MERGING)}
     return replace(running, **taken, merge_settings=replace(running.merge_settings, **merging)), changed, kept
+
+
+def _line(name: str, role: Role, old: object, new: object) -> str:
+    """`dfs.namenode.checkpoint.txns 1000000 → 500000`: the key, and its values where they are simple."""
+    if name == "image_directories":
+        key = (keys.CHECKPOINT_DIR if role is Role.SECONDARY else keys.NAME_DIR).name
+    else:
+        key = _HTTP[role].name if name == "http_bind_address" else _NAMES[name]
+    before, after = _text(old), _text(new)
+    return key if before is None or after is None else f"{key} {before} → {after}"
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, str | int):
+        return str(value) or "(unset)"
+    if isinstance(value, tuple) and all(isinstance(each, str | PurePath) for each in value):
+        return ",".join(map(str, value)) or "(unset)"
+    return None
 
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:

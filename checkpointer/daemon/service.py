@@ -4,18 +4,25 @@ One lock, `_running`, is held by the thread that makes a checkpoint or uploads, 
 taken is BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
 SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a role that gives up ends the daemon.
 
+A fault belongs to one of four troubles, by what was being done: the NameNode does not answer, storage or journal
+cannot be read, a checkpoint fails, or its image cannot be offered. Each is told when it begins, when it becomes another
+one, and when it ends. The first two are no failure of a checkpoint while none is due. After a failure polls try again
+only after growing waits; who forces an attempt does not wait.
+
 A cancellation is a reason that is set, a lock that is waited for, and a time until which none begins: when `cancel`
 returns nothing runs. It is asked at safe points alone, where what is unfinished can be deleted. `stop` is the same
-for good. The period counts from the last image, or from the last time that it passed with nothing to save.
+for good. The period counts from the newest image on disk, whoever wrote it and however often this process was started;
+where there is none one is due at once.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
@@ -23,14 +30,18 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.status import daemon_state
+from checkpointer.daemon.status import Standing, daemon_state, lateness
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
-from hadoop_common.errors import EXIT_FAILURE, HdfsError
+from hadoop_common.back_off import BackOff
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained, told
+from hadoop_common.quantities import duration
+from hadoop_common.trouble import Trouble
+from hadoop_rpc.errors import RpcError
 from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
@@ -38,9 +49,13 @@ from servlets.status import Health, TriggerResult, TriggerState
 __all__ = ["PREVENT_SECONDS", "CheckpointService"]
 
 _LOG = logging.getLogger(__name__)
-_MISSED_PERIODS = 3
+# a failing daemon tries at least so often in a period
+_TRIES_A_PERIOD = 4
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
+_REPORT = "Report this with the daemon's log."
+_HEALED = "Make sure that the NameNode has this image before it is restarted."
+_UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
@@ -55,6 +70,9 @@ class CheckpointService:
         lake: told of each new image; it is stopped with the service.
         outlook: when NameNodes take images.
         wall: seconds since the epoch.
+
+    Attributes:
+        configuration_fault: why the configuration on disk could not be taken over, "" where it could.
     """
 
     def __init__(
@@ -73,17 +91,38 @@ class CheckpointService:
         self._clock = clock
         self._gave_up = gave_up
         self._lake = lake or LakeAppender(config)
-        self._outlook = outlook or Outlook(config)
-        self._wall = wall
+        self._outlook = outlook or Outlook(config, wall=wall)
+        self.wall = wall
+        self._started_at = wall()
         self._fault: RoleGaveUpError | None = None
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
-        self._record = RecordKeeper()
-        # what the period counts from, and when there was really a new image
-        self._period_from = self._saved_at = clock()
+        self._record = RecordKeeper(wall)
+        # where the role stood when that could be told last
+        self._known: Progress | None = None
+        # what the period counts from, by `clock`, and the image that this is the time of
+        self._period_from = -math.inf
+        self._counted: int | None = None
         self._stopped = threading.Event()
         self._cancellation = self._refused_because = ""
         self._prevented_until = clock()
+        # whether a cancellation is in force whose end was not told yet
+        self._held = False
+        self._retry_at = clock()
+
+        def trouble(ended: str, unit: str) -> Trouble:
+            return Trouble(_LOG, ended, unit=unit, clock=clock)
+
+        self._silence = trouble("the NameNode answers again", "polls")
+        self._blindness = trouble("storage and journal can be read again", "polls")
+        self._failing = trouble("a checkpoint was made again", "attempts")
+        self._offering = trouble("images can be offered again", "attempts")
+        self._lateness = trouble("checkpoints are in time again", "polls")
+        self._transfers: dict[str, Trouble] = {}
+        self._jobs: dict[str, Trouble] = {}
+        self._trouble = trouble
+        # why the configuration on disk is not the one in force, "" where it is
+        self.configuration_fault = ""
         # when the image that is being made got its name
         self._renamed_at: float | None = None
 
@@ -99,7 +138,7 @@ class CheckpointService:
 
     def jobs(self) -> list[Job]:
         """What is to be run now and then beside polls: NameNodes are asked when they take an image again."""
-        return [Job("outlook", self._config.period, self._look)]
+        return [Job("outlook", self._config.poll_interval, self._look)]
 
     def _look(self) -> bool:
         self._outlook.look([target.address for target in self._role.targets], self._stopped.is_set)
@@ -128,11 +167,13 @@ class CheckpointService:
         (StandbyCheckpointer.cancelAndPreventCheckpoints).
         """
         phase = self._record.now.phase
-        self._prevented_until = self._clock() + prevent_for
+        self._prevented_until, self._held = self._clock() + prevent_for, prevent_for > 0
         self._cancellation = self._refused_because = reason
         with self._running:
             self._cancellation = ""
-        _LOG.info("no checkpoint is running: %s", reason, extra={"phase": phase, "seconds": prevent_for})
+        until = f"none begins for {duration(prevent_for)}" if prevent_for else "one may begin again"
+        if not self._stopped.is_set():
+            _LOG.info("no checkpoint is running, %s: %s", until, reason, extra={"phase": phase, "seconds": prevent_for})
 
     def stop(self) -> None:
         """Let a running checkpoint end at its next safe point, and start no other."""
@@ -189,67 +230,104 @@ class CheckpointService:
             if waited and self._result is not None and _is_answer(self._result, force=force):
                 return self._result
             self._result = self._refusal() or self._guarded(force=force)
+            if self._result.state is TriggerState.DONE:
+                self._observe()
+            self._tell_lateness()
             return self._result
         finally:
             self._record.phase("idle")
             self._running.release()
 
     def _guarded(self, *, force: bool) -> TriggerResult:
-        """An attempt whose every fault is an outcome: the daemon lives on, and the next poll tries again."""
+        """An attempt whose every fault is an outcome: the daemon lives on, and a later poll tries again."""
+        if self._held:
+            _LOG.info("checkpoints may begin again, which were held back: %s", self._refused_because)
+        self._held = False
+        # what a fault belongs to, None while it is looked how it stands
+        trouble: Trouble | None = None
         try:
-            return self._checkpoint_if_due(force=force)
+            self._role.prepare()
+            progress = self._known = self._role.progress()
+            self._seen(progress)
+            reason = self._reason(progress, force=force)
+            wait = self._retry_at - self._clock()
+            if reason is not None and (force or wait <= 0):
+                trouble = self._failing
+                made = self._checkpoint(progress, reason, force=force)
+                trouble = self._offering
+                return self._after(made, force=force)
+            trouble = self._offering
+            if reason is None:
+                self._failing.forget()
+                self._retry_at = self._clock()
+                since = f"{progress.behind} transactions since the image at {progress.image_txid}"
+                return self._without(progress, f"no checkpoint is due: {since}", force=force)
+            message = f"a checkpoint is due, but {self._failing.count} failed: tried again in {duration(wait)}"
+            return self._without(progress, message, force=force)
         except CheckpointCancelledError as error:
             return TriggerResult(TriggerState.UNAVAILABLE, error.message)
-        except HdfsError as error:
+        except Exception as error:
             if isinstance(error, RoleGaveUpError):
                 self._fault = error
                 self._gave_up()
-            return self._failed(error.message, error.hint, error.exit_code)
-        except Exception as error:
-            known = explained(error)
-            if known is not None:
-                return self._failed(known.message, known.hint, known.exit_code)
-            _LOG.exception("a fault of the checkpointer itself")
-            return self._failed(f"{type(error).__name__}: {error}", "Report this with the daemon's log.", EXIT_FAILURE)
+            known, bug = _of_fault(error)
+            if trouble is None:
+                trouble = self._silence if isinstance(known, RpcError) else self._blindness
+            return self._failed(known, trouble, force=force, bug=bug)
 
-    def _checkpoint_if_due(self, *, force: bool) -> TriggerResult:
-        self._role.prepare()
-        progress = self._role.progress()
+    def _seen(self, progress: Progress) -> None:
+        """NameNode, storage and journal answered."""
         self._record.looked()
+        self._silence.over()
+        self._blindness.over()
+        if progress.image_txid != self._counted:
+            self._counted = progress.image_txid
+            age = math.inf if progress.image_at is None else max(0.0, self.wall() - progress.image_at)
+            self._period_from = self._clock() - age
+
+    def _without(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
+        """No checkpoint, but uploads that are owed."""
+        offers = self._upload(force=force)
+        self._offering.over()
+        outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
+        return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+
+    def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> _Made:
         if force:
             self._look()
-        reason = self._reason(progress, force=force)
-        if reason is None:
-            message = f"no checkpoint is due: {progress.behind} transactions since the image at {progress.image_txid}"
-            offers = self._upload(force=force)
-            outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
-            return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
-        if force:
             for sentence in self._outlook.forecast(progress.journal_txid):
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
+        if not self._failing.count:
+            _LOG.info("%s", _beginning(progress, reason), extra=_of_progress(progress, reason))
         triggered, self._renamed_at = self._clock(), None
         period_from = self._period_from
-        result = self._role.checkpoint(self)
+        result = self._role.checkpoint(self, forced=force)
         self._saved(result, reason, triggered)
+        self._failing.over()
+        self._retry_at = self._clock()
+        return _Made(result, reason, period_from)
+
+    def _after(self, made: _Made, *, force: bool) -> TriggerResult:
+        """What follows a checkpoint: lake and uploads."""
+        result = made.result
         if not result.rollback:
             self._lake.offer(self._role)
         details: dict[str, Any] = {
             "txid": result.txid,
-            "reason": reason.value,
+            "reason": made.reason.value,
             "transactions": result.transactions,
             "healed": [asdict(healed) for healed in result.healed],
         }
         offers = self._upload(force=force)
+        self._offering.over()
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
         outcome = self._outcome(result.txid, kind, offers) if offers or force else None
         if force and outcome is not None and outcome.taking is Taking.TOO_RECENT:
-            self._make_next_by(period_from, outcome.again_at)
+            self._make_next_by(made.period_from, outcome.again_at)
         return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> Outcome:
-        found = outcome_of(
-            txid, kind, offers, self._role.targets, takes_from=self._outlook.takes_from, now=self._wall()
-        )
+        found = outcome_of(txid, kind, offers, self._role.targets, takes_from=self._outlook.takes_from, now=self.wall())
         self._record.fared(found.taking.value)
         return found
 
@@ -258,12 +336,13 @@ class CheckpointService:
         now, period = self._clock(), self._config.period
         due_at = period_from + period
         if again_at is not None:
-            due_at = now + max(0.0, again_at - self._wall())
+            due_at = now + max(0.0, again_at - self.wall())
         # Not at once and again and again where the NameNode's clock or keys are others.
         if due_at > now:
             self._period_from = min(now, due_at - period)
 
     def _reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
+        """Why a checkpoint is due, None where none is or there is nothing to save."""
         reason = decide(
             now=self._clock(),
             last_checkpoint=self._period_from,
@@ -272,18 +351,6 @@ class CheckpointService:
             forced=force,
             urgent=bool(progress.urgent),
         )
-        if reason is TriggerReason.URGENT:
-            _LOG.info("checkpoint at once: %s", progress.urgent, extra=_of_progress(progress, reason))
-        elif reason is not None and progress.behind:
-            _LOG.info(
-                "checkpoint by %s: %d transactions behind",
-                reason.value,
-                progress.behind,
-                extra=_of_progress(progress, reason),
-            )
-        elif reason is TriggerReason.PERIOD:
-            # Nothing was written in a whole period; the next one counts from here.
-            self._period_from = self._clock()
         return reason if progress.behind or progress.urgent else None
 
     def _upload(self, *, force: bool) -> list[Upload]:
@@ -295,9 +362,14 @@ class CheckpointService:
             self._record.offered(upload)
             self._outlook.heard(upload)
             fields = _of_upload(upload)
+            trouble = self._transfers.setdefault(
+                upload.address, self._trouble(f"{upload.address} takes images again", "transfers")
+            )
             if upload.error:
-                _LOG.error("upload to %s failed: %s", upload.address, upload.error, extra=fields)
-            elif upload.refusal:
+                trouble.met(f"upload to {upload.address} failed: {upload.error}", hint=_UPLOAD_HINT, **fields)
+                continue
+            trouble.over()
+            if upload.refusal:
                 _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)
             else:
                 _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
@@ -306,12 +378,18 @@ class CheckpointService:
     # ---- memory --------------------------------------------------------------------------------------------
 
     def _saved(self, result: MergeResult, reason: TriggerReason, triggered: float) -> None:
-        self._period_from = self._saved_at = self._clock()
-        latency = (self._saved_at if self._renamed_at is None else self._renamed_at) - triggered
+        self._period_from = saved_at = self._clock()
+        if not result.rollback:
+            self._counted = result.txid
+        latency = (saved_at if self._renamed_at is None else self._renamed_at) - triggered
         self._record.saved(result, reason.value, latency)
         for healed in result.healed:
             _LOG.error(
-                "fsimage_%019d: healed: %s", result.txid, healed, extra={"txid": result.txid, "code": healed.code}
+                "fsimage_%019d: healed: %s; next: %s",
+                result.txid,
+                healed,
+                _HEALED,
+                extra={"txid": result.txid, "code": healed.code},
             )
         timings = result.timings
         _LOG.info(
@@ -337,34 +415,81 @@ class CheckpointService:
             },
         )
 
-    def _failed(self, message: str, hint: str, exit_code: int) -> TriggerResult:
-        _LOG.error("checkpoint failed: %s", message, extra={"phase": self._record.now.phase, "exitCode": exit_code})
-        self._record.failed(message)
-        return TriggerResult(TriggerState.FAILED, message, {"hint": hint, "exitCode": exit_code})
+    def _failed(
+        self, error: HdfsError, trouble: Trouble, *, force: bool, bug: BaseException | None = None
+    ) -> TriggerResult:
+        fields = {"phase": self._record.now.phase, "exitCode": error.exit_code}
+        unread = trouble in (self._silence, self._blindness)
+        due = force or not unread or self._clock() - self._period_from >= self._config.period
+        what = {True: "a checkpoint is due, but cannot be made", False: "no checkpoint can be made now"}
+        begins = what[due] if unread else "checkpoint failed" if trouble is self._failing else "offering it failed"
+        level = logging.ERROR if due else logging.WARNING
+        trouble.met(f"{begins}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
+        if due:
+            self._record.failed(error.message)
+        if trouble is self._failing:
+            # However often it is forced, polls keep to their waits.
+            self._retry_at = self._clock() + self._back_off().wait(trouble.count)
+        return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
+
+    def _back_off(self) -> BackOff:
+        first = self._config.poll_interval
+        return BackOff(first, max(first, self._config.period / _TRIES_A_PERIOD))
+
+    def _tell_lateness(self) -> None:
+        if late := lateness(self._standing(None)):
+            self._lateness.met(late, hint="Check what failed before; `checkpointer checkpoint --force` tries now.")
+        else:
+            self._lateness.over()
 
     def job_failed(self, name: str, fault: Exception) -> None:
         """Note what ended a run of one of the role's jobs; the next run tries again."""
-        known = explained(fault)
-        if known is None:
-            _LOG.error("a fault of the checkpointer itself", exc_info=fault)
-        message = f"{type(fault).__name__}: {fault}" if known is None else known.message
-        _LOG.error("the job %s failed: %s", name, message)
-        self._record.job_failed(message)
+        known, bug = _of_fault(fault)
+        trouble = self._jobs.setdefault(name, self._trouble(f"the job {name} runs again", "runs"))
+        trouble.met(f"the job {name} failed: {known.message}", hint=known.hint, bug=bug)
+        self._record.job_failed(known.message)
+
+    def job_done(self, name: str) -> None:
+        """Note that a run of one of the role's jobs ended well."""
+        if name in self._jobs:
+            self._jobs[name].over()
 
     # ---- views ---------------------------------------------------------------------------------------------
 
+    def _standing(self, fault: str | None) -> Standing:
+        now, clock, wall = self._known, self._clock(), self.wall()
+        theirs, ours = self._outlook.last_image_at(), None if now is None else now.image_at
+        held, retry = self._prevented_until - clock, self._retry_at - clock
+        # One that failed counts before one whose image cannot be offered.
+        trouble = self._failing if self._failing.count else self._offering
+        return Standing(
+            now=wall,
+            period=self._config.period,
+            started_at=self._started_at,
+            progress=now,
+            fault=fault,
+            checkpoint_at=ours if theirs is None else theirs,
+            switched_off=self.switched_off,
+            cancelled=Cancelled(reason=self._refused_because, seconds_left=round(held, 3)) if held > 0 else None,
+            failures=trouble.count,
+            failing_for=trouble.seconds,
+            failure=trouble.text,
+            retry_at=round(wall + retry, 3) if retry > 0 else None,
+            notices=[self.configuration_fault] if self.configuration_fault else [],
+        )
+
+    def _observe(self) -> str | None:
+        """Look where the role stands; why that cannot be told now, None where it can."""
+        try:
+            self._known = self._role.progress()
+        except (HdfsError, OSError) as error:
+            return told(error)
+        return None
+
     def state(self) -> NodeState:
         """The daemon as it is now."""
-        left = self._prevented_until - self._clock()
-        return daemon_state(
-            self._role,
-            self._record.now,
-            self._lake,
-            self._outlook,
-            enabled=not self.switched_off,
-            cancelled=Cancelled(reason=self._refused_because, seconds_left=round(left, 3)) if left > 0 else None,
-            seconds_since_checkpoint=round(self._clock() - self._saved_at, 3),
-        )
+        fault = self._observe()
+        return daemon_state(self._role, self._record.now, self._lake, self._outlook, self._standing(fault))
 
     def status(self) -> dict[str, Any]:
         """`state` as GET /status has it."""
@@ -377,20 +502,33 @@ class CheckpointService:
         return Health(not stopping, "stopping" if stopping else "running")
 
     def ready(self) -> Health:
-        """Not ready while storage or journal cannot be read, while the role raises an alarm, or several periods
-        brought no checkpoint but work.
+        """Not ready while storage or journal cannot be read, while the role raises an alarm, while attempts fail again
+        and again, or when several periods brought no checkpoint but work.
         """
-        if self.switched_off:
-            return Health(True, self.switched_off)
-        try:
-            behind = self._role.progress().behind
-        except (HdfsError, OSError) as error:
-            return Health(False, told(error))
-        if alarms := self._role.alarms():
-            return Health(False, "; ".join(alarms))
-        age = self._clock() - self._period_from
-        late = behind > 0 and age > _MISSED_PERIODS * self._config.period
-        return Health(not late, f"{behind} transactions behind, last checkpoint {age:.0f} s ago")
+        state = self.state()
+        return Health(state.ready, state.message)
+
+
+def _of_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
+    """What to say of a fault, and the fault itself where it is one of this program."""
+    known = explained(fault)
+    if known is not None:
+        return known, None
+    return HdfsError(f"{type(fault).__name__}: {fault}", hint=_REPORT), fault
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A checkpoint that was made, why, and what the period counted from before."""
+
+    result: MergeResult
+    reason: TriggerReason
+    period_from: float
+
+
+def _beginning(progress: Progress, reason: TriggerReason) -> str:
+    why = f"at once: {progress.urgent}" if reason is TriggerReason.URGENT else f"by {reason.value}"
+    return f"checkpoint {why}: {progress.behind} transactions behind"
 
 
 def _is_answer(result: TriggerResult, *, force: bool) -> bool:

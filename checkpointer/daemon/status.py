@@ -2,50 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outlook import Outlook
-from checkpointer.roles.role import CheckpointRole, Target
-from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from checkpointer.roles.role import CheckpointRole, Progress, Target
+from hadoop_common.quantities import duration
 from servlets.node_state import Cancelled, NodeState, Record, TargetState
 from servlets.parameters import ImageKind
 
-__all__ = ["daemon_state"]
+__all__ = ["Standing", "daemon_state", "lateness"]
+
+_MISSED_PERIODS = 3
+# one failure may pass by itself
+_REPEATED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How it stands with the checkpoints at one moment; times are seconds since the epoch, `period` seconds.
+
+    Attributes:
+        progress: as it was last known, None before; `fault`: why it is not known now, None where it is.
+        checkpoint_at: when the newest image was made, None where there is none.
+        started_at: of this process.
+        switched_off: why no checkpoints are to be made at all, "" where they are.
+        failures: attempts that failed in a row, `failing_for` seconds, the last for the reason `failure`.
+        retry_at: when the next attempt may be made, None where it need not wait.
+        notices: what an operator has to see to although checkpoints are made.
+    """
+
+    now: float
+    period: float
+    started_at: float
+    progress: Progress | None
+    fault: str | None
+    checkpoint_at: float | None
+    switched_off: str
+    cancelled: Cancelled | None
+    failures: int
+    failing_for: float
+    failure: str
+    retry_at: float | None
+    notices: Sequence[str]
+
+    @property
+    def age(self) -> float | None:
+        """Of the newest image, None where there is none."""
+        return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
+
+
+def lateness(standing: Standing) -> str:
+    """What to say where several periods brought no checkpoint but work, "" elsewhere."""
+    behind = 0 if standing.progress is None else standing.progress.behind
+    age = standing.now - standing.started_at if standing.age is None else standing.age
+    if standing.switched_off or not behind or age <= _MISSED_PERIODS * standing.period:
+        return ""
+    which = "no checkpoint yet, after" if standing.age is None else "no checkpoint for"
+    return (
+        f"{which} {duration(age)}, and {behind} transactions are in none; one is due every {duration(standing.period)}"
+    )
 
 
 def daemon_state(
-    role: CheckpointRole,
-    record: Record,
-    lake: LakeAppender,
-    outlook: Outlook,
-    *,
-    enabled: bool,
-    cancelled: Cancelled | None,
-    seconds_since_checkpoint: float,
+    role: CheckpointRole, record: Record, lake: LakeAppender, outlook: Outlook, standing: Standing
 ) -> NodeState:
-    """The state at this moment; what of the role cannot be read is its `error`."""
-    image = journal = behind = error = None
-    try:
-        progress = role.progress()
-        image, journal, behind = progress.image_txid, progress.journal_txid, progress.behind
-    except (HdfsError, OSError) as fault:
-        error = told(fault)
+    """The state at this moment."""
+    progress = standing.progress
+    alarms = [*role.alarms(), *_failing(standing), *_not_taken(role, progress)]
+    if late := lateness(standing):
+        alarms.append(late)
+    problems = [standing.fault, *alarms] if standing.fault else alarms
+    if standing.switched_off:
+        problems = []
     return NodeState(
         role=role.name,
-        image_txid=image,
-        journal_txid=journal,
-        transactions_behind=behind,
-        error=error,
-        alarms=(*role.alarms(), *_healed_alarm(record), *lake.alarms()),
+        ready=not problems,
+        message=standing.switched_off or "; ".join(problems) or _sentence(standing),
+        image_txid=None if progress is None else progress.image_txid,
+        journal_txid=None if progress is None else progress.journal_txid,
+        transactions_behind=None if progress is None else progress.behind,
+        error=standing.fault,
+        alarms=(*alarms, *_healed_alarm(record), *lake.alarms(), *standing.notices),
         storage=role.storage(),
-        enabled=enabled,
-        cancelled=cancelled,
-        seconds_since_checkpoint=seconds_since_checkpoint,
+        enabled=not standing.switched_off,
+        cancelled=standing.cancelled,
+        checkpoint_at=standing.checkpoint_at,
+        seconds_since_checkpoint=None if standing.age is None else round(standing.age, 3),
+        failures_in_row=standing.failures,
+        retry_at=standing.retry_at,
         targets=tuple(_target(target, outlook) for target in role.targets),
         lake=lake.state,
         record=record,
         details=role.details(),
     )
+
+
+def _sentence(standing: Standing) -> str:
+    """How it stands where nothing is wrong."""
+    made = "no checkpoint yet" if standing.age is None else f"last checkpoint {duration(standing.age)} ago"
+    behind = "" if standing.progress is None else f"{standing.progress.behind} transactions behind, "
+    if (held := standing.cancelled) is not None:
+        made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
+    return f"{behind}{made}"
+
+
+def _failing(standing: Standing) -> list[str]:
+    if standing.failures < _REPEATED:
+        return []
+    return [f"{standing.failure} ({standing.failures} attempts in a row, in {duration(standing.failing_for)})"]
+
+
+def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
+    """Where transfers fail again and again, and nobody has the newest image."""
+    if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
+        return []
+    return [
+        f"{target.address} does not get the image at txid {progress.image_txid}: {target.failures} transfers in a row "
+        f"failed, the last: {target.error}"
+        for target in role.targets
+        if target.failures >= _REPEATED
+    ]
 
 
 def _healed_alarm(record: Record) -> list[str]:

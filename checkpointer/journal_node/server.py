@@ -131,11 +131,13 @@ class JournalNodeServer:
         return Health(True, "the JournalNode answers")
 
     def ready(self) -> Health:
-        """Whether all journals that were asked for can be worked with."""
+        """Whether all journals that were asked for can be worked with, and there is one."""
         failing = {journal.journal_id: journal.failure for journal in self.node.journals() if journal.failure}
         if failing:
             return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
+        if not formatted:
+            return Health(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
         return Health(True, f"{formatted} journals are served", {"journals": formatted})
 
     # ---- parts ---------------------------------------------------------------------------------------------

@@ -30,11 +30,13 @@ _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_
 class Progress:
     """Where the node stands: newest own image, newest transaction it can get without a roll.
 
+    `image_at` is when that image was written, in seconds since the epoch, None where there is none, or no checkpoint.
     `urgent` says why an image is due at once, whatever period and transaction count say; "" as a rule.
     """
 
     image_txid: int
     journal_txid: int
+    image_at: float | None
     urgent: str = ""
 
     @property
@@ -257,8 +259,8 @@ class CheckpointRole(Protocol):
     def prepare(self) -> None:
         """Called before each attempt: leave failed storage directories out, try dropped ones again."""
 
-    def checkpoint(self, observer: Observer) -> MergeResult:
-        """Make an image of all edits there are.
+    def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
+        """Make an image of all edits there are; one that is not forced may do with those up to a recent roll.
 
         Raises:
             HdfsError: nothing was written.

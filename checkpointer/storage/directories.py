@@ -29,6 +29,7 @@ from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
+from hadoop_common.trouble import with_next
 from image_format.reader import ImageFile
 
 __all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
@@ -253,7 +254,7 @@ class StorageDirectories:
         if root not in self._locks:
             raise ValueError(f"{directory} is not one of these storage directories")
         self._dropped[root] = reason
-        _LOG.error("storage directory %s is dropped: %s", root, reason)
+        _LOG.error("%s", with_next(f"storage directory {root} is dropped: {reason}", _HINT))
         self._require_one()
 
     def restore(self) -> list[Path]:

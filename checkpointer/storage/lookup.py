@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
 
@@ -20,6 +20,16 @@ class ImageCopy(NamedTuple):
 
     path: Path
     txid: int
+
+    @property
+    def written_at(self) -> float:
+        """When the file was complete, in seconds since the epoch.
+
+        Raises:
+            StorageError: it cannot be asked for.
+        """
+        with file_faults(self.path, "cannot be used"):
+            return self.path.stat().st_mtime
 
 
 def read_storage_info(directory: Path) -> StorageInfo:

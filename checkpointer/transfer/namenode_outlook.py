@@ -13,6 +13,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, never, servlet_url
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.refusals import least_age, refuses_recent
+from hadoop_common.file_faults import network_reason
 
 __all__ = ["NamenodeOutlook", "ask_outlook", "ask_start_time"]
 
@@ -103,7 +104,7 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
         raise TransferCancelledError(url, "the question was cancelled") from fault
     except (OSError, http.client.HTTPException, ValueError) as fault:
         raise TransferError(
-            url, f"no answer: {fault or type(fault).__name__}", hint="Check that the NameNode is up."
+            url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up."
         ) from fault
     finally:
         connection.close()

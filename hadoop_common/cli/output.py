@@ -23,9 +23,16 @@ from rich.progress import (
 )
 
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration
 
-__all__ = ["ProgressObserver", "conf_option", "echo_json", "json_option", "load_configuration"]
+__all__ = [
+    "ProgressObserver",
+    "conf_option",
+    "echo_json",
+    "json_option",
+    "load_configuration",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +61,8 @@ def load_configuration(conf_dir: Path) -> Configuration:
 
 
 def echo_json(value: Any) -> None:
+    """Print the one JSON object of this command."""
+    printed.set(True)
     click.echo(json.dumps(value, sort_keys=True, default=str))
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import requests
 
+from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError
 
@@ -46,7 +47,8 @@ class HttpFetch:
                 session.trust_env = False  # nodes of a cluster are not behind a proxy
                 yield from self._pieces(session, url)
         except (OSError, requests.RequestException) as fault:
-            raise JavaIOError(f"{url} cannot be fetched: {fault}") from fault
+            said = network_reason(fault) if isinstance(fault, requests.RequestException) else str(fault)
+            raise JavaIOError(f"{url} cannot be fetched: {said}") from fault
 
     def _pieces(self, session: requests.Session, url: str) -> Iterator[bytes]:
         waits = (self._timeout, self._timeout)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
+from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -106,7 +107,7 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
             with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as found:
                 status = found.status_code
     except (requests.RequestException, OSError) as fault:
-        return replace(answer, http_fault=f"no answer: {fault}")
+        return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
         return replace(answer, same_namespace=status == HTTPStatus.NOT_FOUND)
     return replace(answer, http_fault=f"HTTP {status}, expected {HTTPStatus.NOT_FOUND.value}")

@@ -154,9 +154,11 @@ def list_(master: str, as_json: bool, lake: str) -> None:
     Exit codes: 0 done, 2 wrong usage or no Spark, 6 lake unusable
     """
     with spark_for(master, _MEMORY) as spark:
-        from pipeline.lake import lake_contents
+        from pipeline.lake import LakeError, lake_contents
 
         contents = lake_contents(spark, lake)
+    if not contents.images and not contents.edits:
+        raise LakeError(f"there is no lake at {lake}", hint="Check the path; `checkpointer lake append` begins one.")
     if as_json:
         echo_json(contents.as_dict())
     else:

@@ -8,7 +8,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,9 +49,10 @@ class FakeNamenode:
     Attributes:
         steps: what was asked for, in order: RPC methods, "image", "segment-FIRST", "upload".
         per_roll: how many recorded segments a roll makes known.
+        busy: whether segments after the recorded ones hold a change each.
         recent: period and transactions by which images are refused as in Hadoop 3.4.1: in the status line, with nothing
             behind, and for good at a txid once refused; None takes every image.
-        checkpointed_at: when the last image came, seconds since the epoch.
+        checkpointed_at: when the last image came, seconds since the epoch; `now` tells them.
         faults: what goes wrong at a step, for as long as it stands here: "cut", "hang", "short", "digest", or an HTTP
             status; for a method of RPC "cut", "hang" or an exception. A list is gone through, one a time.
     """
@@ -65,8 +66,9 @@ class FakeNamenode:
         self.expected = next((source / "after").glob("fsimage_" + "?" * 19))
         self.steps: list[str] = []
         self.faults: dict[str, Fault | list[Fault]] = {}
-        self.rolling_upgrade = False
+        self.rolling_upgrade = self.busy = False
         self.recent: tuple[int, int] | None = None
+        self.now: Callable[[], float] = time.time
         self.checkpointed_at = time.time()
         self._uploading: set[int] = set()
         self._release = release
@@ -258,10 +260,13 @@ class FakeNamenode:
             self._last = name.last
             return
         layout = self.info.layout_version
-        ops = (StartLogSegmentOp(txid=first), EndLogSegmentOp(txid=first + 1))
+        ops: list[EditOp] = [StartLogSegmentOp(txid=first)]
+        if self.busy:
+            ops.append(UpdateMasterKeyOp(txid=first + 1, key=DelegationKey(first, 1 << 40, b"something new")))
+        self._last = first + len(ops)
+        ops.append(EndLogSegmentOp(txid=self._last))
         content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
-        (self.folder / segment_name(first, first + 1)).write_bytes(content)
-        self._last = first + 1
+        (self.folder / segment_name(first, self._last)).write_bytes(content)
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:
         self._step("versionRequest")
@@ -384,11 +389,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(410, "wrong digest")
         elif node.image(txid).exists():
             self._say(409, "there is one already")
-        elif refusal := node.refusal(txid, time.time()):
+        elif refusal := node.refusal(txid, node.now()):
             self._say(409, "", refusal)
         else:
             node.take(txid, content)
-            node.checkpointed_at = time.time()
+            node.checkpointed_at = node.now()
             self._say(200, "")
 
     def _body(self) -> Iterator[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,10 +44,10 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
 class Secondary:
     """Role and service as a daemon has them; a poll is made by `checkpoint`."""
 
-    def __init__(self, config: CheckpointConfig) -> None:
+    def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
-        self.role = SecondaryRole(config, retry=TransferRetry(back_off=BackOff(0.01, 5.0)))
-        self.service = CheckpointService(self.role, config)
+        self.role = SecondaryRole(config, retry=TransferRetry(back_off=BackOff(0.01, 5.0)), clock=clock)
+        self.service = CheckpointService(self.role, config, clock=clock)
 
     @classmethod
     def of(cls, folder: Path, node: FakeNamenode, **changes: str) -> Self:

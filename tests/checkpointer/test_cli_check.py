@@ -332,6 +332,22 @@ def test_a_faulty_configuration_is_unknown(site: Site) -> None:
     assert run_cli("check", "--conf", site.root / "nowhere").code == 3
 
 
+def test_journal_nodes_are_asked_without_the_address_of_a_namenode(tmp_path: Path) -> None:
+    conf = write_site(tmp_path, {"dfs.namenode.shared.edits.dir": "qjournal://127.0.0.1:1/j1"})
+    alone = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--timeout", "2")
+    assert (alone.code, "0 of 1 answer" in alone.out) == (2, True), alone
+    with_others = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--only", "age")
+    assert (with_others.code, "fs.defaultFS" in with_others.out) == (3, True), with_others
+
+
+def test_a_cancellation_and_alarms_are_named(site: Site) -> None:
+    held = {"cancelled": {"reason": "maintenance", "secondsLeft": 90.0}, "alarms": ["the lake fails"]}
+    site.daemon.answers["/status"] = (200, json.dumps(held))
+    found = site.told("daemon")
+    assert found["state"] == "WARNING"
+    assert found["summary"] == "the lake fails; no checkpoint may begin for 1 min 30 s, cancelled: maintenance"
+
+
 def _hold(root: str, ready: Any, done: Any) -> None:
     with StorageLock(Path(root)):
         ready.set()
@@ -383,7 +399,7 @@ def test_an_answer_that_is_cut_is_no_answer() -> None:
 def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: Path) -> None:
     edits = tmp_path / "edits"
     configuration = Configuration.from_mapping({**site.values, "dfs.namenode.checkpoint.edits.dir": str(edits)}, {})
-    found = gather(Cluster.of(configuration, Role.SECONDARY), {Part.STORAGE}, limit=20)
+    found = gather(Cluster.of(configuration, Role.SECONDARY, {Part.STORAGE}), {Part.STORAGE}, limit=20)
     assert [each.root for each in found.edits_directories] == [edits]
     assert found.edits_directories[0].free.value
 

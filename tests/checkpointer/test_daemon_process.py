@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config.catalogue import entry_of
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.reload import RELOADABLE, merged
@@ -93,7 +94,7 @@ def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog
     (taken,) = role.configs
     assert (taken.transactions, taken.poll_interval) == (1, 0.01)
     assert taken.image_directories == config().image_directories
-    assert "need a restart: image_directories" in caplog.text
+    assert "need a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
 
 
 def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,7 +166,10 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
             wait_until("a first piece of both", lambda: role.counter.sent >= 2 * slow.transfer_chunk_size)
             control.reload()
             assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
-    assert "configuration reloaded: transfer_bandwidth, bootstrap_bandwidth" in caplog.text
+    assert (
+        "configuration read anew: dfs.image.transfer.bandwidthPerSec 1 → 0, "
+        "dfs.image.transfer-bootstrap-standby.bandwidthPerSec 1 → 0"
+    ) in caplog.text
 
 
 def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
@@ -201,11 +205,26 @@ def test_every_setting_is_taken_over_or_needs_a_restart() -> None:
 def test_what_reloading_changes() -> None:
     running = config()
     read = replace(running, period=5.0, rpc_user="other")
-    assert merged(running, read) == (replace(running, period=5.0), ["period"], ["rpc_user"])
+    assert merged(running, read) == (
+        replace(running, period=5.0),
+        ["dfs.namenode.checkpoint.period 100 → 5"],
+        [f"hadoop.user.name {running.rpc_user} → other"],
+    )
     merging = replace(running.merge_settings, codec="a.B", memory=MemoryLimit(1 << 30))
     after, changed, kept = merged(running, replace(running, merge_settings=merging))
     assert after.merge_settings == replace(running.merge_settings, codec="a.B")
-    assert (changed, kept) == (["merge_settings.codec"], ["merge_settings.memory"])
+    assert (changed, kept) == (["dfs.image.compression.codec (unset) → a.B"], ["checkpointer.memory"])
+
+
+def test_every_setting_is_told_by_its_key() -> None:
+    """Of each role, whatever its value is."""
+    for role in Role:
+        running = replace(config(), role=role)
+        names = [each.name for each in fields(CheckpointConfig) if each.name not in ("role", "merge_settings")]
+        for name in names:
+            _, changed, kept = merged(running, replace(running, **{name: object()}))
+            (line,) = changed + kept
+            assert entry_of(line.removesuffix(".*")) is not None or line.endswith(".*"), (name, line)
 
 
 def test_signals_become_commands() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,9 +81,24 @@ def test_a_restart_fetches_nothing_again(node: FakeNamenode, tmp_path: Path) -> 
     assert "image" not in node.steps
 
 
-def test_a_poll_waits_for_its_period(node: FakeNamenode, secondary: Secondary) -> None:
-    assert secondary.service.poll().state is TriggerState.SKIPPED
-    assert node.steps == ["getTransactionId"]
+def test_without_an_image_one_is_due(secondary: Secondary) -> None:
+    result = secondary.service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+
+
+def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None:
+    """However often the daemon is started: it counts from the image on disk."""
+    with Secondary.of(tmp_path, node) as first:
+        done(first)
+    with Secondary.of(tmp_path, node) as second:
+        node.steps.clear()
+        assert second.service.poll().state is TriggerState.SKIPPED
+        assert node.steps == ["getTransactionId", "getMostRecentCheckpointTxId"]
+        newest = second.role.latest_image()
+    hour_ago = newest.stat().st_mtime - 3601
+    os.utime(newest, (hour_ago, hour_ago))
+    with Secondary.of(tmp_path, node) as third:
+        assert third.service.poll().details["reason"] == "period"
 
 
 def test_a_poll_goes_by_the_transactions(node: FakeNamenode, tmp_path: Path) -> None:

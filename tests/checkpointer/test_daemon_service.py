@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.transfer.namenode_outlook import NamenodeOutlook
 from engine.errors import CheckpointCancelledError
 from engine.healing import Healed
 from engine.merge import MergeResult, Observer, Timings
@@ -23,6 +25,7 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcConnectionError
 from journal.segment_file import EditLogSegment
 from servlets.node_state import RoleDetails
 from servlets.parameters import ImageKind
@@ -32,6 +35,8 @@ from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO
 
 PERIOD, TRANSACTIONS = 100.0, 50
+# when the processes of these tests begin, in seconds since the epoch
+START = 1_700_000_000.0
 
 
 def standby_config(**values: str) -> CheckpointConfig:
@@ -53,9 +58,11 @@ class FakeRole:
 
     def __init__(self) -> None:
         self.counter = TransferCounter()
+        self.wall: Callable[[], float] = lambda: START
         self.urgent = ""
         self.raised: list[str] = []
         self.image = 0
+        self.written_at: float | None = START
         self.journal = 0
         self.targets = (Target("http://nn1:9870"),)
         self.uploads = [Upload("http://nn1:9870", "SUCCESS", seconds=0.5, size=7)]
@@ -107,9 +114,9 @@ class FakeRole:
     def progress(self) -> Progress:
         if self.read_fault is not None:
             raise self.read_fault
-        return Progress(self.image, self.journal, self.urgent)
+        return Progress(self.image, self.journal, self.written_at, self.urgent)
 
-    def checkpoint(self, observer: Observer) -> MergeResult:
+    def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:
@@ -119,7 +126,7 @@ class FakeRole:
                 raise self.fault
         finally:
             self.running -= 1
-        base, self.image = self.image, self.journal
+        base, self.image, self.written_at = self.image, self.journal, self.wall()
         self.merges += 1
         saved = SaveResult(self.image, (Path("/name/current/fsimage"),), "0" * 32, 1, ())
         made = MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
@@ -137,6 +144,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def wall(self) -> float:
+        return START + self.now
+
 
 @pytest.fixture
 def role() -> FakeRole:
@@ -150,7 +160,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def service(role: FakeRole, clock: Clock) -> CheckpointService:
-    return CheckpointService(role, standby_config(), clock=clock)
+    role.wall = clock.wall
+    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
 
 
 def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
@@ -186,10 +197,140 @@ def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRol
     clock.now = PERIOD
     assert service.poll().state is TriggerState.SKIPPED
     role.journal = 1
-    assert service.poll().state is TriggerState.SKIPPED
-    clock.now += PERIOD
     result = service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+    role.journal += 1
+    clock.now += PERIOD - 1
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
+    """Of a process that has just begun, too."""
+    role.journal, role.written_at = 1, START - PERIOD + 1
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+    assert service.poll().state is TriggerState.SKIPPED
+    assert service.status()["secondsSinceCheckpoint"] == PERIOD - 1
+    assert service.ready().message == "1 transactions behind, last checkpoint 1 min 39 s ago"
+    clock.now += 1
+    assert service.poll().details["reason"] == "period"
+
+
+def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService, role: FakeRole) -> None:
+    role.journal, role.image, role.written_at = 5, -1, None
+    assert service.ready().message == "6 transactions behind, no checkpoint yet"
+    assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
+    assert service.poll().details["reason"] == "period"
+    assert service.status()["checkpointAt"] == START
+
+
+def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
+    """Ours may be newer where it was not taken."""
+    config = standby_config()
+    known = NamenodeOutlook(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
+    outlook = Outlook(config, ask=lambda address, **_: known, wall=clock.wall)
+    service = CheckpointService(role, config, clock=clock, wall=clock.wall, outlook=outlook)
+    (job,) = service.jobs()
+    job.run()
+    role.journal = 1
+    assert service.status()["secondsSinceCheckpoint"] == 1000.0
+    alarm = "no checkpoint for 16 min 40 s, and 1 transactions are in none; one is due every 1 min 40 s"
+    assert service.ready().message == alarm
+    assert service.status()["alarms"] == [alarm]
+    # what it takes from us is newer at once, whatever its beans go on saying for a while
+    assert service.request(force=True, wait=True).state is TriggerState.DONE
+    job.run()
+    assert service.status()["secondsSinceCheckpoint"] == 0.0
+    assert service.ready().ok
+
+
+# ---- failures ----------------------------------------------------------------------------------------------
+
+
+def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Polls come every second; the log has a line when it begins, and one when it ends."""
+    caplog.set_level("INFO")
+    service.reconfigure(replace(standby_config(), poll_interval=1.0))
+    role.journal, role.fault = TRANSACTIONS, StorageError("disk full", hint="Free space.")
+    tries = []
+    for _ in range(60):
+        if service.poll().state is TriggerState.FAILED:
+            tries.append(clock.now)
+        if len(tries) == 1:
+            assert service.ready().ok
+        clock.now += 1
+    assert tries == [0, 1, 3, 7, 15, 31, 56]
+    alarm = "checkpoint failed: disk full (7 attempts in a row, in 1 min 0 s)"
+    assert service.status()["alarms"] == [alarm]
+    assert service.ready().message == alarm
+    assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (7, START + 81)
+    role.fault = None
+    # who asks by hand need not wait
+    assert service.request(force=True, wait=True).state is TriggerState.DONE
+    assert service.ready().ok
+    assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (0, None)
+    told = [line for line in caplog.messages if "upload" not in line and "checkpoint at txid" not in line]
+    assert told == [
+        "checkpoint by txns: 50 transactions behind",
+        "checkpoint failed: disk full; next: Free space.",
+        "a checkpoint was made again after 1 min 0 s, 7 attempts",
+    ]
+
+
+def test_silence_is_told_once_and_is_no_error_while_nothing_is_due(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = 1
+    assert service.poll().state is TriggerState.SKIPPED
+    role.read_fault = RpcConnectionError("nn1:8020: cannot connect", hint="Is it up?")
+    for _ in range(5):
+        clock.now += 10
+        assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failures"] == 0
+    status = service.status()
+    assert (status["imageTxid"], status["journalTxid"], status["error"]) == (0, 1, "nn1:8020: cannot connect")
+    clock.now = PERIOD
+    assert service.poll().state is TriggerState.FAILED
+    clock.now += 10
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failures"] == 2
+    role.read_fault = None
+    clock.now += 10
+    assert service.poll().state is TriggerState.DONE
+    assert [(record.levelname, record.message) for record in caplog.records[1:4]] == [
+        ("WARNING", "no checkpoint can be made now: nn1:8020: cannot connect; next: Is it up?"),
+        ("ERROR", "a checkpoint is due, but cannot be made: nn1:8020: cannot connect; next: Is it up?"),
+        ("INFO", "the NameNode answers again after 1 min 50 s, 7 polls"),
+    ]
+
+
+def test_transfers_that_fail_again_and_again_are_an_alarm(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    target = role.targets[0]
+    for _ in range(3):
+        service.poll()
+        target = target.failed("it broke off", at=START, not_before=0.0)
+        role.targets = (target,)
+    assert service.ready().message == (
+        f"http://nn1:9870 does not get the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "
+        "it broke off"
+    )
+    role.uploads = [Upload("http://nn1:9870", "SUCCESS")]
+    service.poll()
+    role.targets = (target.holds(TRANSACTIONS, ImageKind.IMAGE),)
+    assert service.ready().ok
+    lines = [line for line in caplog.messages if "nn1" in line]
+    assert lines[0].startswith("upload to http://nn1:9870 failed: it broke off; next: ")
+    assert lines[1:] == [
+        "http://nn1:9870 takes images again after 0 s, 3 transfers",
+        "upload to http://nn1:9870: SUCCESS in 0.00 s",
+    ]
 
 
 def test_by_force(service: CheckpointService, role: FakeRole) -> None:
@@ -214,9 +355,10 @@ def test_what_was_healed_is_told_everywhere(
     told = [asdict(healed) for healed in role.healed]
     assert result.state is TriggerState.DONE
     assert result.details["healed"] == told
+    following = "; next: Make sure that the NameNode has this image before it is restarted."
     assert [record.message for record in caplog.records if "healed" in record.message] == [
-        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept",
-        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped",
+        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept{following}",
+        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped{following}",
     ]
     status = service.status()
     (alarm,) = status["alarms"]
@@ -285,7 +427,7 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
     ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 6), (KeyError("x"), 1)]
 )
 def test_a_fault_is_remembered_and_the_next_poll_succeeds(
-    service: CheckpointService, role: FakeRole, fault: Exception, code: int
+    service: CheckpointService, role: FakeRole, clock: Clock, fault: Exception, code: int
 ) -> None:
     role.journal = TRANSACTIONS
     role.fault = fault
@@ -297,6 +439,7 @@ def test_a_fault_is_remembered_and_the_next_poll_succeeds(
     assert status["lastError"] == result.message
     assert status["lastErrorAt"] is not None
     role.fault = None
+    clock.now += PERIOD
     assert service.poll().state is TriggerState.DONE
     assert service.status()["lastErrorAt"] < service.status()["savedAt"]
 
@@ -306,11 +449,16 @@ def test_a_job_that_fails_is_told_as_a_checkpoint_is(
 ) -> None:
     service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
     assert service.status()["lastError"] == "/edits cannot be used: Input/output error"
+    service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
     assert [record.exc_info for record in caplog.records] == [None]
     service.job_failed("tail", KeyError("x"))
     assert service.status()["lastError"] == "KeyError: 'x'"
-    assert caplog.records[-2].exc_info is not None
+    assert caplog.records[-1].exc_info is not None
     assert service.status()["failures"] == 0
+    caplog.set_level("INFO")
+    service.job_done("tail")
+    assert caplog.messages[-1].startswith("the job tail runs again after")
+    assert caplog.messages[-1].endswith(", 3 runs")
 
 
 def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
@@ -357,7 +505,9 @@ def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService
 
 
 def test_switched_off(role: FakeRole, clock: Clock) -> None:
-    service = CheckpointService(role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock)
+    service = CheckpointService(
+        role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock, wall=clock.wall
+    )
     role.journal = 10 * TRANSACTIONS
     clock.now = 10 * PERIOD
     results: list[TriggerResult] = [service.poll(), service.request(force=True, wait=True)]
@@ -508,7 +658,7 @@ def test_log_lines_have_fields_for_collectors(
 
 def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:
     told: list[bool] = []
-    service = CheckpointService(role, standby_config(), clock=clock, gave_up=lambda: told.append(True))
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, gave_up=lambda: told.append(True))
     role.journal, role.fault = TRANSACTIONS, RoleGaveUpError("4 merges failed")
     assert service.poll().state is TriggerState.FAILED
     assert told == [True]

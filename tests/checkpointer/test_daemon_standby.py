@@ -261,7 +261,7 @@ def test_a_gap_is_told_until_it_is_filled(daemon: Daemon, stub: NameNodeStub, tm
     assert "gap in the edit log" in daemon.service.status()["lastError"]
     assert images(tmp_path / "nn2") == [0]
     shutil.move(away, lost)
-    assert daemon.service.poll().details["txid"] == last
+    assert daemon.service.request(force=True, wait=True).details["txid"] == last
 
 
 def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])
-def test_a_fault_at_any_step_then_the_next_poll_succeeds(
+def test_a_fault_at_any_step_then_the_next_attempt_succeeds(
     daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: Exception
 ) -> None:
     last = write_edits(stub, "a")
@@ -307,7 +307,8 @@ def test_a_fault_at_any_step_then_the_next_poll_succeeds(
         assert daemon.service.poll().state is TriggerState.FAILED
     assert daemon.service.status()["failures"] == 1
     assert daemon.service.status()["lastError"]
-    retried = daemon.service.poll()
+    # a poll would wait
+    retried = daemon.service.request(force=True, wait=True)
     assert retried.state in (TriggerState.DONE, TriggerState.SKIPPED)
     assert images(tmp_path / "nn2")[-1] == images(tmp_path / "active/name")[-1] == last
     assert leftovers(tmp_path / "nn2") == []

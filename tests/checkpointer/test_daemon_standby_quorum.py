@@ -80,7 +80,7 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
         with Daemon(config) as daemon:
             while daemon.role.tail():
                 assert daemon.service.poll().state is TriggerState.DONE
-            assert daemon.service.status()["alarms"] == []
+            assert list(daemon.role.alarms()) == []
             result = daemon.service.request(force=True, wait=True)
             assert (result.state, result.details["txid"]) == (TriggerState.DONE, case.info["txid_after"])
             assert case.differences(daemon.role.latest_image()) == []

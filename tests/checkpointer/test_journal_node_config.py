@@ -13,6 +13,7 @@ from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.configuration import Configuration, ConfigurationError
 from journal.quorum.address import NodeAddress
+from tests.checkpointer.test_config import JUNK
 
 SHARED = "dfs.namenode.shared.edits.dir"
 NODES = tuple(NodeAddress(f"jn{number}", 8485) for number in (1, 2, 3))
@@ -176,3 +177,14 @@ def test_this_host_is_known_by_its_addresses() -> None:
     assert is_local("localhost")
     assert not is_local("192.0.2.1")
     assert not is_local("no-such-host.invalid")
+
+
+@pytest.mark.parametrize("key", [SHARED, "dfs.nameservices", "fs.defaultFS", *(key.name for key in JOURNALNODE_KEYS)])
+def test_junk_is_a_fault_of_one_line_that_names_it(key: str) -> None:
+    for junk in JUNK:
+        try:
+            read({key: junk})
+        except ConfigurationError as error:
+            found = [str(fault) for fault in error.faults]
+            assert not any("\n" in line for line in found)
+            assert any(key in line for line in found), (junk, found)

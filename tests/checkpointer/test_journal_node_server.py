@@ -116,7 +116,10 @@ def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) ->
 def test_a_disk_that_fails_makes_the_node_unready(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
     place = places[0]
     with running([place], [place]) as (server,), place.writer() as writer:
+        unformatted = requests.get(f"{server.url}/health/ready", timeout=20)
+        assert (unformatted.status_code, "no journal is formatted here" in unformatted.text) == (503, True)
         format_all([place])
+        assert requests.get(f"{server.url}/health/ready", timeout=20).ok
         writer.start(1)
 
         def full(*_: object, **__: object) -> None:
@@ -241,7 +244,7 @@ def process(conf: Path, log: Path, *, environment: dict[str, str] | None = None)
 
 def answers(place: Place) -> bool:
     try:
-        return requests.get(f"{place.url}/health/ready", timeout=10).ok
+        return requests.get(f"{place.url}/health/live", timeout=10).ok
     except requests.ConnectionError:
         return False
 
@@ -283,7 +286,7 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
         manager.settimeout(30)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
         with process(conf_of(place, [place]), tmp_path / "log", environment=environment) as started:
-            assert manager.recv(4096).startswith(b"READY=1\nSTATUS=0 journals")
+            assert manager.recv(4096).startswith(b"READY=1\nSTATUS=no journal is formatted here")
             started.send_signal(signal.SIGTERM)
             told = b""
             while b"STOPPING=1" not in told:

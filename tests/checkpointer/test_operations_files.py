@@ -58,9 +58,7 @@ def test_every_check_role_and_command_is_explained() -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    empty = MetricsSnapshot(
-        state=NodeState(role=""), now=0.0, ready=True, version="1", started_at=0.0, counter=TransferCounter()
-    )
+    empty = MetricsSnapshot(state=NodeState(role=""), now=0.0, version="1", started_at=0.0, counter=TransferCounter())
     for family in CheckpointerCollector(lambda: empty).collect():
         name = family.name.removeprefix("hdfs_checkpointer").removeprefix("_") or "info"
         suffix = "_total" if family.type == "counter" else ""

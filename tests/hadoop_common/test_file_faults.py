@@ -8,9 +8,10 @@ import socket
 from pathlib import Path
 
 import pytest
+import requests
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
-from hadoop_common.file_faults import FileFaultError, explained, file_faults, told
+from hadoop_common.file_faults import FileFaultError, explained, file_faults, network_reason, told
 
 
 def fault(code: int, *names: str) -> OSError:
@@ -80,3 +81,15 @@ def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
     assert told(fault(errno.EIO, "/a"), Path("/a")) == "Input/output error"
     assert told(fault(errno.EIO, "/a"), Path("/b")) == "/a cannot be used: Input/output error"
     assert told(FileFaultError(fault(errno.EIO), "/a", "cannot be read")) == "/a cannot be read: Input/output error"
+
+
+def test_what_lies_behind_an_error_of_a_connection() -> None:
+    """The names of a library's classes and their pools are nothing for people."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(requests.RequestException) as slow:
+            requests.get(url, timeout=0.05)
+    with pytest.raises(requests.RequestException) as refused:
+        requests.get(url, timeout=20)
+    assert (network_reason(slow.value), network_reason(refused.value)) == ("it took too long", "Connection refused")
+    assert network_reason(ValueError("a bad answer")) == "a bad answer"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from pipeline.lake import (
 from pipeline.lake.commits import image_commit
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange
+from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.op_makers import mkdir
 from tests.checkpointer.recorded_cases import RECORDED
 from tests.journal.journal_support import numbered
@@ -252,3 +254,11 @@ def test_another_file_system(spark: SparkSession, edits: Path, tmp_path: Path) -
     assert days(spark, tmp_path / "lake") == ALL_DAYS
     assert append_edits(spark, f"{where}/edits", f"{where}/lake").ranges == ()
     assert not (tmp_path / "lake" / "_lock").exists()
+
+
+def test_a_lake_that_is_missing_is_an_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cli.lake_command.spark_for", lambda master, memory: nullcontext(spark))
+    told = run_cli("lake", "list", tmp_path / "typo")
+    assert (told.code, f"there is no lake at {tmp_path}/typo" in told.err) == (6, True), told

@@ -33,6 +33,7 @@ STATE = NodeState(
     image_txid=100,
     journal_txid=130,
     transactions_behind=30,
+    checkpoint_at=2000.25,
     seconds_since_checkpoint=12.5,
     targets=(TargetState(address="nn1:9870", result="SUCCESS"),),
     record=Record(saved_at=2000.25, last_seconds={"load": 1.0}),
@@ -153,7 +154,7 @@ def test_secondary():
 
 
 def test_secondary_before_its_first_checkpoint():
-    attributes = secondary_namenode_bean(replace(STATE, record=Record()), FACTS).attributes
+    attributes = secondary_namenode_bean(replace(STATE, checkpoint_at=None), FACTS).attributes
     assert (attributes["LastCheckpointTime"], attributes["LastCheckpointDeltaMs"]) == (0, -1)
 
 

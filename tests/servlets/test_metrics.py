@@ -19,7 +19,9 @@ STATE = NodeState(
     transactions_behind=30,
     alarms=("the disk is full",),
     storage={"/data/1": "in use", "/data/2": "No space left on device"},
+    checkpoint_at=4000.0,
     seconds_since_checkpoint=1000.0,
+    failures_in_row=2,
     targets=(
         TargetState(address="nn1:9870", txid=100, result="SUCCESS", at=4990.0),
         TargetState(address="nn2:9870", failures=2, primary=False),
@@ -52,11 +54,11 @@ def scrape(snapshot: MetricsSnapshot) -> dict[tuple[str, tuple[tuple[str, str], 
     }
 
 
-def snapshot(state: NodeState = STATE, *, ready: bool = True) -> MetricsSnapshot:
+def snapshot(state: NodeState = STATE) -> MetricsSnapshot:
     counter = TransferCounter()
     counter.add_sent(70)
     counter.add_received(9)
-    return MetricsSnapshot(state=state, now=5000.0, ready=ready, version="1.2.3", started_at=900.0, counter=counter)
+    return MetricsSnapshot(state=state, now=5000.0, version="1.2.3", started_at=900.0, counter=counter)
 
 
 def test_every_value_of_the_status():
@@ -78,6 +80,7 @@ def test_every_value_of_the_status():
         "uploads_total": 4,
         "upload_failures_total": 2,
         "alarms": 1,
+        "consecutive_failures": 2,
         "last_error_timestamp_seconds": 3000,
         "tailing_lag_seconds": 7.5,
         "tailing_lag_transactions": 11,
@@ -130,7 +133,7 @@ def test_there_is_no_image_yet():
 
 def test_what_is_not_known_has_no_sample_but_a_help_text():
     answer = create_application(
-        metrics_blueprint(lambda: snapshot(NodeState(role="backup"), ready=False))
+        metrics_blueprint(lambda: snapshot(NodeState(role="backup", ready=False)))
     ).test_client()
     text = answer.get("/metrics").text
     assert "# HELP hdfs_checkpointer_checkpoint_txid " in text
@@ -139,7 +142,7 @@ def test_what_is_not_known_has_no_sample_but_a_help_text():
 
 
 def test_status_that_could_not_be_read():
-    values = scrape(snapshot(NodeState(role="standby", error="away"), ready=False))
+    values = scrape(snapshot(NodeState(role="standby", error="away", ready=False)))
     assert ("journal_txid", ()) not in values
     assert values["ready", ()] == 0
 

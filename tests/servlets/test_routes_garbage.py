@@ -81,9 +81,7 @@ def application(store):
         ),
         jmx_blueprint(lambda: daemon_beans(STATE, FACTS)),
         metrics_blueprint(
-            lambda: MetricsSnapshot(
-                state=STATE, now=1.0, ready=True, version="1", started_at=0.0, counter=TransferCounter()
-            )
+            lambda: MetricsSnapshot(state=STATE, now=1.0, version="1", started_at=0.0, counter=TransferCounter())
         ),
     )
 

@@ -24,6 +24,7 @@ from engine.stretches import HeldImage
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.trouble import Trouble, with_next
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
 
@@ -37,6 +38,7 @@ class _CheckpointEnd:
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
+        self._unended = Trouble(_LOG, "the NameNode takes the end of checkpoints again", unit="attempts")
 
     def started(self, command: CheckpointCommand) -> None:
         """A checkpoint was started; one that was not ended before needs no end any more."""
@@ -57,10 +59,11 @@ class _CheckpointEnd:
         try:
             link.end_checkpoint(ours, self._command.signature)
         except RpcConnectionError as error:
-            _LOG.warning("the checkpoint is not ended at the NameNode yet: %s", error)
+            self._unended.met(f"the checkpoint is not ended at the NameNode yet: {error}", level=logging.WARNING)
             return
         except RpcError as error:
-            _LOG.error("the NameNode does not end the checkpoint: %s", error)
+            _LOG.error("the NameNode does not end the checkpoint: %s", with_next(error))
+        self._unended.over()
         self._command = None
 
 

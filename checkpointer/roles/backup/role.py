@@ -34,6 +34,7 @@ from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.room import require_room
 from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.stretches import Recorder
@@ -287,8 +288,9 @@ class BackupRole:
         )
 
     def progress(self) -> Progress:
-        image = self._storage.latest_image().txid
-        return Progress(image, max(image, self._receiver.position().last_txid, self._keeper.namenode_txid))
+        image = self._storage.latest_image()
+        newest = max(image.txid, self._receiver.position().last_txid, self._keeper.namenode_txid)
+        return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -312,7 +314,7 @@ class BackupRole:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
 
-    def checkpoint(self, observer: Observer) -> MergeResult:
+    def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Let the NameNode begin a segment, and make an image of all before it.
 
         Raises:
@@ -320,6 +322,8 @@ class BackupRole:
             HdfsError: nothing was written.
         """
         with self._work:
+            # Before the NameNode is asked to begin a segment for it.
+            require_room(self._storage.roots, self._storage.latest_image().path)
             return self._checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:

@@ -29,6 +29,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer, SilentObserver
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
+from hadoop_common.trouble import with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
@@ -110,7 +111,7 @@ class StreamUpkeep:
             self._link.registered = False
         if error.message != self.trouble and not self._closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
-            _LOG.log(level, "not in step with the NameNode: %s", error)
+            _LOG.log(level, "not in step with the NameNode: %s", with_next(error))
         self.trouble = error.message
         self._pace.failed(at_once=down)
 

@@ -64,6 +64,8 @@ class Fetcher:
         self._address = address
         self._storage = storage
         self._count = count
+        # segments, by the call that runs
+        self._fetched = 0
         self.settings = settings
 
     @property
@@ -144,7 +146,10 @@ class Fetcher:
             StorageError: no directory is left.
         """
         kept = None if refetch else witness
-        return [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
+        self._fetched = 0
+        found = [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
+        _LOG.info("%d segments are needed, %d were fetched", len(found), self._fetched)
+        return found
 
     def _segment(
         self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]
@@ -170,7 +175,8 @@ class Fetcher:
         )
         paths = self.settings.retry.run(fetch, cancelled)
         self._leave_out(folders, paths, name, ())
-        _LOG.info("fetched %s", name)
+        _LOG.debug("fetched %s", name)
+        self._fetched += 1
         return paths[0]
 
     def _leave_out(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:

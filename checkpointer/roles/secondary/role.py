@@ -18,6 +18,7 @@ What can never happen, and why:
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ from checkpointer.roles.secondary.namenode import NamenodeCalls, connect, connec
 from checkpointer.roles.secondary.position import NamenodePosition
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
+from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.retry import TransferRetry
@@ -46,7 +48,7 @@ from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
 from engine.stretches import Claim, HeldImage, ending_of
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
@@ -76,18 +78,35 @@ class SecondaryDetails(RoleDetails):
     lost_past: LostPast | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Roll:
+    """A roll of the NameNode's log: how the NameNode described its namespace then, and the reading of our clock."""
+
+    signature: CheckpointSignature
+    described: StorageInfo
+    at: float
+
+
 class SecondaryRole:
     """Checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: from the cluster's own configuration files.
         retry: when a download is tried again at once.
+        clock: monotonic seconds, for how long a roll serves and when to offer an image again.
     """
 
     name = "secondary"
 
-    def __init__(self, config: CheckpointConfig, *, retry: TransferRetry | None = None) -> None:
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        *,
+        retry: TransferRetry | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._config = config
+        self._clock = clock
         self._retry = retry or TransferRetry()
         self._storage = SecondaryStorage(
             config.image_directories, config.edits_directories, permission=config.storage_permission
@@ -97,7 +116,11 @@ class SecondaryRole:
         settings = FetcherSettings.of(config, self._retry)
         self._fetcher = Fetcher(self._address, self._storage, settings, count=self.counter.add_received)
         self._uploader = Uploader(
-            [self._address], UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
+            [self._address],
+            UploadPolicy.for_one(config),
+            confirm=self._confirm,
+            count=self.counter.add_sent,
+            clock=clock,
         )
         self._calls = NamenodeCalls(lambda: connect(self._config))
         self._looks = NamenodeCalls(lambda: connect_to_look(self._config))
@@ -109,6 +132,8 @@ class SecondaryRole:
         # The newest image, its base and its segments, until they were found at the NameNode once more.
         self._pending: tuple[HeldImage, HeldImage, Sequence[EditLogSegment]] | None = None
         self._lost: LostPast | None = None
+        # The newest roll, until an image is made for it.
+        self._rolled: _Roll | None = None
         # Why the NameNode is not ours, "" while it is.
         self._stranger = ""
         self._stopping: Callable[[], bool] = lambda: False
@@ -198,8 +223,20 @@ class SecondaryRole:
         Raises:
             HdfsError: it could not be asked then, or a directory cannot be read.
         """
-        newest = self._newest_txid()
-        return Progress(-1 if newest is None else newest, self._position.txid())
+        newest = self._storage.latest_image()
+        txid = self._position.txid()
+        if newest is None:
+            return Progress(-1, txid, None)
+        # One that was only fetched is no checkpoint: after a fault that followed, it would seem to be just made.
+        return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest) else None)
+
+    def _is_ours(self, image: ImageCopy) -> bool:
+        if self._pending is not None and self._pending[0].txid == image.txid:
+            return True
+        try:
+            return self._claims.of(image_md5(image.path)) is not None
+        except HdfsError:
+            return False
 
     def _newest_txid(self) -> int | None:
         newest = self._storage.latest_image()
@@ -217,18 +254,24 @@ class SecondaryRole:
             self._check_namespace(self._stopping)
             self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
 
-    def checkpoint(self, observer: Observer) -> MergeResult:
+    def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Make the image of everything up to a roll that the NameNode is asked for.
+
+        A roll that an attempt was made for that failed serves the next ones too, for a period, unless they are forced.
 
         Raises:
             RoleGaveUpError: more merges in a row failed than `dfs.namenode.checkpoint.max-retries` allows.
             HdfsError: any other fault; what was fetched whole is used at the next attempt.
         """
         with _cancellation():
-            signature, moved = self._roll(observer)
+            signature, moved = self._begin(observer, forced=forced)
             info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
             ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
-            logs = needed_logs(self._calls.call(ask, observer.cancelled), signature, self._namenode)
+            manifest = self._calls.call(ask, observer.cancelled)
+            # Should it not fit, the next attempt rolls again.
+            rolled, self._rolled = self._rolled, None
+            logs = needed_logs(manifest, signature, self._namenode)
+            self._rolled = rolled
             observer.phase("fetch", None)
             witness = self._witness(observer.cancelled)
             self._leave_lost_past(witness, logs)
@@ -242,6 +285,7 @@ class SecondaryRole:
             segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
             base = HeldImage(base_txid, image_md5(image))
             result = self._merge(image, segments, signature, observer)
+            self._rolled = None
             self._pending = (HeldImage(result.txid, image_md5(result.saved.paths[0])), base, segments)
             verdict = self._prove_pending(witness)
             if not verdict.holds:
@@ -253,40 +297,59 @@ class SecondaryRole:
         self._retain()
         return result
 
-    def _check_namespace(self, cancelled: Callable[[], bool]) -> None:
+    def _check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
         """Ask the NameNode whose it is; another namespace than ours is an alarm until it is ours again.
 
         Raises:
             StorageError: it has another namespace.
             UnsupportedLayoutError: its layout is none that edits can be replayed in.
         """
-        described = self._calls.call(NamenodeClient.version_request, cancelled)
+        info = self._calls.call(NamenodeClient.version_request, cancelled).storage_info
         try:
-            standing(self._storage.versions(), described.storage_info, self._namenode)
+            standing(self._storage.versions(), info, self._namenode)
         except StorageError as error:
             self._stranger = error.message
             raise
         self._stranger = ""
+        return info
 
-    def _roll(self, observer: Observer) -> tuple[CheckpointSignature, bool]:
-        """Let the NameNode begin a segment; whether it was upgraded or rolled back since our last checkpoint."""
-        # Asked first, so that nothing is rolled at a NameNode whose checkpoints we cannot make.
-        self._check_namespace(observer.cancelled)
-        signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
+    def _begin(self, observer: Observer, *, forced: bool) -> tuple[CheckpointSignature, bool]:
+        """A roll up to which the image is made; whether the NameNode was upgraded or rolled back since our last one."""
+        # Asked first, so that nothing is rolled where no checkpoint can be made of it.
+        self._storage.require_room()
+        described = self._check_namespace(observer.cancelled)
+        signature = None if forced else self._earlier_roll(described, observer)
+        if signature is None:
+            signature = self._roll(observer)
+            self._rolled = _Roll(signature, described, self._clock())
         info = signature.storage_info
         found = standing(self._storage.versions(), info, self._namenode)
-        check_signature(signature, self._namenode)
-        newest, ended = self._newest_txid(), signature.current_segment_txid - 1
-        # The roll itself wrote the last transaction, so that no image can hold that one yet.
-        if newest is not None and newest >= ended:
-            self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
-        self._position.rolled(signature.current_segment_txid)
         if found is Standing.FRESH:
             self._storage.format(info)
         moved = found is Standing.MOVED and info != self._namespace
         if moved:
             _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
         return signature, moved
+
+    def _earlier_roll(self, described: StorageInfo, observer: Observer) -> CheckpointSignature | None:
+        """The roll of an attempt that failed, as long as its segments are what lies behind the NameNode's image."""
+        rolled = self._rolled
+        if rolled is None or described != rolled.described or self._clock() - rolled.at >= self._config.period:
+            return None
+        newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, observer.cancelled)
+        return rolled.signature if newest == rolled.signature.most_recent_checkpoint_txid else None
+
+    def _roll(self, observer: Observer) -> CheckpointSignature:
+        """Let the NameNode begin a segment."""
+        signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
+        standing(self._storage.versions(), signature.storage_info, self._namenode)
+        check_signature(signature, self._namenode)
+        newest, ended = self._newest_txid(), signature.current_segment_txid - 1
+        # The roll itself wrote the last transaction, so that no image can hold that one yet.
+        if newest is not None and newest >= ended:
+            self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
+        self._position.rolled(signature.current_segment_txid)
+        return signature
 
     # ---- the past ------------------------------------------------------------------------------------------
 
@@ -332,7 +395,7 @@ class SecondaryRole:
         self._lost = LostPast.of(reason, self._storage.set_aside())
         _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
         self._claims.forget()
-        self._pending = None
+        self._pending = self._rolled = None
         self._uploader.forget()
 
     def _confirm(self, image: Path, txid: int) -> None:

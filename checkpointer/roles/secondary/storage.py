@@ -9,6 +9,7 @@ from pathlib import Path
 from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.storage.inspector import StorageDirectory, inspect
 from checkpointer.storage.lookup import latest_image
+from checkpointer.storage.room import require_room
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
@@ -99,6 +100,16 @@ class SecondaryStorage:
         if not any(inspect(folder.parent).images for folder in folders):
             return None
         return latest_image(folders)
+
+    def require_room(self) -> None:
+        """Check that there is room for another image, and for edits.
+
+        Raises:
+            StorageError: there is none.
+        """
+        newest, working = self.latest_image(), set(self._directories.roots)
+        require_room([root for root in self._image_roots if root in working], None if newest is None else newest.path)
+        require_room([root for root in self._edits_roots if root in working], None)
 
     def states(self) -> dict[str, str]:
         """By directory: "in use", or why it was dropped."""

@@ -48,14 +48,16 @@ from engine.merge import MergeResult, Observer, SilentObserver
 from engine.stretches import HeldImage, Recorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import explained, told
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.trouble import Trouble
 from journal.errors import TransactionGapError
 from servlets.node_state import RoleDetails
 
 __all__ = ["JournalFollower", "StandbyDetails"]
 
 _LOG = logging.getLogger(__name__)
+_REPORT = "Report this with the daemon's log."
 _SLICE_SECONDS = 0.25
 
 
@@ -127,11 +129,12 @@ class JournalFollower:
         )
         self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
         self._lag = LagWatch(config.lag_alarm, clock=clock)
-        self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over)
+        self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over, clock=clock)
         # Held by the thread that reads or changes the namespace.
         self._working = threading.Lock()
         self._closing = threading.Event()
-        self._alarm = ""
+        self._trouble = Trouble(_LOG, "edits are followed again", unit="tails", clock=clock)
+        self._open_trouble = Trouble(_LOG, "the open segment is read again", unit="tails", clock=clock)
         self._tailed_at: float | None = None
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -167,7 +170,7 @@ class JournalFollower:
 
     def alarms(self) -> list[str]:
         """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
-        alarms = (self._alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
+        alarms = (self._trouble.text, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
     def details(self) -> StandbyDetails:
@@ -262,11 +265,10 @@ class JournalFollower:
         except (HdfsError, OSError) as fault:
             if self._closing.is_set():
                 return None
-            self._raise_alarm(self._explained(fault))
+            self._raise_alarm(self._explained(fault), fault)
             return False
         except Exception as fault:
-            _LOG.exception("a fault of the checkpointer itself")
-            self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}")
+            self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}", fault)
             return False
         finally:
             self._working.release()
@@ -288,11 +290,12 @@ class JournalFollower:
                 raise
             self._tailer.catch_up(observer)
         self._tailed_at = time.time()
-        self._alarm = ""
-        if self._tailer.open_fault:
-            _LOG.warning(
-                "the open segment is left for later: %s", self._tailer.open_fault, extra={"txid": self.applied_txid}
-            )
+        self._trouble.over()
+        if fault := self._tailer.open_fault:
+            text = f"the open segment is left for later: {fault}"
+            self._open_trouble.met(text, level=logging.WARNING, txid=self.applied_txid)
+        else:
+            self._open_trouble.over()
 
     def _load(self, observer: Observer) -> None:
         """Load the newest image, in the layout of VERSION where that is newer."""
@@ -390,10 +393,10 @@ class JournalFollower:
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
         return f"edits are not followed: {told(fault)}"
 
-    def _raise_alarm(self, text: str) -> None:
-        if text != self._alarm:
-            _LOG.error("%s", text, extra={"txid": self.applied_txid, "phase": "replay"})
-        self._alarm = text
+    def _raise_alarm(self, text: str, fault: Exception) -> None:
+        known = explained(fault)
+        hint, bug = (_REPORT, fault) if known is None else (known.hint, None)
+        self._trouble.met(text, hint=hint, bug=bug, txid=self.applied_txid, phase="replay")
 
     def _take_over(self, move: Move, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):

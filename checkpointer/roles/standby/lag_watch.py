@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from hadoop_common.trouble import Trouble
+
 __all__ = ["LagWatch"]
 
 _LOG = logging.getLogger(__name__)
@@ -18,9 +20,6 @@ class LagWatch:
     Args:
         threshold: seconds that edits may wait without one being applied; 0 for ever.
         clock: monotonic seconds.
-
-    Attributes:
-        alarm: how long edits have been waiting, and how many; "" where none wait too long.
     """
 
     def __init__(self, threshold: float, *, clock: Callable[[], float]) -> None:
@@ -28,7 +27,12 @@ class LagWatch:
         self._clock = clock
         self._applied = -1
         self._behind_since: float | None = None
-        self.alarm = ""
+        self._trouble = Trouble(_LOG, "edits are applied again", unit="looks", clock=clock)
+
+    @property
+    def alarm(self) -> str:
+        """How long edits have been waiting, and how many; "" where none wait too long."""
+        return self._trouble.text
 
     def note(self, applied: int, *, source: int, active: int) -> None:
         """`applied` is the newest transaction in the namespace, `source` that of the journal, `active` of the active
@@ -43,10 +47,9 @@ class LagWatch:
         self._applied = applied
         waited = 0.0 if self._behind_since is None else now - self._behind_since
         if not behind or self.threshold <= 0 or waited <= self.threshold:
-            self.alarm = ""
+            self._trouble.over()
             return
         who = "the journal holds" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
-        if not self.alarm:
-            _LOG.error("no edit was applied for %.0f s, %s txid %d", waited, who, newest, extra={"txid": applied})
-        self.alarm = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
+        text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
+        self._trouble.met(text, hint="Check what holds the edits back; other alarms may say it.", txid=applied)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from hadoop_common.trouble import Trouble
 from hadoop_rpc.errors import RpcError
 
 __all__ = ["LogRoller", "RollsEditLog"]
@@ -34,7 +35,6 @@ class LogRoller:
 
     Attributes:
         period: dfs.ha.log-roll.period; 0 or less never asks.
-        alarm: why no new edits come although the active writes some, "" where all is well.
         active_txid: newest transaction of any NameNode when they were last asked, -1 before.
     """
 
@@ -52,15 +52,22 @@ class LogRoller:
         self._progress_at = clock()
         self._applied = -1
         self._rolled_at_txid = -1
+        self._trouble = Trouble(_LOG, "edits come again", unit="looks", clock=clock)
+        self._silence = Trouble(_LOG, "a NameNode says again how far its edits are", unit="looks", clock=clock)
         self.period = period
-        self.alarm = ""
         self.active_txid = -1
+
+    @property
+    def alarm(self) -> str:
+        """Why no new edits come although the active writes some, "" where all is well."""
+        return self._trouble.text
 
     def forget(self) -> None:
         """The node starts over: what was applied and rolled was another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
-        self.alarm = ""
+        self._trouble.forget()
+        self._silence.forget()
 
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
         """Go by what is applied now; whether a roll was made, so that there is more to read.
@@ -86,21 +93,22 @@ class LogRoller:
         """The NameNode that has transactions which should be here by now, "" where none has."""
         now = self._clock()
         if applied > self._applied:
-            self._applied, self._progress_at, self.alarm = applied, now, ""
+            self._applied, self._progress_at = applied, now
+            self._trouble.over()
+            self._silence.forget()
             return ""
         if self.period <= 0 or now - self._progress_at <= self.period:
             return ""
         found = self._nodes.last_txids()
         if not found:
-            _LOG.warning(
-                "no NameNode says how far its edits are, txid %d is the last one here",
-                applied,
-                extra={"txid": applied, "phase": "roll"},
-            )
+            text = f"no NameNode says how far its edits are, txid {applied} is the last one here"
+            hint = "Check that the NameNodes are up."
+            self._silence.met(text, hint=hint, level=logging.WARNING, txid=applied, phase="roll")
             return ""
+        self._silence.over()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
-            self.alarm = ""
+            self._trouble.over()
             return ""
         return address
 
@@ -110,12 +118,11 @@ class LogRoller:
         except RpcError as error:
             if not cancelled():
                 ahead = self.active_txid - applied
-                self._raise(f"{ahead} transactions wait in the active's open segment, but {error.message}")
+                text = f"{ahead} transactions wait in the active's open segment, but {error.message}"
+                self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
         return True
 
-    def _raise(self, text: str) -> None:
-        if text != self.alarm:
-            _LOG.error("%s", text, extra={"txid": self._applied, "phase": "roll"})
-        self.alarm = text
+    def _raise(self, text: str, hint: str = "Check that the active writes its edits there.") -> None:
+        self._trouble.met(text, hint=hint, txid=self._applied, phase="roll")

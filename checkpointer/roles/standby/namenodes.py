@@ -13,6 +13,7 @@ from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.namenode_outlook import ask_start_time
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.trouble import Trouble
 from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
@@ -91,6 +92,10 @@ class NameNodes:
         pairs = zip(http_addresses, rpc_addresses, strict=True)
         self._nodes = [_NameNode(http, rpc, user, timeout) for http, rpc in pairs]
         self._active: _NameNode | None = None
+        self._silent = {
+            each.address: Trouble(_LOG, f"NameNode {each.address} tells again", unit="questions")
+            for each in self._nodes
+        }
         self.retries = retries
 
     @classmethod
@@ -101,6 +106,12 @@ class NameNodes:
             user=config.rpc_user,
             timeout=config.rpc_timeout,
             retries=config.roll_retries,
+        )
+
+    def _unheard(self, node: _NameNode, error: RpcError) -> None:
+        """A NameNode did not answer: told once, until one of its answers comes."""
+        self._silent[node.address].met(
+            f"NameNode {node.address} does not tell how it is: {error}", hint=error.hint, level=logging.WARNING
         )
 
     def close(self) -> None:
@@ -136,10 +147,12 @@ class NameNodes:
         """What the active NameNode says of itself; None where none is active, or it does not tell."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
-                if node.ha.service_status().state is HAState.ACTIVE:
-                    return node.version()
+                active = node.version() if node.ha.service_status().state is HAState.ACTIVE else None
+                self._silent[node.address].over()
+                if active is not None:
+                    return active
             except RpcError as error:
-                _LOG.info("%s does not report its state and version: %s", node.address, error)
+                self._unheard(node, error)
         return None
 
     def active_txid(self) -> int | None:
@@ -158,7 +171,7 @@ class NameNodes:
                     continue
                 return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
             except RpcError as error:
-                _LOG.info("the state of %s is not known: %s", node.address, error)
+                self._unheard(node, error)
             except TransferError as error:
                 if error.status in NO_SUCH_IMAGE:
                     _LOG.debug("%s has no image at txid %d: %s", node.http_address, txid, error)
@@ -195,7 +208,7 @@ class NameNodes:
                 if node.ha.service_status().state is HAState.ACTIVE:
                     return node.administration.rolling_upgrade()
             except RpcConnectionError as error:
-                _LOG.info("the state of %s is not known: %s", node.address, error)
+                self._unheard(node, error)
         raise RpcConnectionError("no NameNode says that it is active")
 
     def version_at(self, http_address: str) -> StorageInfo:
@@ -214,9 +227,12 @@ class NameNodes:
     def _ask_all(self, what: str, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
         def ask(node: _NameNode) -> T | None:
             try:
-                return question(node)
+                answer = question(node)
+                self._silent[node.address].over()
+                return answer
             except RpcError as error:
-                _LOG.info("%s does not report its %s: %s", node.address, what, error)
+                _LOG.debug("%s does not report its %s: %s", node.address, what, error)
+                self._unheard(node, error)
                 return None
 
         if not self._nodes:

@@ -31,6 +31,7 @@ from checkpointer.storage.inspector import directory_fault
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image, started_at
+from checkpointer.storage.room import require_room
 from engine.merge import MergeResult, Observer
 from engine.stretches import HeldImage
 from hadoop_common.errors import StorageError
@@ -187,10 +188,11 @@ class StandbyRole:
         Raises:
             HdfsError: storage or journal cannot be read.
         """
-        image_txid = self._storage.latest_image().txid
+        image = self._storage.latest_image()
         applied = self._follower.applied_txid
         urgent = f"a rolling upgrade waits for fsimage_rollback_{applied}" if self._follower.rollback_due else ""
-        return Progress(image_txid, max(image_txid, applied, self._source.finalized_txid()), urgent)
+        newest = max(image.txid, applied, self._source.finalized_txid())
+        return Progress(image.txid, newest, image.written_at, urgent)
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -217,12 +219,13 @@ class StandbyRole:
                 self._storage.drop(root, fault)
         self._source.look(self._storage.latest_image().txid + 1)
 
-    def checkpoint(self, observer: Observer) -> MergeResult:
+    def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
         """
+        require_room(self._storage.roots, self._storage.latest_image().path)
         result = self._follower.checkpoint(observer)
         self._tidy(result)
         return result

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import explained, told
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.trouble import Trouble
 
 __all__ = ["KnowsVersion", "TakeOver", "VersionWatch"]
 
@@ -34,9 +36,6 @@ class VersionWatch:
         ours: VERSION of our storage.
         rolling: whether a rolling upgrade goes on in an active of another VERSION, which is of a release that does
             not tell it.
-
-    Attributes:
-        alarm: why images of ours cannot be the cluster's, "" where they can.
     """
 
     def __init__(
@@ -45,14 +44,21 @@ class VersionWatch:
         ours: Callable[[], StorageInfo],
         rolling: Callable[[StorageInfo], bool],
         take_over: TakeOver,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._nodes = nodes
         self._ours = ours
         self._rolling = rolling
         self._take_over = take_over
         self._doubted = threading.Event()
-        self.alarm = ""
+        self._trouble = Trouble(_LOG, "the cluster's VERSION and ours agree again", unit="looks", clock=clock)
         self.doubt("the daemon starts")
+
+    @property
+    def alarm(self) -> str:
+        """Why images of ours cannot be the cluster's, "" where they can."""
+        return self._trouble.text
 
     def doubt(self, reason: str) -> None:
         """Have the next check ask."""
@@ -74,10 +80,12 @@ class VersionWatch:
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
         except (HdfsError, OSError) as fault:
-            self._raise(f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}")
+            known = explained(fault)
+            text = f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}"
+            self._trouble.met(text, hint="" if known is None else known.hint)
         except Exception as fault:
-            _LOG.exception("a fault of the checkpointer itself")
-            self._raise(f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}")
+            text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"
+            self._trouble.met(text, bug=fault)
         finally:
             if not settled:
                 self._doubted.set()
@@ -99,10 +107,5 @@ class VersionWatch:
                 ours.colon_string(),
                 extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
             )
-        self.alarm = ""
+        self._trouble.over()
         return move is not Move.WAIT
-
-    def _raise(self, text: str) -> None:
-        if text != self.alarm:
-            _LOG.error("%s", text)
-        self.alarm = text

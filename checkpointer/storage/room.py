@@ -1,0 +1,40 @@
+"""Whether a directory can take another image: asked before work begins, and before a NameNode rolls its log for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+
+__all__ = ["LEAST_ROOM", "require_room"]
+
+# VERSION, digests and names need some room too, and so does an image that is the first one here
+LEAST_ROOM = 1 << 20
+
+
+def require_room(roots: Sequence[Path], image: Path | None) -> None:
+    """Check that one of the storage directories `roots` can be written and has room for an image as large as `image`.
+
+    Raises:
+        StorageError: none has.
+    """
+    problems = [_problem(root, image) for root in roots]
+    if problems and all(problems):
+        raise StorageError(
+            f"no room for a checkpoint: {'; '.join(problems)}", hint="Free space on its disk; it is tried again."
+        )
+
+
+def _problem(root: Path, image: Path | None) -> str:
+    try:
+        needed = LEAST_ROOM + (0 if image is None else image.stat().st_size)
+        free = shutil.disk_usage(root).free
+    except OSError as fault:
+        return f"{root} cannot be used: {told(fault, root)}"
+    if not os.access(root, os.W_OK | os.X_OK):
+        return f"{root} cannot be written"
+    return "" if free >= needed else f"{root} has {free} bytes free, {needed} are needed"

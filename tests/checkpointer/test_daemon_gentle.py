@@ -1,0 +1,96 @@
+"""A secondary that cannot make its checkpoint is gentle to its NameNode: it rolls the log once, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from servlets.status import TriggerState
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary, secondary_config
+
+PERIOD = 3600.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def secondary(node: FakeNamenode, tmp_path: Path, clock: Clock) -> Iterator[Secondary]:
+    """A new one: its first checkpoint is due."""
+    config = secondary_config(tmp_path, node.rpc_port, node.http_port)
+    with Secondary(config, clock=clock) as running:
+        yield running
+
+
+def states(secondary: Secondary, clock: Clock, seconds: float) -> list[TriggerState]:
+    """What the polls of so many seconds come to, one a minute."""
+    found = []
+    for _ in range(round(seconds / 60)):
+        clock.now += 60
+        found.append(secondary.service.poll().state)
+    return found
+
+
+def rolls(node: FakeNamenode) -> int:
+    return node.steps.count("rollEditLog")
+
+
+def test_a_full_disk_costs_no_roll(
+    node: FakeNamenode, secondary: Secondary, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr("checkpointer.storage.room.shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+        assert states(secondary, clock, PERIOD).count(TriggerState.FAILED) == 7
+        assert rolls(node) == 0
+        assert not secondary.service.ready().ok
+        assert "has 4096 bytes free" in secondary.service.status()["alarms"][0]
+    assert TriggerState.DONE in states(secondary, clock, PERIOD / 4)
+    assert rolls(node) == 1
+    assert secondary.service.ready().ok
+
+
+def test_one_roll_serves_the_attempts_of_a_period(node: FakeNamenode, secondary: Secondary, clock: Clock) -> None:
+    node.faults["segment-59"] = 500
+    assert states(secondary, clock, PERIOD).count(TriggerState.FAILED) == 7
+    assert rolls(node) == 1
+    states(secondary, clock, PERIOD / 2)
+    assert rolls(node) == 2
+    node.faults.clear()
+    # nothing was written since that is in no segment of the second roll
+    assert TriggerState.DONE in states(secondary, clock, PERIOD / 4)
+    assert (rolls(node), secondary.service.status()["savedTxid"]) == (2, 151)
+
+
+@pytest.mark.parametrize("what", ["forced", "saved", "upgraded"])
+def test_a_roll_that_serves_no_more(node: FakeNamenode, secondary: Secondary, clock: Clock, what: str) -> None:
+    node.faults["segment-59"] = 500
+    assert states(secondary, clock, 60) == [TriggerState.FAILED]
+    node.faults.clear()
+    if what == "saved":
+        # an image of the NameNode's own
+        node.take(88, node.image(node.image_txids()[0]).read_bytes())
+    if what == "upgraded":
+        node.upgrade(c_time=77)
+    clock.now += 60
+    result = secondary.checkpoint() if what == "forced" else secondary.service.poll()
+    assert rolls(node) == 2, result

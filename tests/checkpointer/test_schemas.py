@@ -1,0 +1,88 @@
+"""What scripts read has the shape that docs/schemas promise, whatever goes well or wrong."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+from hadoop_common.cli.json_failure import as_failure
+from journal.errors import CorruptOpError
+from servlets.node_state import NodeState, RoleDetails, as_json
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.namenode_double import write_site
+from tests.checkpointer.secondary_support import Secondary
+from tests.tools.status_schema import FILE, schema
+
+
+@cache
+def valid(name: str) -> Any:
+    """Checks a value; raises JsonSchemaValueException."""
+    return fastjsonschema.compile(json.loads((FILE.parent / name).read_text()))
+
+
+def test_the_status_schema_is_made_of_the_state() -> None:
+    assert json.loads(FILE.read_text()) == schema(), "python -m tests.tools.status_schema --write"
+
+
+def test_a_status_without_a_key_is_none() -> None:
+    told = as_json(NodeState(role="unknown", details=RoleDetails()))
+    valid("status.json")(told)
+    for key in told:
+        with pytest.raises(fastjsonschema.JsonSchemaValueException):
+            valid("status.json")({name: value for name, value in told.items() if name != key})
+
+
+def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path) -> None:
+    with FakeNamenode(tmp_path / "name") as node, Secondary.of(tmp_path, node) as secondary:
+        valid("status.json")(secondary.service.status())
+        secondary.checkpoint()
+        made = secondary.service.status()
+        valid("status.json")(made)
+        node.stop()
+        secondary.service.poll()
+        away = secondary.service.status()
+        valid("status.json")(away)
+        node.start()
+    assert set(made) == set(away)
+    assert (away["imageTxid"], away["transactionsBehind"]) == (made["imageTxid"], made["transactionsBehind"])
+    assert "cannot connect" in away["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "file"),
+    [
+        (("image", "info", "{root}/no"), 2, None),
+        (("image", "info", "{root}/junk"), 3, "{root}/junk"),
+        (("edits", "info", "{root}/junk"), 5, "{root}/junk"),
+        (("merge", "{root}"), 6, None),
+        (("config", "--conf", "{root}"), 2, None),
+        (("checkpoint", "--conf", "{root}"), 7, None),
+        (("check", "--conf", "{root}", "--role", "standby"), 3, None),
+        (("merge",), 2, None),
+    ],
+)
+@pytest.mark.parameters(8)
+def test_a_failure_is_one_object_of_one_shape(
+    tmp_path: Path, words: tuple[str, ...], code: int, file: str | None
+) -> None:
+    (tmp_path / "junk").write_bytes(b"junk" * 9)
+    addresses = {"dfs.namenode.secondary.http-address": "127.0.0.1:1", "dfs.namenode.http-address": "127.0.0.1:1"}
+    write_site(tmp_path, {"fs.defaultFS": "hdfs://127.0.0.1:80x0", **addresses} if words[0] == "config" else addresses)
+    told = run_cli(*(word.format(root=tmp_path) for word in words), "--json")
+    answer = json.loads(told.out)
+    valid("failure.json")(answer)
+    assert (told.code, answer["code"]) == (code, code)
+    assert answer["file"] == (None if file is None else file.format(root=tmp_path))
+    assert answer["next"]
+
+
+def test_a_failure_names_its_transaction() -> None:
+    told = as_failure(CorruptOpError("its checksum is wrong", file="edits_7-9", offset=20, txid=8))
+    valid("failure.json")(told)
+    assert (told["txid"], told["file"], told["code"]) == (8, "edits_7-9", 4)

@@ -1,0 +1,158 @@
+"""A daemon in a time that a test advances: its own loop and scheduler, its own jobs, one after the other, at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.base import BaseScheduler
+
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.daemon.control import Control
+from checkpointer.daemon.process import Clocks, serve
+from checkpointer.roles.role import CheckpointRole
+
+__all__ = ["DAY", "Line", "LogBook", "Scheduler", "VirtualClock", "daemon", "stamp"]
+
+DAY = 86_400.0
+
+
+class VirtualClock:
+    """Monotonic and wall time that stand still until `to` is called; they lie long before the present."""
+
+    def __init__(self) -> None:
+        self.began = float(round(time.time() - 100 * DAY))
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def wall(self) -> float:
+        return self.began + self.passed
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the scheduler's library go by it."""
+
+        class Virtual(datetime):
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> Self:
+                return cls.fromtimestamp(clock.wall(), tz)
+
+        clock = self
+        for module in ("schedulers.base", "triggers.interval", "executors.base"):
+            monkeypatch.setattr(f"apscheduler.{module}.datetime", Virtual)
+
+
+class Scheduler(BaseScheduler):  # type: ignore[misc]
+    """Runs what is due in the thread that advances the time."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(timezone=UTC)
+        self._clock = clock
+        self.running_now = threading.Event()
+
+    def _create_default_executor(self) -> DebugExecutor:
+        return DebugExecutor()
+
+    def wakeup(self) -> None:
+        """Nothing sleeps."""
+
+    def start(self, *arguments: Any, **options: Any) -> None:
+        super().start(*arguments, **options)
+        self.running_now.set()
+
+    def shutdown(self, wait: bool = True) -> None:
+        super().shutdown(wait)
+
+    def run(self, seconds: float, after: Callable[[], None]) -> None:
+        """Let the time pass, with each job at its moment; `after` is called behind each."""
+        end = self._clock.passed + seconds
+        while True:
+            due = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.began
+            if due > end:
+                break
+            self._clock.passed = max(self._clock.passed, due)
+            self._process_jobs()
+            after()
+        self._clock.passed = end
+
+
+def stamp(folder: Path, clock: VirtualClock) -> None:
+    """Files that were written since the last call were written now, in the time of the test."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.stat().st_mtime > clock.began + 50 * DAY:
+                os.utime(path, (clock.wall(), clock.wall()))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the log, at a second of the test's time."""
+
+    at: float
+    level: str
+    text: str
+
+
+class LogBook(logging.Handler):
+    """What an operator finds in the log, with the time of the test."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(logging.INFO)
+        self._clock = clock
+        self.lines: list[Line] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith("apscheduler"):
+            self.lines.append(Line(self._clock.passed, record.levelname, record.getMessage()))
+
+    def since(self, index: int, *levels: str) -> list[str]:
+        return [line.text for line in self.lines[index:] if line.level in levels]
+
+    def busiest_hour(self) -> int:
+        """The most lines in any 3,600 seconds."""
+        times = [line.at for line in self.lines]
+        return max((sum(1 for other in times[n:] if other < at + 3600) for n, at in enumerate(times)), default=0)
+
+
+@contextmanager
+def daemon(
+    role: CheckpointRole,
+    config: CheckpointConfig,
+    clock: VirtualClock,
+    reload: Callable[[], CheckpointConfig],
+) -> Iterator[tuple[Scheduler, Control]]:
+    """The daemon of `role`, whose loop runs in a thread, and whose jobs run when the scheduler is told to."""
+    control, scheduler = Control(), Scheduler(clock)
+    clocks = Clocks(clock.monotonic, clock.wall, lambda: scheduler)
+    faults: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            serve(role, config, control, reload=reload, clocks=clocks)
+        except BaseException as fault:
+            faults.append(fault)
+            scheduler.running_now.set()
+
+    role.open(control.stopping)
+    serving = threading.Thread(target=run)
+    serving.start()
+    try:
+        assert scheduler.running_now.wait(60)
+        assert faults == []
+        yield scheduler, control
+    finally:
+        control.stop()
+        serving.join()
+        role.close()
+    assert faults == []

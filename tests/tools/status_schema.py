@@ -1,0 +1,100 @@
+"""docs/schemas/status.json, made of the classes of /status: python -m tests.tools.status_schema --write."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from checkpointer.roles.backup.role import BackupDetails
+from checkpointer.roles.secondary.role import SecondaryDetails
+from checkpointer.roles.standby.follower import StandbyDetails
+from servlets.node_state import NodeState, as_json
+
+__all__ = ["FILE", "schema"]
+
+FILE = Path(__file__).parents[2] / "docs" / "schemas" / "status.json"
+_ROLES: Mapping[str, type] = {
+    "secondary": SecondaryDetails,
+    "standby": StandbyDetails,
+    "backup": BackupDetails,
+    "checkpoint": BackupDetails,
+}
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "string"}
+
+
+def schema() -> dict[str, Any]:
+    """All keys are required of every role; those that it adds are told by its name."""
+    common = _object(NodeState)
+    del common["additionalProperties"]
+    roles = [
+        {"if": {"properties": {"role": {"const": role}}}, "then": _added(details)} for role, details in _ROLES.items()
+    ]
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "What GET /status of a daemon answers; times are seconds since the epoch",
+        **common,
+        "allOf": roles,
+    }
+
+
+def _added(details: type) -> dict[str, Any]:
+    common, all_of_it = _object(NodeState)["properties"], _object(details)
+    own = {name: kind for name, kind in all_of_it["properties"].items() if name not in common}
+    return {"required": sorted(own), "properties": own}
+
+
+def _object(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    properties: dict[str, Any] = {}
+    for each in fields(kind):
+        if each.metadata.get("flat"):
+            properties |= _object(hints[each.name])["properties"]
+        else:
+            properties[_json_name(each.name)] = _kind(hints[each.name])
+    return {
+        "type": "object",
+        "required": sorted(properties),
+        "additionalProperties": False,
+        "properties": dict(sorted(properties.items())),
+    }
+
+
+def _json_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _kind(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (each for each in arguments if each is not types.NoneType)
+        return {"anyOf": [_kind(inner), {"type": "null"}]}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _kind(arguments[1])}
+    if origin is not None and issubclass(origin, Sequence):
+        return {"type": "array", "items": _kind(arguments[0])}
+    if is_dataclass(hint):
+        assert isinstance(hint, type)
+        return _object(hint)
+    if issubclass(hint, Enum):
+        return {"enum": [as_json(each) for each in hint]}
+    return {"type": _PLAIN[hint]}
+
+
+def main(arguments: list[str]) -> None:
+    text = json.dumps(schema(), indent=1) + "\n"
+    if arguments == ["--write"]:
+        FILE.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
