@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from hadoop_common.names import SegmentName, parse_segment
-from journal.ops import EditOp
 from journal.primitives import Buffer
-from journal.segment import iter_ops
+from journal.segment import SegmentCursor
 
 __all__ = ["segment_ops"]
 
 
-def segment_ops(path: Path, content: Buffer) -> Iterator[EditOp]:
+def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
     """All operations; what the name promises is checked, an in-progress segment is read to its last good one."""
     name = parse_segment(path.name) or SegmentName(0, None)
-    return iter_ops(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
+    return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
