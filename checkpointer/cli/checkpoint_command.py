@@ -9,19 +9,16 @@ from typing import Any
 
 import click
 
+from checkpointer.cli.daemon_client import ask_daemon, known_answer
 from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
+from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.errors import EXIT_FAILURE
 
-_CONNECT_TIMEOUT = 10.0
+_FOREWARN_SECONDS = 10.0
 _GOOD_STATES = ("done", "skipped")
 _LOG_HINT = "Check the daemon's log."
-
-
-class _UnreachableError(TransferError):
-    """Nobody listens there."""
 
 
 @click.command("checkpoint")
@@ -119,14 +116,11 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 def _forewarn(urls: dict[str, Role]) -> None:
     """Tell of NameNodes that are known to refuse an image now; without an answer there is nothing to tell."""
-    status: dict[str, Any] = {}
-    for url in urls:
-        try:
-            status = _call("GET", f"{url}/status", {}, _CONNECT_TIMEOUT)[1]
-            break
-        except TransferError:
-            # whether there is a daemon is found out by the request itself
-            continue
+    try:
+        status = ask_daemon(urls, "GET", "status", {}, _FOREWARN_SECONDS)[2]
+    except TransferError:
+        # whether there is a daemon is found out by the request itself
+        return
     targets = status.get("targets")
     for target in targets if isinstance(targets, list) else ():
         at = target.get("takesFrom")
@@ -140,55 +134,11 @@ def _forewarn(urls: dict[str, Role]) -> None:
 
 
 def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
-    """The answer of the first daemon that can be connected to.
+    """The result of the first daemon that can be connected to.
 
     Raises:
         DaemonNotFoundError: none can.
         TransferError: one can, but what it answers is no result.
     """
-    for url in urls:
-        try:
-            return _post(f"{url}/{path}", query, timeout)
-        except _UnreachableError:
-            # the next candidate may be the one; all are named when none answers
-            continue
-    raise DaemonNotFoundError(urls)
-
-
-def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
-    status, answer = _call("POST", url, query, timeout)
-    if not {"state", "message"} <= answer.keys():
-        raise TransferError(
-            url,
-            "the answer is not a checkpoint daemon's",
-            status=status,
-            hint="Check which process listens there, or name the daemon's role with --role.",
-        )
-    return answer
-
-
-def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
-    """Status and JSON object of an answer, empty where it is none."""
-    # `--help` and wrong usage are told without them.
-    import requests
-    import urllib3
-
-    try:
-        with requests.Session() as session:
-            # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
-            session.trust_env = False
-            wait = (_CONNECT_TIMEOUT, timeout)
-            response = session.request(method, url, params=query, timeout=wait)
-            answer = response.json()
-    except requests.ReadTimeout as error:
-        raise TransferError(
-            url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
-        ) from error
-    except requests.ConnectionError as error:
-        reason = getattr(error.args[0] if error.args else None, "reason", None)
-        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
-            raise _UnreachableError(url, "cannot be connected to") from error
-        raise TransferError(url, f"the daemon broke off: {error}", hint=_LOG_HINT) from error
-    except requests.RequestException as error:
-        raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
-    return response.status_code, answer if isinstance(answer, dict) else {}
+    url, status, answer = ask_daemon(urls, "POST", path, query, timeout)
+    return known_answer(url, status, answer, {"state", "message"})

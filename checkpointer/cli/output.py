@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import click
+from rich import filesize
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,7 +26,15 @@ from rich.progress import (
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 
-__all__ = ["ProgressObserver", "conf_option", "echo_json", "json_option", "load_configuration"]
+__all__ = [
+    "ProgressObserver",
+    "byte_count",
+    "conf_option",
+    "duration",
+    "echo_json",
+    "json_option",
+    "load_configuration",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +64,20 @@ def load_configuration(conf_dir: Path) -> Configuration:
 
 def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def byte_count(size: float) -> str:
+    """`112.5 MB`, in powers of 1000."""
+    return filesize.decimal(int(size))
+
+
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min 40 s` or `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
 
 
 class ProgressObserver:
