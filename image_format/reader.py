@@ -171,6 +171,12 @@ class ImageFile:
         """As `section`, but raises MissingSectionError when the section is absent."""
         return self._read(self._entry(name)).data
 
+    @property
+    def unpacked_size(self) -> int:
+        """Bytes of all sections, decompressed as far as they are by now."""
+        lengths = ((name, entry.length) for name, entry in self._by_name.items())
+        return sum(self._decompressed[name].size if name in self._decompressed else each for name, each in lengths)
+
     def decompress(self, names: Iterable[str]) -> None:
         """Decompress several sections at once, for `section` to give; a quick codec is left to `section` itself.
 

@@ -9,7 +9,8 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.image_file import open_image
-from checkpointer.cli.output import ProgressObserver, echo_json, json_option
+from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.progress import ProgressObserver
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import ProgressObserver
+from checkpointer.cli.progress import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.progress import ProgressObserver
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
 from image_tools.verify.catalogue import Severity
@@ -90,13 +89,10 @@ def _check_targets(path: Path, output: Path, report: Path, *, force: bool) -> No
 
 
 @contextmanager
-def _progress(*, show: bool) -> Iterator[Progress | None]:
-    """The current step on a terminal, nothing elsewhere."""
-    if not (show and sys.stderr.isatty()):
-        yield None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def _progress(*, show: bool) -> Iterator[Progress]:
+    """Each step is a phase; how long it takes is not known beforehand."""
+    with ProgressObserver(show=show) as observer:
+        yield lambda step: observer.phase(step, None)
 
 
 def _show_findings(found: Verification, *, as_json: bool) -> None:

@@ -12,7 +12,8 @@ import click
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, room_text
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
-from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.progress import ProgressObserver
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit

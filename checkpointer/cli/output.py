@@ -1,33 +1,21 @@
-"""What commands share: options, JSON output, progress bars on a terminal."""
+"""What commands share: options, JSON output, how numbers are written."""
 
 from __future__ import annotations
 
 import json
 import os
 import pwd
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import click
 from rich import filesize
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 
 __all__ = [
-    "ProgressObserver",
     "byte_count",
     "conf_option",
     "duration",
@@ -78,42 +66,3 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes % 60} min"
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
-
-
-class ProgressObserver:
-    """Shows the phases of a merge as bars on a terminal, nothing elsewhere."""
-
-    def __init__(self, *, show: bool) -> None:
-        console = Console(stderr=True)
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description:<7}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not (show and sys.stderr.isatty()),
-        )
-        self._task: Any = None
-
-    def __enter__(self) -> ProgressObserver:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
-    def phase(self, name: str, total: int | None) -> None:
-        self._task = self._bars.add_task(name, total=total)
-
-    def advance(self, done: int) -> None:
-        self._bars.update(self._task, completed=done)
-
-    def saved(self) -> None:
-        """The bar of the save is full."""
-
-    def cancelled(self) -> bool:
-        return False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ import click
 from rich.console import Console
 
 from checkpointer.cli.output import json_option
+from checkpointer.cli.progress import ProgressObserver
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
 from pipeline.cli.spark_command import spark_for
@@ -218,10 +218,7 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """What is worked on, on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Each section is a phase; how long it takes is not known beforehand."""
+    with ProgressObserver(show=True) as observer:
+        yield lambda name: observer.phase(name, None)
