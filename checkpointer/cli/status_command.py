@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.daemon_client import ask_daemon, known_answer
+from checkpointer.cli.layout import terminal_width, wrapped
 from checkpointer.cli.output import byte_count, conf_option, duration, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
@@ -20,7 +20,6 @@ from checkpointer.errors import TransferError
 _TIMEOUT = 30.0
 _EVERY = 2.0
 _LABEL = 16
-_WIDTH = 80
 
 
 @click.command("status")
@@ -84,25 +83,12 @@ def _ask(urls: dict[str, Role]) -> dict[str, Any]:
 
 
 def _lines(state: dict[str, Any], now: float) -> Iterator[str]:
-    """One fact a line, not wider than a terminal of 80 columns where words allow; in a pipe they are not wrapped."""
+    """One fact a line."""
     ready = "ready" if state["ready"] else "NOT READY"
     yield f"{state['role']} at {state['url']}, {ready}, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}"
+    width = terminal_width()
     for label, text in _facts(state, now):
-        yield from _wrapped(label, text)
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    start = f"{label:<{_LABEL}}"
-    if not sys.stdout.isatty():
-        return [start + text]
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=start,
-        subsequent_indent=" " * _LABEL,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield from wrapped(f"{label:<{_LABEL}}", text, width)
 
 
 def _facts(state: dict[str, Any], now: float) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
+from checkpointer.cli.layout import terminal_width
 from checkpointer.cli.output import json_option
 from checkpointer.cli.progress import ProgressObserver
 from hadoop_common.durable import write_atomically
@@ -186,9 +186,9 @@ def _write(report: Report, kind: str, out: Path | None) -> None:
             files = write_folder(report, out, kind)
         click.echo(f"{out}: {len(files)} files", err=True)
     elif kind == "terminal":
-        from pipeline.reports.writers.terminal import print_report
+        from pipeline.reports.writers.terminal import report_lines
 
-        print_report(report, Console())
+        click.echo("\n".join(report_lines(report, terminal_width())))
     else:
         text = _as_text(report, kind)
         if out is None:
