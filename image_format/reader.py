@@ -201,6 +201,19 @@ class ImageFile:
         for chunk in self._decompressed_chunks(self._entry(name)):
             out.write(chunk)
 
+    def first_record(self, name: str) -> bytes:
+        """The first delimited message of a section, which is not decompressed further; b"" for an empty section.
+
+        Raises:
+            CodecError: the compressed bytes are damaged.
+            MissingSectionError: the section is absent.
+            RecordError: the record is cut, or longer than a piece of the section.
+        """
+        head = memoryview(next(self._decompressed_chunks(self._entry(name)), b""))
+        if not head:
+            return b""
+        return bytes(read_record(head, 0, self.place(name)).body)
+
     def use_unpacked(self, name: str, data: npt.NDArray[np.uint8]) -> None:
         """From now on `section` gives `data`, which `unpack_section` wrote, for a section of a compressed image."""
         self._decompressed[name] = data

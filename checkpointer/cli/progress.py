@@ -27,10 +27,10 @@ def progress_text(name: str, done: int, total: int | None, seconds: float) -> st
 
     A `total` that was too low counts as `done`, so that it never says more than 100 %.
     """
-    if total is None or total <= 0:
-        return duration(seconds)
-    whole = max(done, total)
     unit = _COUNTED.get(name)
+    if total is None or total <= 0:
+        return (f"{done:,} {unit}, " if unit and done else "") + duration(seconds)
+    whole = max(done, total)
     amount, of, rate = (
         byte_count(number) if unit is None else f"{number:,}"
         for number in (done, whole, int(done / seconds) if seconds else 0)
@@ -101,9 +101,9 @@ class ProgressObserver:
     def _end(self) -> None:
         if self._task is None:
             return
-        whole = max(self._done, self._total or 0) or 1
+        whole = max(self._done, self._total or 0)
         text = progress_text(self._name, whole, self._total, self._clock() - self._began)
-        self._bars.update(self._task, completed=whole, total=whole, text=text)
+        self._bars.update(self._task, completed=whole or 1, total=whole or 1, text=text)
         self._task = None
 
     def _say(self) -> None:

@@ -220,6 +220,17 @@ def test_a_fault_of_a_segment_names_its_directory_and_the_recovery(tmp_path: Pat
 
 
 @pytest.mark.recorded
+@pytest.mark.parametrize(("name", "codec"), [("renames", "none"), ("compress-gzip", "GzipCodec")])
+def test_what_an_image_is(name: str, codec: str) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / name)
+    code, out, err = run_cli("image", "info", case.image("after"))
+    assert code == 0, err
+    facts = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
+    assert facts["codec"].rpartition(".")[2] == codec
+    assert int(facts["inodes"]) == verify_image(case.image("after")).inodes
+
+
+@pytest.mark.recorded
 def test_a_torn_tail_shows(tmp_path: Path) -> None:
     whole = next(RENAMES.copy_to(tmp_path).glob("edits_*-*"))
     content = whole.read_bytes()

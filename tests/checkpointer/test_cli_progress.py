@@ -29,6 +29,7 @@ CASE = Case(RECORDED / "hadoop-2.7.3" / "medium-20k")
         ("save", 3000, 2000, 3.0, "100 %, 3.0 kB of 3.0 kB, 1.0 kB/s, 3 s"),
         ("replay", 1_500_000, 3_000_000, 10.0, "50 %, 1,500,000 of 3,000,000 transactions, 150,000/s, 10 s left"),
         ("reachability", 0, None, 75.0, "1 min 15 s"),
+        ("compile", 57, None, 75.0, "57 kernels, 1 min 15 s"),
     ],
 )
 def test_the_text(name: str, done: int, total: int | None, seconds: float, expected: str) -> None:
