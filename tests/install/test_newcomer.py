@@ -21,6 +21,7 @@ from tests.depth import deep
 from tests.install.host import REPOSITORY, Host, blocks, build_wheel, with_version
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_home import SERVER, skip_without
 
 NEWER = "99.0"
 
@@ -55,6 +56,7 @@ def stub(conf: HadoopConf, running: ExitStack) -> Path:
 
 
 def real(conf: HadoopConf, running: ExitStack) -> Path:
+    skip_without(SERVER)
     return running.enter_context(NameNode(conf)).current
 
 
@@ -62,10 +64,8 @@ def real(conf: HadoopConf, running: ExitStack) -> Path:
     "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop-2.7.3"]
 )
 def test_the_page_from_nothing_to_a_service_and_back(
-    host: Host, tmp_path: Path, start: Callable[[HadoopConf, ExitStack], Path], request: pytest.FixtureRequest
+    host: Host, tmp_path: Path, start: Callable[[HadoopConf, ExitStack], Path]
 ) -> None:
-    if start is real:
-        request.getfixturevalue("client_jvm")
     conf = HadoopConf(tmp_path / "cluster")
     with ExitStack() as running:
         current = start(conf, running)
