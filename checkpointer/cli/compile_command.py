@@ -16,10 +16,11 @@ __all__ = ["command"]
 def command(first: bool, as_json: bool) -> None:
     """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
 
-    It takes some minutes, and a second or two where it was done before. Without it the first checkpoint does so, and
-    takes as much longer. With --first, merges without snapshots are ready, and those with snapshots, to another
-    layout or with sub-sections compile what they need. Run it as the user that the daemon runs as, or as the owner of
-    the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start compiles again.
+    It takes one core a minute and a half, more on a busy machine, and a second or two where it was done before. Without
+    it the first checkpoint does so, and takes as much longer. With --first, merges without snapshots are ready, and
+    those with snapshots, to another layout or with sub-sections compile what they need. Run it as the user that the
+    daemon runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start
+    compiles again.
 
     \b
     Example: checkpointer compile

@@ -60,6 +60,7 @@ def real(conf: HadoopConf, running: ExitStack) -> Path:
     return running.enter_context(NameNode(conf)).current
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop-2.7.3"]
 )
