@@ -17,9 +17,10 @@ from checkpointer.cli.output import byte_count, duration
 __all__ = ["ProgressObserver", "progress_text"]
 
 _EVERY = 10.0
-_BAR_WIDTH = 16
+# with the longest text, a line of 80 columns
+_BAR_WIDTH = 13
 # what a phase counts, where it is not bytes
-_COUNTED = {"replay": "transactions", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
+_COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
 
 
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
@@ -29,10 +30,10 @@ def progress_text(name: str, done: int, total: int | None, seconds: float) -> st
     """
     unit = _COUNTED.get(name)
     if total is None or total <= 0:
-        return (f"{done:,} {unit}, " if unit and done else "") + duration(seconds)
+        return (f"{_count(done)} {unit}, " if unit and done else "") + duration(seconds)
     whole = max(done, total)
     amount, of, rate = (
-        byte_count(number) if unit is None else f"{number:,}"
+        byte_count(number) if unit is None else _count(number)
         for number in (done, whole, int(done / seconds) if seconds else 0)
     )
     parts = [f"{100 * done // whole} %", f"{amount} of {of}" + (f" {unit}" if unit else "")]
@@ -42,6 +43,13 @@ def progress_text(name: str, done: int, total: int | None, seconds: float) -> st
             f"{duration(seconds * (whole - done) / done)} left" if done < whole else duration(seconds),
         ]
     return ", ".join(parts)
+
+
+def _count(number: int) -> str:
+    """`9,876`, `12.3 k` or `45.6 M`."""
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.1f} k" if number < 1_000_000 else f"{number / 1e6:.1f} M"
 
 
 class ProgressObserver:

@@ -27,13 +27,19 @@ CASE = Case(RECORDED / "hadoop-2.7.3" / "medium-20k")
         ("save", 0, 2000, 0.0, "0 %, 0 bytes of 2.0 kB"),
         ("save", 500, 2000, 2.0, "25 %, 500 bytes of 2.0 kB, 250 bytes/s, 6 s left"),
         ("save", 3000, 2000, 3.0, "100 %, 3.0 kB of 3.0 kB, 1.0 kB/s, 3 s"),
-        ("replay", 1_500_000, 3_000_000, 10.0, "50 %, 1,500,000 of 3,000,000 transactions, 150,000/s, 10 s left"),
+        ("replay", 1_500_000, 3_000_000, 10.0, "50 %, 1.5 M of 3.0 M txns, 150.0 k/s, 10 s left"),
         ("reachability", 0, None, 75.0, "1 min 15 s"),
         ("compile", 57, None, 75.0, "57 kernels, 1 min 15 s"),
     ],
 )
 def test_the_text(name: str, done: int, total: int | None, seconds: float, expected: str) -> None:
     assert progress_text(name, done, total, seconds) == expected
+
+
+def test_the_longest_line_fits_80_columns() -> None:
+    longest = progress_text("replay", 123_456_789, 456_789_012, 1000.0)
+    assert longest == "27 %, 123.5 M of 456.8 M txns, 123.5 k/s, 45 min 0 s left"
+    assert len(f"{'replay':<8} {'=' * 13} {longest}") <= 80
 
 
 def test_without_a_terminal_there_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
