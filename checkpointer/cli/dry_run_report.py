@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from checkpointer.cli.output import byte_count
+
 if TYPE_CHECKING:
     from checkpointer.merging.dry_run import DryRun, Room
 
@@ -47,6 +49,8 @@ def dry_run_text(found: DryRun) -> str:
 
 def room_text(room: Room, *, about: bool = False) -> str:
     """What a folder would have to take, a line; `about` where it is an estimate, which decides nothing."""
-    verdict = "" if room.enough else ": maybe too little, the image is measured first" if about else ": too little"
-    needed = f"{'about ' if about else ''}{room.needed} bytes needed"
-    return f"room in {room.folder}: {needed}, {room.free} free{verdict}"
+    if about:
+        verdict = "" if room.enough else ": maybe too little, the image is measured first"
+        return f"room in {room.folder}: about {byte_count(room.needed)} needed, {byte_count(room.free)} free{verdict}"
+    verdict = "" if room.enough else ": too little"
+    return f"room in {room.folder}: {room.needed} bytes needed, {room.free} free{verdict}"

@@ -90,6 +90,20 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     assert "\x1b" not in outcome.out
 
 
+def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
+    command = [sys.executable, "-m", "checkpointer", "status", "--conf", str(cluster.conf), "--watch", "0.1"]
+    with daemon(cluster):
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert watching.stdout is not None
+        seen = (line for line in watching.stdout)
+        for _ in range(2):
+            assert any(line.startswith("standby at ") for line in seen)
+    assert any("no daemon answers" in line for line in seen)
+    watching.send_signal(signal.SIGINT)
+    assert "interrupted" in watching.communicate()[1]
+    assert watching.returncode == 130
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from checkpointer.cli.output import byte_count
 from hadoop_common.storage_lock import StorageLock
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
@@ -129,7 +130,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
         assert (code, "no room for fsimage_" in err) == (expected, bool(expected))
         first = err.splitlines()[0]
         assert first.startswith(f"room in {tmp_path / 'current'}: about ")
-        assert first.endswith(f"{free} free: maybe too little, the image is measured first")
+        assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")
         if expected:
             # but for the lock, which it takes and gives back
             assert {k: v for k, v in state(tmp_path).items() if k != str(tmp_path)} == {
