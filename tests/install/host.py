@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from numba.core.caching import _CacheLocator
-
 from tests.depth import deep
 
 __all__ = ["REPOSITORY", "Host", "blocks", "build_wheel", "with_version"]
@@ -107,6 +105,9 @@ class Host:
 
     def keep_kernels(self) -> None:
         """Give the services the kernels that the tests have compiled."""
+        # not when tests are collected
+        from numba.core.caching import _CacheLocator
+
         cache = self.root / "var/cache/hdfs-checkpointer"
         (site,) = (self.root / "opt/hdfs-checkpointer").glob("lib/*/site-packages")
         for folder in {path.parent for path in REPOSITORY.glob("*/**/__pycache__/*.nbi")}:
