@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.output import duration, echo_json, json_option
+from checkpointer.cli.output import echo_json, json_option
 from checkpointer.cli.progress import ProgressObserver
+from hadoop_common.text_layout import duration
 
 __all__ = ["command"]
 

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.layout import coloured, terminal_width, wrapped
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import (
+    coloured,
+    conf_option,
+    echo_json,
+    json_option,
+    load_configuration,
+    terminal_width,
+)
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.text_layout import wrapped
 
 _COLOURS = {"supported": "green", "ignored": "white", "refused": "red", "unknown": "yellow"}
 _STATUS = 11

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkpointer.cli.output import byte_count
+from hadoop_common.text_layout import byte_count
 
 if TYPE_CHECKING:
     from checkpointer.merging.dry_run import DryRun, Room

@@ -1,27 +1,28 @@
-"""What commands share: options, JSON output, how numbers are written."""
+"""What commands share: options, JSON output, the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import pwd
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich import filesize
 
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 
 __all__ = [
-    "byte_count",
+    "coloured",
     "conf_option",
-    "duration",
     "echo_json",
     "json_option",
     "load_configuration",
+    "terminal_width",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,15 +55,11 @@ def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, default=str))
 
 
-def byte_count(size: float) -> str:
-    """`112.5 MB`, in powers of 1000."""
-    return filesize.decimal(int(size))
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def duration(seconds: float) -> str:
-    """`4 s`, `3 min 40 s` or `2 h 5 min`."""
-    whole = max(0, round(seconds))
-    minutes, hours = whole // 60, whole // 3600
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+def coloured(text: str, colour: str) -> str:
+    """For a terminal, unless NO_COLOR is set (no-color.org); `click.echo` removes it in a pipe."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)

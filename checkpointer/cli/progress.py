@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from checkpointer.cli.output import byte_count, duration
+from hadoop_common.text_layout import byte_count, duration
 
 __all__ = ["ProgressObserver", "progress_text"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checkpointer.cli.layout import table_lines, terminal_width
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration, terminal_width
+from hadoop_common.text_layout import table_lines
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:

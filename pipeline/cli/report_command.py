@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli.layout import terminal_width
-from checkpointer.cli.output import json_option
+from checkpointer.cli.output import json_option, terminal_width
 from checkpointer.cli.progress import ProgressObserver
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size

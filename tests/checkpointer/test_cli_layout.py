@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.cli import config_command, layout
-from checkpointer.cli.layout import coloured, table_lines, wrapped
+from checkpointer.cli import config_command, output
+from checkpointer.cli.output import coloured
+from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.writers.terminal import report_lines
 from tests.checkpointer.cli_runner import run_cli
 from tests.depth import examples
@@ -87,5 +88,5 @@ def test_the_configuration_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_pipe_has_no_width() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
-        patch.setattr(layout.sys.stdout, "isatty", lambda: False, raising=False)
-        assert layout.terminal_width() is None
+        patch.setattr(output.sys.stdout, "isatty", lambda: False, raising=False)
+        assert output.terminal_width() is None

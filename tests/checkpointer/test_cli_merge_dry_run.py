@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
-from checkpointer.cli.output import byte_count
 from hadoop_common.storage_lock import StorageLock
+from hadoop_common.text_layout import byte_count
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 

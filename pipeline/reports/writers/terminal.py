@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkpointer.cli.layout import table_lines, wrapped
+from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.model import Report, ReportTable
 from pipeline.reports.units import RIGHT, cell_text
 

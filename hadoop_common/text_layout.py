@@ -1,28 +1,29 @@
-"""Text for people: fits a terminal without breaking a word, and is plain lines, one for each thing, in a pipe."""
+"""Text for people: fits a width without breaking a word; plain lines, one for each thing, where there is no width."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 
-import click
+from rich import filesize
 
-__all__ = ["coloured", "table_lines", "terminal_width", "wrapped"]
+__all__ = ["byte_count", "duration", "table_lines", "wrapped"]
 
 _GAP = "  "
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal that standard output is; None where it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def byte_count(size: float) -> str:
+    """`112.5 MB`, in powers of 1000."""
+    return filesize.decimal(int(size))
 
 
-def coloured(text: str, colour: str) -> str:
-    """For a terminal, unless NO_COLOR is set (no-color.org); `click.echo` removes it in a pipe."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min 40 s` or `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
 
 
 def wrapped(start: str, text: str, width: int | None) -> list[str]:
