@@ -12,10 +12,14 @@ SEEDS ?= 100
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
+# the Python that the packages are for; that of the distribution for a Debian package
+TARGET_PYTHON ?= /usr/bin/python3
+DIST := dist
+WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline load screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -30,6 +34,19 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m checkpointer compile --first
 	@touch $@
+
+wheel: setup ## the wheel with units, configuration, documents, man pages and completion, and constraints.txt, in dist/
+	rm -rf build/share && $(BIN)/python -m install.share build/share
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt > $(DIST)/constraints.txt
+
+wheelhouse: wheel ## all that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/
+	mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*
+	$(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/runtime.txt --dest $(WHEELHOUSE)
+	cp $(DIST)/hdfs_checkpointer-*.whl $(DIST)/constraints.txt $(WHEELHOUSE)
+
+deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
+	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
 
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
 	$(BIN)/python -m namenode_stub.demo
@@ -120,5 +137,5 @@ lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 
 clean: ## remove what setup and the tests made
-	rm -rf $(VENV) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} + ; find . -name '*_pb2.py*' -delete

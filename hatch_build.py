@@ -26,11 +26,23 @@ def compile_protos(root: Path) -> None:
                 raise RuntimeError(f"protoc could not compile {source}")
 
 
+def shared_data(root: Path) -> dict[str, str]:
+    """What a wheel installs below its prefix: configuration, units, documents, and what `install.share` made."""
+    found = {root / "config": "share/hdfs-checkpointer", root / "docs": "share/doc/hdfs-checkpointer"}
+    made = root / "build" / "share"
+    if made.is_dir():
+        found[made] = "share"
+    return {str(source): target for source, target in found.items()}
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg]
-    """Runs `compile_protos` before a wheel or an editable install is made."""
+    """Runs `compile_protos` before a wheel or an editable install is made; a wheel gets its `shared_data`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        compile_protos(Path(self.root))
+        root = Path(self.root)
+        compile_protos(root)
+        if self.target_name == "wheel" and version != "editable":
+            build_data["shared_data"] |= shared_data(root)
 
 
 if __name__ == "__main__":

@@ -60,19 +60,24 @@ class LoadedImage:
 
 
 def load_image(
-    image: ImageFile, rules: ReplayRules | None = None, room: Room | None = None, arrays: IndexArrays | None = None
+    image: ImageFile,
+    rules: ReplayRules | None = None,
+    room: Room | None = None,
+    arrays: IndexArrays | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> LoadedImage:
     """Index an open image and put an empty delta on it.
 
     Args:
         room: where all large arrays lie.
         arrays: what a scan of the image would give.
+        progress: told how many bytes of the image were scanned.
 
     Raises:
         ImageFormatError: a section is missing or damaged.
         ImageStorageError: there is no room.
     """
-    index = ImageIndex(image, arrays, room=room)
+    index = ImageIndex(image, arrays, room=room, progress=progress)
     return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, _finder))
 
 

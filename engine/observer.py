@@ -11,7 +11,7 @@ class Observer(Protocol):
     """Told of the phases of a merge, and asked whether it may go on."""
 
     def phase(self, name: str, total: int | None) -> None:
-        """A phase begins: load, replay (total: transactions), save or measure (total: bytes, about)."""
+        """A phase begins: load (`total` bytes), replay (transactions), save or measure (bytes, about)."""
 
     def advance(self, done: int) -> None:
         """How much of the phase is done."""

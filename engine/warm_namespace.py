@@ -87,6 +87,12 @@ class _Source:
             raise
 
 
+def _expected_size(loaded: LoadedImage) -> int:
+    """About how many bytes, not compressed, the next image has: the old one's, if inodes are as large on average."""
+    namespace = loaded.namespace
+    return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
+
+
 def _is_between(source: _Source | Transactions | None, error: BaseException) -> bool:
     """Whether all operations before an error were applied whole."""
     if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
@@ -183,7 +189,6 @@ class WarmNamespace:
             # Namespace and index refer to each other; until they are collected the old mapping stays.
             gc.collect()
             self._stale = False
-        watcher.phase("load", None)
         started = time.monotonic()
         with ExitStack() as resources:
             image = resources.enter_context(
@@ -194,9 +199,10 @@ class WarmNamespace:
                     spool_dir=self.settings.memory.folder,
                 )
             )
+            watcher.phase("load", image.size)
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
-            loaded = self._load_base(image, arrays, resources)
+            loaded = self._load_base(image, arrays, resources, watcher.advance)
             # not before: the scan has work for all cores
             digest.start()
             self._open = _Open(image, digest, loaded, resources.pop_all())
@@ -204,11 +210,13 @@ class WarmNamespace:
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
 
-    def _load_base(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+    def _load_base(
+        self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
+    ) -> LoadedImage:
         """Index an image at the layout wanted; where its snapshots lead to what is missing, a healed copy of it."""
         healing = self.settings.rules.healing
         try:
-            loaded = self._load_at_layout(image, arrays, resources)
+            loaded = self._load_at_layout(image, arrays, resources, progress)
             if arrays is None and healing is not Healing.AS_HADOOP:
                 check_history(loaded.index)
             return loaded
@@ -217,17 +225,19 @@ class WarmNamespace:
                 raise
             _LOG.warning("%s; a copy of it is healed before it is read", error)
         repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
-        loaded = self._load_at_layout(resources.enter_context(repaired), None, resources)
+        loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
         for change in changes:
             loaded.namespace.heals.add(healed_finding(change, "in the old image"))
         return loaded
 
-    def _load_at_layout(self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack) -> LoadedImage:
+    def _load_at_layout(
+        self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
+    ) -> LoadedImage:
         layout, memory = self.settings.layout_version, self.settings.memory
         base = resources.enter_context(at_layout(image, layout, spool_dir=memory.folder))
         kept = arrays if base is image else None
         room = memory.room(taken=0 if kept is None else kept.nbytes)
-        return load_image(base, self.settings.rules, room, kept)
+        return load_image(base, self.settings.rules, room, kept, progress)
 
     def apply(
         self,
@@ -316,7 +326,7 @@ class WarmNamespace:
             size += len(data)
 
         with self._step() as opened:
-            watcher.phase("measure", opened.image.size)
+            watcher.phase("measure", _expected_size(opened.loaded))
             namespace = opened.loaded.namespace
             spool = self.settings.memory.folder
             sound(namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool)
@@ -365,7 +375,7 @@ class WarmNamespace:
     ) -> tuple[MergeResult, Callable[[], IndexArrays | None]]:
         started = time.monotonic()
         with self._step() as opened:
-            watcher.phase("save", opened.image.size)
+            watcher.phase("save", _expected_size(opened.loaded))
             namespace = opened.loaded.namespace
             updates: list[Callable[[], IndexArrays | None]] = []
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numba.core.event import Listener, install_listener
 
 from engine.replay.kernels.frames import NO_END, check_frames
 from engine.settings import MergeSettings
@@ -38,18 +41,20 @@ _MORE = 1 << 14
 _TXID_DIGITS = 19
 
 
-def warm_up(*, first: bool = False) -> float:
+def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = None) -> float:
     """Compile what a checkpoint needs, or load it where that was done before; returns the seconds it took.
 
     Args:
         first: only what a merge without snapshots needs.
+        compiled: told how many kernels were compiled so far, after each.
 
     Raises:
         HdfsError: a merge failed, as none should.
         OSError: there is no room for temporary files.
     """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
+    watched = install_listener("numba:compile", _Compilations(compiled)) if compiled is not None else nullcontext()
+    with watched, tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
         folder = Path(name)
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(_image())
@@ -65,6 +70,21 @@ def warm_up(*, first: bool = False) -> float:
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)
         check_frames(data, HEADER_SIZE, data.size, NO_END)
     return time.monotonic() - started
+
+
+class _Compilations(Listener):
+    """Counts what Numba compiles; what it loads is none."""
+
+    def __init__(self, told: Callable[[int], None]) -> None:
+        self._told = told
+        self._count = 0
+
+    def on_start(self, event: object) -> None:
+        """It counts when it is done."""
+
+    def on_end(self, event: object) -> None:
+        self._count += 1
+        self._told(self._count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -155,11 +155,20 @@ class ImageIndex:
             inodes than its header says.
     """
 
-    def __init__(self, image: ImageFile, arrays: IndexArrays | None = None, room: Room | None = None) -> None:
-        """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`."""
+    def __init__(
+        self,
+        image: ImageFile,
+        arrays: IndexArrays | None = None,
+        room: Room | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`.
+
+        `progress` is told how many bytes of the image were scanned.
+        """
         room = Room() if room is None else room
         image.decompress(_SECTIONS)
-        arrays = IndexArrays.scan(image, room) if arrays is None else arrays
+        arrays = IndexArrays.scan(image, room, progress) if arrays is None else arrays
         self._room = room
         self.arrays = arrays
         self.layout_version = image.layout_version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -52,8 +53,10 @@ class IndexArrays:
     directory_offsets: Ids
 
     @classmethod
-    def scan(cls, image: ImageFile, room: Room | None = None) -> IndexArrays:
-        """Walk both sections of an image; the arrays lie in `room`.
+    def scan(
+        cls, image: ImageFile, room: Room | None = None, progress: Callable[[int], None] | None = None
+    ) -> IndexArrays:
+        """Walk both sections of an image; the arrays lie in `room`, and `progress` is told the bytes, about.
 
         Raises:
             MissingSectionError: there is no INODE section.
@@ -64,7 +67,7 @@ class IndexArrays:
         wide = Room() if room is None else room
         with scanners() as executor:
             directories = executor.submit(_scan_directories, image, wide)
-            by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide)
+            by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide, progress)
             type_quota_ids = by_slot.at(limited)
             ids, slots = by_slot, _NO_SLOTS
             if not ascending:

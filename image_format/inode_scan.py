@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -75,11 +76,14 @@ def scanners() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(available_cores(), _MOST_SCANNERS), "image-scan")
 
 
-def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> InodeRecords:
+def scan_inode_section(
+    image: ImageFile, executor: Executor, room: Room, progress: Callable[[int], None] | None = None
+) -> InodeRecords:
     """Walk all records; the columns lie in `room`.
 
     Args:
         executor: begins what it is given in that order; its threads walk.
+        progress: told how many bytes were walked, scaled so that the section counts as the whole image.
 
     Raises:
         MissingSectionError: there is no such section.
@@ -91,8 +95,10 @@ def scan_inode_section(image: ImageFile, executor: Executor, room: Room) -> Inod
     try:
         for number in range(scan.pieces):
             pieces.append(executor.submit(scan.walk, number, pieces[-1] if pieces else None))
-        for piece in pieces:
+        for number, piece in enumerate(pieces, 1):
             piece.result()
+            if progress is not None:
+                progress(image.size * number // len(pieces))
     except BaseException:
         for piece in pieces:
             piece.cancel()

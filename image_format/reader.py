@@ -190,6 +190,12 @@ class ImageFile:
         """As `section`, but raises MissingSectionError when the section is absent."""
         return self._read(self._entry(name)).data
 
+    @property
+    def unpacked_size(self) -> int:
+        """Bytes of all sections, decompressed as far as they are by now."""
+        lengths = ((name, entry.length) for name, entry in self._by_name.items())
+        return sum(self._decompressed[name].size if name in self._decompressed else each for name, each in lengths)
+
     def decompress(self, names: Iterable[str]) -> None:
         """Decompress several sections at once, for `section` to give; a quick codec is left to `section` itself.
 
@@ -213,6 +219,19 @@ class ImageFile:
         """
         for chunk in self._decompressed_chunks(self._entry(name)):
             out.write(chunk)
+
+    def first_record(self, name: str) -> bytes:
+        """The first delimited message of a section, which is not decompressed further; b"" for an empty section.
+
+        Raises:
+            CodecError: the compressed bytes are damaged.
+            MissingSectionError: the section is absent.
+            RecordError: the record is cut, or longer than a piece of the section.
+        """
+        head = memoryview(next(self._decompressed_chunks(self._entry(name)), b""))
+        if not head:
+            return b""
+        return bytes(read_record(head, 0, self.place(name)).body)
 
     def use_unpacked(self, name: str, data: npt.NDArray[np.uint8]) -> None:
         """From now on `section` gives `data`, which `unpack_section` wrote, for a section of a compressed image."""

@@ -21,6 +21,11 @@ __all__ = [
     "UnsupportedLayoutError",
 ]
 
+_FETCH_AGAIN = (
+    "Fetch this segment again from the NameNode or from another journal directory; "
+    "`checkpointer edits recover` saves what is before the damage."
+)
+
 
 class JournalError(HdfsError):
     """Root of the edit log's errors. `offset` counts bytes from the start of `file`."""
@@ -67,7 +72,7 @@ class JournalError(HdfsError):
 class CorruptHeaderError(JournalError):
     """The first bytes of a segment are not a header: too short, or never written."""
 
-    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+    default_hint = _FETCH_AGAIN
 
 
 class UnsupportedLayoutError(JournalError):
@@ -80,7 +85,7 @@ class UnsupportedLayoutError(JournalError):
 class CorruptOpError(JournalError):
     """An operation that is cut, does not match its checksum or does not decode."""
 
-    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+    default_hint = _FETCH_AGAIN
 
 
 class UnknownOpcodeError(CorruptOpError):
@@ -150,7 +155,7 @@ class TransactionGapError(JournalError):
 class SegmentError(JournalError):
     """A segment as a whole is not what its name or its state promises."""
 
-    default_hint = "Fetch this segment again from the NameNode or from another journal directory."
+    default_hint = _FETCH_AGAIN
 
 
 class JournalStorageError(JournalError):

@@ -10,7 +10,7 @@ from journal.primitives import Buffer
 from journal.resync import ReadableRun, readable_runs
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
 
-__all__ = ["SegmentExamination", "examine_segment"]
+__all__ = ["SegmentExamination", "examine_segment", "is_padding"]
 
 _PADDING = b"\x00\xff"
 _STEP = 1 << 20
@@ -68,7 +68,7 @@ def examine_segment(
         fault = error
     end = decode_op(buffer, last_offset, layout_version)[1] if count else HEADER_SIZE
     tail = len(buffer) - end
-    padded = _is_padding(buffer, end)
+    padded = is_padding(buffer, end)
     lost: tuple[ReadableRun, ...] = ()
     if fault is not None and not padded:
         least = first_txid if last is None else last + 1
@@ -78,7 +78,8 @@ def examine_segment(
     )
 
 
-def _is_padding(buffer: Buffer, position: int) -> bool:
+def is_padding(buffer: Buffer, position: int) -> bool:
+    """Whether nothing but bytes of 0x00 and 0xFF, or nothing at all, follows `position`."""
     return not any(
         bytes(buffer[start : start + _STEP]).strip(_PADDING) for start in range(position, len(buffer), _STEP)
     )

@@ -57,7 +57,7 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
         if name is None:
             continue
         if name.last is not None and name.last < name.first:
-            raise SegmentError(f"the name ends with txid {name.last}, before its first", file=path.name)
+            raise SegmentError(f"the name ends with txid {name.last}, before its first", file=str(path))
         segments.append(EditLogSegment(name.first, name.last, path))
     return sorted(segments, key=lambda item: (item.first, item.in_progress, item.last or 0))
 
@@ -90,7 +90,7 @@ def read_ops(
     with map_file(segment.path) as content:
         yield from iter_ops(
             content,
-            file=segment.path.name,
+            file=str(segment.path),
             first_txid=segment.first,
             last_txid=segment.last,
             from_txid=from_txid,
@@ -145,7 +145,7 @@ class Transactions:
                     self._opened(segment, expected, partial(self._cursor, content, segment))
                 cursor.skip()
                 if cursor.expected is not None and cursor.expected > expected:
-                    file = segment.path.name
+                    file = str(segment.path)
                     raise TransactionGapError(expected, cursor.expected, file=file, offset=cursor.position)
                 yield cursor
                 expected = max(expected, cursor.expected or 0)
@@ -157,7 +157,7 @@ class Transactions:
     def _cursor(self, content: Buffer, segment: EditLogSegment, from_txid: int) -> SegmentCursor:
         return SegmentCursor(
             content,
-            file=segment.path.name,
+            file=str(segment.path),
             first_txid=segment.first,
             last_txid=segment.last,
             from_txid=from_txid,
@@ -206,7 +206,7 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
     return TransactionGapError(expected, following, problem=problem)
 
 
-def segment_ops(path: Path, content: Buffer) -> Iterator[EditOp]:
+def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
     """All operations; what the name promises is checked, an in-progress segment is read to its last good one."""
     name = parse_segment(path.name) or SegmentName(0, None)
-    return iter_ops(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
+    return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)

@@ -69,7 +69,7 @@ class Steps(Protocol):
     """Told what happens."""
 
     def begin(self, what: str, total: int | None) -> None:
-        """A step begins; `total` bytes are to come, None where that is not known."""
+        """A step begins: ask, compare, fetch or verify; `total` bytes are to come, None where that is not known."""
 
     def advance(self, count: int) -> None:
         """`count` more bytes came."""
@@ -123,13 +123,13 @@ def fetch_image(
 def _from(
     source: NameNodeAddress, shelf: ImageFolder, options: FetchOptions, steps: Steps, notes: list[str]
 ) -> tuple[int, Path, str, int, str, bool, Path | None]:
-    steps.begin(f"asking {source.http}", None)
+    steps.begin("ask", None)
     offer = ask_for_image(source.http, options.txid, timeout=options.timeout)
     version = _version(source, options, notes)
     if version is not None:
         _same_cluster(shelf, version)
     path = shelf.path(offer.txid)
-    steps.begin("looking at what is here", None)
+    steps.begin("compare", None)
     here = shelf.has(offer.txid, offer.md5)
     if here:
         _verify(path, options, steps)
@@ -168,7 +168,7 @@ def _download(
             f"the image at txid {offer.txid} has {offer.size} bytes, {shelf.folder} has room for {free}",
             hint="Free space there, or fetch with a smaller --keep first.",
         )
-    steps.begin(f"image at txid {offer.txid}", offer.size)
+    steps.begin("fetch", offer.size)
     image = download_image(
         source.http,
         offer.txid,
@@ -190,7 +190,7 @@ def _download(
 def _verify(path: Path, options: FetchOptions, steps: Steps) -> None:
     if not options.deep:
         return
-    steps.begin("checking every record", None)
+    steps.begin("verify", None)
     found = verify_image(path, limit=_LISTED)
     if not found.valid:
         listed = "; ".join(str(each) for each in found.findings.listed if each.severity is Severity.ERROR)

@@ -17,6 +17,7 @@ _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
     "journalnode": "Run a JournalNode, or format its journals as its peers have them.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
+    "status": "Show what the running daemon does, on one screen.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
     "config": "List every key: supported, ignored or refused, its value, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from checkpointer.cli.daemon_client import ask_daemon, known_answer
 from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
+from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.cli.json_failure import as_failure, failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
-from hadoop_common.file_faults import network_reason
 
-_CONNECT_TIMEOUT = 10.0
+_FOREWARN_SECONDS = 10.0
 _GOOD_STATES = ("done", "skipped")
 _LOG_HINT = "Check the daemon's log."
-
-
-class _UnreachableError(TransferError):
-    """Nobody listens there."""
 
 
 @click.command("checkpoint")
@@ -125,14 +120,13 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 def _forewarn(urls: dict[str, Role]) -> None:
     """Tell of NameNodes that are known to refuse an image now; without an answer there is nothing to tell."""
-    from servlets.node_state import NodeState, TargetState, from_json
+    from servlets.node_state import NodeState, from_json
 
-    targets: tuple[TargetState, ...] = ()
-    for url in urls:
+    try:
+        targets = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, _FOREWARN_SECONDS)[2]).targets
+    except (TransferError, ValueError):
         # whether there is a daemon is found out by the request itself
-        with suppress(TransferError, ValueError):
-            targets = from_json(NodeState, _call("GET", f"{url}/status", {}, _CONNECT_TIMEOUT)[1]).targets
-            break
+        return
     for target in targets:
         if target.takes_from is not None and target.takes_from > time.time():
             clock = time.strftime("%H:%M:%S", time.localtime(target.takes_from))
@@ -144,55 +138,11 @@ def _forewarn(urls: dict[str, Role]) -> None:
 
 
 def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
-    """The answer of the first daemon that can be connected to.
+    """The result of the first daemon that can be connected to.
 
     Raises:
         DaemonNotFoundError: none can.
         TransferError: one can, but what it answers is no result.
     """
-    for url in urls:
-        try:
-            return _post(f"{url}/{path}", query, timeout)
-        except _UnreachableError:
-            # the next candidate may be the one; all are named when none answers
-            continue
-    raise DaemonNotFoundError(urls)
-
-
-def _post(url: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
-    status, answer = _call("POST", url, query, timeout)
-    if not {"state", "message"} <= answer.keys():
-        raise TransferError(
-            url,
-            "the answer is not a checkpoint daemon's",
-            status=status,
-            hint="Check which process listens there, or name the daemon's role with --role.",
-        )
-    return answer
-
-
-def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
-    """Status and JSON object of an answer, empty where it is none."""
-    # `--help` and wrong usage are told without them.
-    import requests
-    import urllib3
-
-    try:
-        with requests.Session() as session:
-            # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
-            session.trust_env = False
-            wait = (_CONNECT_TIMEOUT, timeout)
-            response = session.request(method, url, params=query, timeout=wait)
-            answer = response.json()
-    except requests.ReadTimeout as error:
-        raise TransferError(
-            url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
-        ) from error
-    except requests.ConnectionError as error:
-        reason = getattr(error.args[0] if error.args else None, "reason", None)
-        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
-            raise _UnreachableError(url, "cannot be connected to") from error
-        raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
-    except requests.RequestException as error:
-        raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
-    return response.status_code, answer if isinstance(answer, dict) else {}
+    url, status, answer = ask_daemon(urls, "POST", path, query, timeout)
+    return known_answer(url, status, answer, {"state", "message"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.text_layout import duration
 
 __all__ = ["command"]
 
@@ -15,10 +17,11 @@ __all__ = ["command"]
 def command(first: bool, as_json: bool) -> None:
     """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
 
-    Without it the first checkpoint does so, which takes it up to a minute longer. With --first, merges without
-    snapshots are ready, and those with snapshots, to another layout or with sub-sections compile what they need. Run
-    it as the user that the daemon runs as, or as the owner of the installation. Where nothing can be kept (see
-    NUMBA_CACHE_DIR) each start compiles again.
+    It takes one core a minute and a half, more on a busy machine, and a second or two where it was done before. Without
+    it the first checkpoint does so, and takes as much longer. With --first, merges without snapshots are ready, and
+    those with snapshots, to another layout or with sub-sections compile what they need. Run it as the user that the
+    daemon runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start
+    compiles again.
 
     \b
     Example: checkpointer compile
@@ -26,8 +29,17 @@ def command(first: bool, as_json: bool) -> None:
     # Importing it loads the compiler.
     from engine.warm_up import warm_up
 
-    seconds = warm_up(first=first)
+    count = 0
+
+    def compiled(now: int) -> None:
+        nonlocal count
+        count = now
+        observer.advance(now)
+
+    with ProgressObserver(show=not as_json) as observer:
+        observer.phase("compile", None)
+        seconds = warm_up(first=first, compiled=compiled)
     if as_json:
-        echo_json({"seconds": round(seconds, 3)})
+        echo_json({"seconds": round(seconds, 3), "compiled": count})
     else:
-        click.echo(f"compiled, or found compiled, in {seconds:.1f} s")
+        click.echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels were compiled before")

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
 from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import (
+    coloured,
+    conf_option,
+    echo_json,
+    json_option,
+    load_configuration,
+    terminal_width,
+)
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.text_layout import wrapped
 
-# in a pipe a key is one line
-_PIPE_WIDTH = 400
-_STYLES = {"supported": "green", "ignored": "dim", "refused": "bold red", "unknown": "yellow"}
+_COLOURS = {"supported": "green", "ignored": "white", "refused": "red", "unknown": "yellow"}
+_STATUS = 11
 _DEFAULT = "(default)"
 
 
@@ -63,32 +65,28 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
 
 
 def _show(found: ConfigReport, *, only_set: bool) -> None:
-    table = Table(title=f"role {found.role.value}", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("Key", no_wrap=True)
-    table.add_column("Status", no_wrap=True)
-    for column in ("Value", "From", "Note"):
-        table.add_column(column, overflow="fold")
+    click.echo(f"role {found.role.value}")
+    width = terminal_width()
     for setting in found.settings:
         if only_set and setting.source == _DEFAULT:
             continue
-        table.add_row(
-            setting.name,
-            Text(setting.status, style=_STYLES[setting.status]),
-            Text(setting.value or "unset", style="" if setting.value else "dim"),
-            _origin(setting),
-            Text(_note(setting)),
-        )
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    with console.capture() as shown:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
+        first, *others = wrapped(f"{setting.status:<{_STATUS}}", _sentence(setting), width)
+        click.echo(coloured(first[:_STATUS], _COLOURS[setting.status]) + first[_STATUS:])
+        for line in others:
+            click.echo(line)
     counts = Counter(setting.status for setting in found.settings)
-    click.echo(", ".join(f"{counts[status]} {status}" for status in _STYLES))
+    click.echo(", ".join(f"{counts[status]} {status}" for status in _COLOURS))
 
 
-def _origin(setting: KeySetting) -> Text:
-    name = setting.source if setting.source == _DEFAULT else Path(setting.source).name
-    return Text(f"{name} as {setting.alias}" if setting.alias else name, style="dim" if name == _DEFAULT else "")
+def _sentence(setting: KeySetting) -> str:
+    value = f"{setting.name} = {setting.value}" if setting.value else f"{setting.name} is unset"
+    note = _note(setting)
+    return f"{value}  {_origin(setting)}" + (f"  {note}" if note else "")
+
+
+def _origin(setting: KeySetting) -> str:
+    name = setting.source if setting.source == _DEFAULT else f"({Path(setting.source).name})"
+    return f"{name} as {setting.alias}" if setting.alias else name
 
 
 def _note(setting: KeySetting) -> str:

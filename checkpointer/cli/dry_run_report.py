@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from checkpointer.merging.dry_run import DryRun
+from hadoop_common.text_layout import byte_count
 
-__all__ = ["dry_run_content", "dry_run_text"]
+if TYPE_CHECKING:
+    from checkpointer.merging.dry_run import DryRun, Room
+
+__all__ = ["dry_run_content", "dry_run_text", "room_text"]
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
@@ -40,8 +42,15 @@ def dry_run_text(found: DryRun) -> str:
         f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
         f"new image: {found.size} bytes, layout {found.layout_version}",
     ]
-    for room in found.room:
-        verdict = "" if room.enough else ": too little"
-        lines.append(f"room in {room.folder}: {room.needed} bytes needed, {room.free} free{verdict}")
+    lines += [room_text(room) for room in found.room]
     lines += [f"would be healed: {sentence}" for sentence in found.healed] or ["nothing would be healed"]
     return "\n".join([*lines, "nothing was written"])
+
+
+def room_text(room: Room, *, about: bool = False) -> str:
+    """What a folder would have to take, a line; `about` where it is an estimate, which decides nothing."""
+    if about:
+        verdict = "" if room.enough else ": maybe too little, the image is measured first"
+        return f"room in {room.folder}: about {byte_count(room.needed)} needed, {byte_count(room.free)} free{verdict}"
+    verdict = "" if room.enough else ": too little"
+    return f"room in {room.folder}: {room.needed} bytes needed, {room.free} free{verdict}"

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import getpass
-import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
 from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.user import USER_NAME
@@ -37,40 +25,20 @@ _LATEST = "latest"
 _ASK_TIMEOUT = 10.0
 
 
-class _Bars:
-    """The steps as bars on a terminal, nothing elsewhere."""
+class _Steps(ProgressObserver):
+    """The steps of a fetch, which tells of its bytes piece by piece."""
 
     def __init__(self, *, show: bool) -> None:
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not (show and sys.stderr.isatty()),
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _Bars:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
+        super().__init__(show=show)
+        self._bytes = 0
 
     def begin(self, what: str, total: int | None) -> None:
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(what, total=total)
+        self._bytes = 0
+        self.phase(what, total)
 
     def advance(self, count: int) -> None:
-        if self._task is not None:
-            self._bars.advance(self._task, count)
+        self._bytes += count
+        super().advance(self._bytes)
 
 
 def _txid(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
@@ -153,7 +121,7 @@ def command(
     )
     sources = [NameNodeAddress(url, rpc)] if url is not None else _sources(settings, options)
     try:
-        with _Bars(show=not as_json) as bars, ImageFolder(folder) as shelf:
+        with _Steps(show=not as_json) as bars, ImageFolder(folder) as shelf:
             found = fetch_image(sources, shelf, options, bars)
     except HdfsError as error:
         if as_json:

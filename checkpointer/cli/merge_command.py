@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
+from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, room_text
 from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
@@ -18,7 +18,8 @@ from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
@@ -90,6 +91,10 @@ def command(
     and deleted, the size of the new image and whether there is room for it, and what would be healed. It ends with
     the exit code that the merge would end with, and takes about its time.
 
+    The room that the new image takes, about the size of the old one and of the edits, and what is free are told
+    first. Where that may not be enough, the image is made without being written to see whether it is; if not, the merge
+    ends with exit code 6 and has written nothing.
+
     \b
     Examples:
       checkpointer merge /data/nn --conf /etc/hadoop/conf
@@ -116,13 +121,17 @@ def command(
     with nullcontext() if dry_run else StorageLock(directory):
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         if not plan.segments:
-            check_image(plan, allow_unknown_layout=allow_unknown_layout)
+            check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
             told = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
             _report(as_json, plan, told, "nothing to merge")
             return
-        if dry_run:
-            from checkpointer.merging.dry_run import dry_run as measure
+        from checkpointer.merging.dry_run import dry_run as measure
+        from checkpointer.merging.dry_run import expected_room
 
+        room = expected_room(plan)
+        if not as_json:
+            click.echo(room_text(room, about=True), err=True)
+        if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
             with ProgressObserver(show=not as_json) as observer:
@@ -134,6 +143,9 @@ def command(
             found.check_room()
             return
         with ProgressObserver(show=not as_json) as observer:
+            if not room.enough:
+                # the exact size decides, before the first byte is written
+                measure(plan, settings, observer=observer).check_room()
             result = merge_directory(
                 plan,
                 settings,

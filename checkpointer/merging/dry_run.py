@@ -20,7 +20,7 @@ from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
 from journal.segment_file import read_transactions
 
-__all__ = ["DryRun", "InodeChanges", "Room", "dry_run"]
+__all__ = ["DryRun", "InodeChanges", "Room", "dry_run", "expected_room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,16 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
             warnings=tuple(image_warnings(namespace.namespace)),
             healed=tuple(map(str, namespace.namespace.heals)),
         )
+
+
+def expected_room(plan: MergePlan) -> Room:
+    """About what the new image takes, known before anything is read: the old one and the edits.
+
+    Raises:
+        OSError, StorageError: a file or the folder cannot be asked.
+    """
+    size = plan.image.stat().st_size + sum(segment.path.stat().st_size for segment in plan.segments)
+    return _room([plan.folder], plan.last_txid, size)[0]
 
 
 def _changes(namespace: Namespace) -> InodeChanges:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from checkpointer.config.engine_settings import EngineSettings
 from checkpointer.merging.engines import MergeTask, choose_engine
-from checkpointer.storage.inspector import check_covered, inspect, newest_image
+from checkpointer.storage.inspector import CURRENT, check_covered, inspect, newest_image
 from engine.merge import MergeResult, Observer
 from engine.open_segments import OpenSegment, check_overlaps, read_open_segments
 from engine.settings import MergeSettings
+from hadoop_common.errors import StorageError
+from hadoop_common.names import VERSION
 from image_format.reader import ImageFile
+from image_tools.convert import plan_conversion
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
 __all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
@@ -51,6 +54,11 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         TransactionGapError: edits are missing between the image and the newest segment.
         JournalError: a segment in progress is damaged before its end, or overlaps another one.
     """
+    if (directory / VERSION).is_file() and (whole := directory.resolve()).name == CURRENT:
+        raise StorageError(
+            f"{directory} is the folder with the files of a storage directory, not the directory itself",
+            hint=f"Name {whole.parent} instead.",
+        )
     storage = inspect(directory, allow_unknown_layout=allow_unknown_layout)
     newest = newest_image([storage])
     assert storage.version is not None
@@ -77,13 +85,14 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
     return plan
 
 
-def check_image(plan: MergePlan, *, allow_unknown_layout: bool = False) -> None:
-    """Check digest and frame of the plan's image, which nothing else reads where there is nothing to merge.
+def check_image(plan: MergePlan, *, layout_version: int | None = None, allow_unknown_layout: bool = False) -> None:
+    """Check digest and frame of the plan's image, and the layout wanted, where there is nothing to merge.
 
     Raises:
-        ImageFormatError: it is damaged.
+        ImageFormatError: it is damaged, or there is no such layout.
     """
-    ImageFile.open(plan.image, allow_unknown_layout=allow_unknown_layout).close()
+    with ImageFile.open(plan.image, allow_unknown_layout=allow_unknown_layout) as image:
+        plan_conversion(image, layout_version=layout_version)
 
 
 def merge_directory(

@@ -21,6 +21,7 @@ from hadoop_common.storage_info import StorageInfo, parse_version
 from image_format.layout import check_readable
 
 __all__ = [
+    "CURRENT",
     "SegmentFile",
     "StorageDirectory",
     "StorageState",

@@ -1,37 +1,29 @@
-"""What commands share: options, JSON output, progress bars on a terminal."""
+"""What commands share: options, JSON output, the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import pwd
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration
 
 __all__ = [
-    "ProgressObserver",
+    "coloured",
     "conf_option",
     "echo_json",
     "json_option",
     "load_configuration",
+    "terminal_width",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,40 +58,11 @@ def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, default=str))
 
 
-class ProgressObserver:
-    """Shows the phases of a merge as bars on a terminal, nothing elsewhere."""
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
-    def __init__(self, *, show: bool) -> None:
-        console = Console(stderr=True)
-        self._bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description:<7}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not (show and sys.stderr.isatty()),
-        )
-        self._task: Any = None
 
-    def __enter__(self) -> ProgressObserver:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
-    def phase(self, name: str, total: int | None) -> None:
-        self._task = self._bars.add_task(name, total=total)
-
-    def advance(self, done: int) -> None:
-        self._bars.update(self._task, completed=done)
-
-    def saved(self) -> None:
-        """The bar of the save is full."""
-
-    def cancelled(self) -> bool:
-        return False
+def coloured(text: str, colour: str) -> str:
+    """For a terminal, unless NO_COLOR is set (no-color.org); `click.echo` removes it in a pipe."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import ProgressObserver, echo_json, json_option
+from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path

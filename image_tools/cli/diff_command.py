@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import ProgressObserver, echo_json, json_option
+from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
 from image_format.reader import ImageFile
 from image_tools.compare.difference import Difference, Kind
 from image_tools.compare.images import ImageComparison

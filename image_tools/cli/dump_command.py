@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import ProgressObserver
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError

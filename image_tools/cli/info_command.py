@@ -9,6 +9,8 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
+from image_format.proto.fsimage_pb2 import INodeSection
+from image_format.reader import ImageFile
 from image_tools.cli.image_file import open_image
 
 
@@ -16,7 +18,7 @@ from image_tools.cli.image_file import open_image
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @json_option
 def command(path: Path, as_json: bool) -> None:
-    """Print layout, transaction id, codec and sections of an image.
+    """Print layout, transaction id, codec, number of inodes and sections of an image.
 
     \b
     Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042
@@ -29,6 +31,7 @@ def command(path: Path, as_json: bool) -> None:
             "layoutVersion": image.layout_version,
             "codec": image.codec,
             "txid": image.txid,
+            "inodes": _inodes(image),
             "namespaceId": names.namespaceId,
             "generationStamp": names.genstampV2,
             "lastAllocatedBlockId": names.lastAllocatedBlockId,
@@ -41,6 +44,11 @@ def command(path: Path, as_json: bool) -> None:
         return
     sections = content.pop("sections")
     for name, value in content.items():
-        click.echo(f"{name:<22} {value}")
+        click.echo(f"{name:<22} {value if value != '' else 'none'}")
     for section in sections:
         click.echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")
+
+
+def _inodes(image: ImageFile) -> int | None:
+    """What the header of INODE says; None where there is no such section."""
+    return INodeSection.FromString(image.first_record("INODE")).numInodes if image.has_section("INODE") else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
-from image_format.errors import ImageFormatError
+from hadoop_common.cli.progress import ProgressObserver
+from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
 from image_tools.verify.catalogue import Severity
 
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
 
 _NEW = click.Path(dir_okay=False, path_type=Path)
 _LISTED = 20
+_NO_DIGEST = "digest-missing"
+_NO_DIGEST_HINT = (
+    "Copy the .md5 file from where the image comes from. A NameNode does not load an image without it; "
+    "--repair OUT writes a copy with a new one, which vouches for the bytes as they are now."
+)
 _HINT = "Run it again with --repair OUT to write a repaired copy, or use an intact copy of the image."
 
 
@@ -46,8 +50,9 @@ def command(
 ) -> None:
     """Check an image and everything in it: digest, frame, each record, and whether they are consistent.
 
-    Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, or beyond repair; then nothing
-    is written. The image itself is never changed. docs/verify.md lists the codes and what a repair does about each.
+    Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, without an .md5 file (which is
+    said), or beyond repair; then nothing is written. The image itself is never changed. docs/verify.md lists the codes
+    and what a repair does about each.
 
     \b
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
@@ -84,13 +89,10 @@ def _check_targets(path: Path, output: Path, report: Path, *, force: bool) -> No
 
 
 @contextmanager
-def _progress(*, show: bool) -> Iterator[Progress | None]:
-    """The current step on a terminal, nothing elsewhere."""
-    if not (show and sys.stderr.isatty()):
-        yield None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def _progress(*, show: bool) -> Iterator[Progress]:
+    """Each step is a phase; how long it takes is not known beforehand."""
+    with ProgressObserver(show=show) as observer:
+        yield lambda step: observer.phase(step, None)
 
 
 def _show_findings(found: Verification, *, as_json: bool) -> None:
@@ -108,6 +110,12 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
     if not found.valid:
         severities = found.findings.severities
         errors, warnings = severities[Severity.ERROR], severities[Severity.WARNING]
+        if errors == found.findings.counts[_NO_DIGEST]:
+            raise MissingDigestError(
+                "its contents are consistent, but without an .md5 file nobody can say that they are what was written",
+                file=str(found.path),
+                hint=_NO_DIGEST_HINT,
+            )
         raise ImageFormatError(
             f"the image has {errors} errors and {warnings} warnings", file=str(found.path), hint=_HINT
         )
@@ -115,6 +123,12 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
 
 def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> None:
     counts = Counter(finding.code for finding in done.changes)
+    if not done.digest_checked:
+        click.echo(
+            f"warning: the digest did not confirm the bytes of {done.source}: "
+            "changed values that satisfy all rules are in the copy, too, and its .md5 file vouches for them",
+            err=True,
+        )
     if as_json:
         echo_json(
             {
@@ -124,6 +138,7 @@ def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> No
                 "report": None if done.output is None else report,
                 "txid": done.txid,
                 "md5": done.md5 or None,
+                "digestChecked": done.digest_checked,
                 "changes": sum(counts.values()),
                 "counts": dict(sorted(counts.items())),
                 "left": len(done.left),

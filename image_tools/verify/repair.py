@@ -29,8 +29,9 @@ __all__ = ["Repair", "repair_image"]
 
 _MAX_PASSES = 12
 _UNREACHABLE = "inode-unreachable"
-# these are about the file around the image, whose bytes are right
-_OUTER = {"digest-missing", "digest-mismatch", "txid-name"}
+_UNCHECKED = {"digest-missing", "digest-mismatch"}
+# these are about the file around the image
+_OUTER = {*_UNCHECKED, "txid-name"}
 _HINT = "Use an intact copy of the image, or an older one with its edits."
 
 
@@ -55,6 +56,11 @@ class Repair:
     md5: str = ""
     size: int = 0
 
+    @property
+    def digest_checked(self) -> bool:
+        """Whether the source's bytes are those that its digest file vouches for; the new digest cannot tell."""
+        return not any(finding.code in _UNCHECKED for finding in self.changes)
+
     def as_dict(self) -> dict[str, Any]:
         """For the report."""
         return {
@@ -64,6 +70,7 @@ class Repair:
             "passes": self.passes,
             "md5": self.md5,
             "size": self.size,
+            "digestChecked": self.digest_checked,
             "changes": [_change(finding) for finding in self.changes],
             "left": [finding.as_dict() for finding in self.left],
         }

@@ -10,6 +10,7 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
+from journal.salvage import is_padding
 from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
 
@@ -20,14 +21,18 @@ from journal.segment_file import map_file, segment_ops
 def command(path: Path, as_json: bool) -> None:
     """Print layout, transaction ids and the count of each operation; exit 4 where the segment is damaged.
 
+    A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts what follows the last
+    whole one, padding excepted, and begins at `endOffset`.
+
     \b
     Example: checkpointer edits info /data/nn/current/edits_0000000000000000001-0000000000000000042
     """
     with map_file(path) as content:
         layout_version = decode_header(content, file=str(path))
+        ops = segment_ops(path, content)
         counts: Counter[str] = Counter()
         first = last = None
-        for op in segment_ops(path, content):
+        for op in ops:
             first = op.txid if first is None else first
             last = op.txid
             counts[op.name] += 1
@@ -37,6 +42,8 @@ def command(path: Path, as_json: bool) -> None:
             "firstTxid": first,
             "lastTxid": last,
             "transactions": counts.total(),
+            "endOffset": ops.position,
+            "tornBytes": 0 if is_padding(content, ops.position) else len(content) - ops.position,
             "operations": dict(counts.most_common()),
         }
     if as_json:
@@ -47,3 +54,9 @@ def command(path: Path, as_json: bool) -> None:
         click.echo(f"{name:<16} {value}")
     for name, count in operations.items():
         click.echo(f"  {name:<30} {count:>10}")
+    if summary["tornBytes"]:
+        click.echo(
+            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are no whole "
+            "transaction; `checkpointer edits recover` writes what is before them",
+            err=True,
+        )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration, terminal_width
+from hadoop_common.text_layout import table_lines
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:
@@ -166,17 +167,10 @@ def list_(master: str, as_json: bool, lake: str) -> None:
 
 
 def _print(contents: LakeContents) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    images = Table("image", "inodes", "bytes")
-    for image in contents.images:
-        images.add_row(str(image["txid"]), f"{image['rows']:,}", f"{image['bytes']:,}")
-    edits = Table("first", "last", "transactions")
-    for each in contents.edits:
-        edits.add_row(str(each.first), str(each.last), f"{each.last - each.first + 1:,}")
-    console = Console()
-    console.print(images)
-    console.print(edits)
+    images = [[str(image["txid"]), f"{image['rows']:,}", f"{image['bytes']:,}"] for image in contents.images]
+    edits = [[str(each.first), str(each.last), f"{each.last - each.first + 1:,}"] for each in contents.edits]
+    for titles, rows in ((("image", "inodes", "bytes"), images), (("first", "last", "transactions"), edits)):
+        click.echo("\n".join(table_lines(titles, rows, right=[True] * 3, width=terminal_width())))
+        click.echo()
     for each in contents.missing:
-        console.print(f"missing: {each.first} .. {each.last}")
+        click.echo(f"missing: {each.first} .. {each.last}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from hadoop_common.cli.output import json_option
+from hadoop_common.cli.output import json_option, terminal_width
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
 from pipeline.cli.spark_command import spark_for
@@ -186,9 +185,9 @@ def _write(report: Report, kind: str, out: Path | None) -> None:
             files = write_folder(report, out, kind)
         click.echo(f"{out}: {len(files)} files", err=True)
     elif kind == "terminal":
-        from pipeline.reports.writers.terminal import print_report
+        from pipeline.reports.writers.terminal import report_lines
 
-        print_report(report, Console())
+        click.echo("\n".join(report_lines(report, terminal_width())))
     else:
         text = _as_text(report, kind)
         if out is None:
@@ -218,10 +217,7 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """What is worked on, on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Each section is a phase; how long it takes is not known beforehand."""
+    with ProgressObserver(show=True) as observer:
+        yield lambda name: observer.phase(name, None)

@@ -69,6 +69,41 @@ def write_edits(stub: NameNodeStub, label: str) -> int:
     return stub.roll() - 1
 
 
+def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
+    missing = run_cli("status", "--conf", cluster.conf)
+    assert (missing.code, "no daemon answers" in missing.err) == (7, True)
+    with daemon(cluster):
+        last = write_edits(stub, "a")
+        assert cluster.checkpoint("--force").code == 0
+        outcome = run_cli("status", "--conf", cluster.conf)
+        state = json.loads(run_cli("status", "--conf", cluster.conf, "--json").out)
+    assert outcome.code == 0, outcome.err
+    first, *lines = outcome.out.splitlines()
+    assert first.startswith(f"standby at {cluster.ports.daemon_url}, ready, ")
+    facts = {line[:16].rstrip(): line[16:] for line in lines}
+    assert facts["phase"] == "idle"
+    assert re.fullmatch(rf"txid {last}, made \d+ s ago \(forced\), [0-9.]+ \w+", facts["image"])
+    assert facts["edits"].startswith("0 transactions are in no image; ")
+    assert facts["NameNode"].startswith(f"http://127.0.0.1:{cluster.ports.stub}: SUCCESS, has txid {last}, ")
+    assert facts["alarm"] == "none"
+    assert (state["ready"], state["imageTxid"], state["url"]) == (True, last, cluster.ports.daemon_url)
+    assert "\x1b" not in outcome.out
+
+
+def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
+    command = [sys.executable, "-m", "checkpointer", "status", "--conf", str(cluster.conf), "--watch", "0.1"]
+    with daemon(cluster):
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert watching.stdout is not None
+        seen = (line for line in watching.stdout)
+        for _ in range(2):
+            assert any(line.startswith("standby at ") for line in seen)
+    assert any("no daemon answers" in line for line in seen)
+    watching.send_signal(signal.SIGINT)
+    assert "interrupted" in watching.communicate()[1]
+    assert watching.returncode == 130
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from image_format.md5_file import md5_path
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.image_builder import ROOT, ImageBuilder
 from tests.checkpointer.recorded_cases import RECORDED, imgcmp
@@ -99,6 +100,39 @@ def test_a_repair_as_json(damaged: Path, tmp_path: Path) -> None:
     assert content["counts"] == {"inode-value": 2, "inode-unreachable": 1}
     assert content["md5"] == json.loads(report.read_text())["md5"]
     assert json.loads(run_cli("image", "verify", "--json", output).out)["inodes"] == 4
+
+
+def test_an_image_without_digest_file_is_said_to_be_one(tmp_path: Path) -> None:
+    healthy, made = builder().save(tmp_path / "healthy"), builder()
+    made.file("lost", 20000)
+    damaged = made.save(tmp_path / "damaged")
+    md5_path(healthy).unlink()
+    code, _, err = run_cli("image", "verify", healthy)
+    assert (code, "its contents are consistent, but without an .md5 file nobody can say" in err) == (3, True)
+    assert "errors and" not in err
+    md5_path(damaged).unlink()
+    code, _, err = run_cli("image", "verify", damaged)
+    assert (code, "2 errors and 0 warnings" in err) == (3, True)
+
+
+@pytest.mark.parametrize("digest", [None, "0" * 32])
+def test_a_repair_says_that_no_digest_confirmed_the_bytes(healthy: Path, tmp_path: Path, digest: str | None) -> None:
+    if digest is None:
+        md5_path(healthy).unlink()
+    else:
+        md5_path(healthy).write_text(f"{digest} *{healthy.name}\n")
+    out = tmp_path / "out"
+    code, text, err = run_cli("image", "verify", healthy, "--repair", out, "--json")
+    assert (code, json.loads(text)["digestChecked"]) == (0, False)
+    assert f"the digest did not confirm the bytes of {healthy}" in err
+    report = json.loads(out.with_name("out.report.json").read_text())
+    assert report["digestChecked"] is False
+    assert "nobody checked" in report["changes"][0]["change"]
+
+
+def test_a_repair_of_bytes_that_the_digest_confirms(damaged: Path, tmp_path: Path) -> None:
+    code, text, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "out", "--json")
+    assert (code, json.loads(text)["digestChecked"], err) == (0, True, "")
 
 
 def test_nothing_to_repair(healthy: Path, tmp_path: Path) -> None:

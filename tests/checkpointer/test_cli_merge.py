@@ -155,6 +155,15 @@ def test_a_directory_that_is_no_storage_is_refused(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == {}
 
 
+@pytest.mark.recorded
+def test_the_folder_in_the_directory_suggests_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = RENAMES.copy_to(tmp_path)
+    monkeypatch.chdir(current)
+    for given in (current, Path()):
+        code, _, err = run_cli("merge", given)
+        assert (code, f"next: Name {tmp_path} instead." in err) == (6, True)
+
+
 def test_a_missing_directory_is_a_usage_error(tmp_path: Path) -> None:
     assert run_cli("merge", tmp_path / "nowhere").code == 2
 
@@ -201,6 +210,44 @@ def test_damaged_edits_are_named_by_file_offset_and_txid(tmp_path: Path, name: s
 
 
 @pytest.mark.recorded
+@pytest.mark.recorded
+def test_a_fault_of_a_segment_names_its_directory_and_the_recovery(tmp_path: Path) -> None:
+    directory = storage_of(RECORDED / "hadoop-2.7.3" / "corrupt" / "edits-flip-checksum", tmp_path)
+    code, _, err = run_cli("merge", directory)
+    assert code == 4
+    assert f"{directory / 'current'}/edits_0000000000000000031-0000000000000000183, offset 5485, txid 107" in err
+    assert "`checkpointer edits recover`" in err
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(("name", "codec"), [("renames", "none"), ("compress-gzip", "GzipCodec")])
+def test_what_an_image_is(name: str, codec: str) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / name)
+    code, out, err = run_cli("image", "info", case.image("after"))
+    assert code == 0, err
+    facts = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
+    assert facts["codec"].rpartition(".")[2] == codec
+    assert int(facts["inodes"]) == verify_image(case.image("after")).inodes
+
+
+@pytest.mark.recorded
+def test_a_torn_tail_shows(tmp_path: Path) -> None:
+    whole = next(RENAMES.copy_to(tmp_path).glob("edits_*-*"))
+    content = whole.read_bytes()
+    good = json.loads(run_cli("edits", "info", whole, "--json").out)
+    # END_LOG_SEGMENT is an opcode, a length, a txid and a checksum
+    end = len(content) - 17
+    torn = tmp_path / "edits_inprogress_0000000000000000001"
+    for tail, bytes_torn in ((b"", 0), (content[end:-1], 16), (bytes(1000), 0), (b"\xff" * 1000, 0)):
+        torn.write_bytes(content[:end] + tail)
+        code, out, err = run_cli("edits", "info", torn, "--json")
+        found = json.loads(out)
+        assert (code, found["tornBytes"], found["endOffset"]) == (0, bytes_torn, end), err
+        assert found["transactions"] == good["transactions"] - 1
+        err = run_cli("edits", "info", torn).err
+        assert (f"torn tail: {bytes_torn} bytes after offset {end}" in err) == bool(bytes_torn), err
+
+
 def test_a_damaged_image_fails_verification(tmp_path: Path) -> None:
     source = RENAMES.image("before")
     image = tmp_path / source.name

@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from hadoop_common.storage_lock import StorageLock
+from hadoop_common.text_layout import byte_count
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 
@@ -119,13 +120,33 @@ def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
         assert ("no room for fsimage_" in err) == bool(expected)
 
 
+def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path: Path) -> None:
+    RENAMES.copy_to(tmp_path)
+    needed = dry_run(tmp_path)["room"][0]["needed"]
+    before = state(tmp_path)
+    for free, expected in ((needed - 1, 6), (needed, 0)):
+        with mock.patch("checkpointer.merging.dry_run.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+            code, _, err = run_cli("merge", tmp_path)
+        assert (code, "no room for fsimage_" in err) == (expected, bool(expected))
+        first = err.splitlines()[0]
+        assert first.startswith(f"room in {tmp_path / 'current'}: about ")
+        assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")
+        if expected:
+            # but for the lock, which it takes and gives back
+            assert {k: v for k, v in state(tmp_path).items() if k != str(tmp_path)} == {
+                k: v for k, v in before.items() if k != str(tmp_path)
+            }
+
+
 def test_bad_input_ends_as_in_the_merge(tmp_path: Path) -> None:
     shutil.copytree(RECORDED / "hadoop-2.7.3" / "corrupt" / "edits-flip-checksum" / "before", tmp_path / "current")
     before = state(tmp_path)
     found = run_cli("merge", tmp_path, "--dry-run")
     assert state(tmp_path) == before
     assert found.code == 4
-    assert (found.code, found.err) == run_cli("merge", tmp_path)[::2]
+    merged = run_cli("merge", tmp_path)
+    # the first line is the room, which others use meanwhile
+    assert (found.code, found.err.splitlines()[1:]) == (merged.code, merged.err.splitlines()[1:])
 
 
 def test_a_wrong_digest_of_the_old_image_is_found(tmp_path: Path) -> None:

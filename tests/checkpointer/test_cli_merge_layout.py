@@ -89,6 +89,14 @@ def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
 
 
+def test_the_layout_is_checked_where_nothing_is_to_be_merged(tmp_path: Path) -> None:
+    directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
+    assert run_cli("merge", tmp_path).code == 0
+    assert "nothing to merge" in run_cli("merge", tmp_path, "--layout", "-63").out
+    code, _, err = run_cli("merge", tmp_path, "--layout", "67")
+    assert (code, "layout version 67 is not one of -60 .. -67" in err) == (5, True)
+
+
 # ---- made-up directories -----------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ COMMANDS = (
     "checkpoint",
     "merge",
     "run",
+    "status",
     "fetch-image",
     "compile",
     "image verify",

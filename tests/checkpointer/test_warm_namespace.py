@@ -86,7 +86,7 @@ def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) 
 def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = []
     scan = IndexArrays.scan
-    monkeypatch.setattr(IndexArrays, "scan", lambda image, room=None: scans.append(image.path) or scan(image, room))
+    monkeypatch.setattr(IndexArrays, "scan", lambda image, *others: scans.append(image.path) or scan(image, *others))
     for step in STEPS[:2]:
         play(warm, step)
         warm.save([out])

@@ -11,23 +11,13 @@ from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop import Hadoop
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease, MissingHadoopError, required
-
-
-def _ready(release: HadoopRelease) -> None:
-    """Skip, or fail where Hadoop is required, unless `release` can be run."""
-    try:
-        release.class_path()
-    except MissingHadoopError as error:
-        if required():
-            raise
-        pytest.skip(str(error))
+from tests.interop.hadoop_home import CLIENT, SERVER, skip_without
 
 
 @pytest.fixture(scope="session")
 def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     """Hadoop 2.7.3's loader and viewers."""
-    _ready(SERVER)
+    skip_without(SERVER)
     with Hadoop(tmp_path_factory.mktemp("hadoop")) as running:
         yield running
 
@@ -35,7 +25,7 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
 @pytest.fixture(scope="session")
 def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
     """FsShell, DFSAdmin and HAAdmin of Hadoop 2.7.3, for any cluster."""
-    _ready(SERVER)
+    skip_without(SERVER)
     with ClientJvm(tmp_path_factory.mktemp("client")) as jvm:
         yield jvm
 
@@ -43,7 +33,7 @@ def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
 @pytest.fixture(scope="session")
 def client_jvm_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
     """FsShell of Hadoop 3.5.0, for any cluster."""
-    _ready(CLIENT)
+    skip_without(CLIENT)
     with ClientJvm(tmp_path_factory.mktemp("client3"), CLIENT) as jvm:
         yield jvm
 

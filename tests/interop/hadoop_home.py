@@ -14,6 +14,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 __all__ = [
     "CLIENT",
     "RELEASES",
@@ -23,6 +25,7 @@ __all__ = [
     "java_program",
     "java_version",
     "required",
+    "skip_without",
 ]
 
 _HERE = Path(__file__).resolve().parent
@@ -34,6 +37,16 @@ _SETUP = "run `make interop-setup`"
 
 class MissingHadoopError(Exception):
     """Hadoop cannot be run here; the message is one sentence that says why."""
+
+
+def skip_without(release: HadoopRelease) -> None:
+    """Skip the test, or fail it where Hadoop is required, unless `release` can be run."""
+    try:
+        release.class_path()
+    except MissingHadoopError as error:
+        if required():
+            raise
+        pytest.skip(str(error))
 
 
 def required() -> bool:

@@ -1,45 +1,47 @@
-"""A report on a terminal."""
+"""A report on a terminal, or as plain lines."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator
 
+from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.model import Report, ReportTable
 from pipeline.reports.units import RIGHT, cell_text
 
-__all__ = ["print_report"]
+__all__ = ["report_lines"]
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Every section with its tables, numbers with units; charts are for the page."""
-    console.print(Text(report.title, style="bold"))
-    console.print(Text(f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC"))
+def report_lines(report: Report, width: int | None) -> Iterator[str]:
+    """Every section with its tables, numbers with units; charts are for the page.
+
+    Args:
+        width: of the terminal, None for lines of any length.
+    """
+    yield report.title
+    yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
     for section in report.sections:
-        console.print()
-        console.rule(Text(section.title, style="bold"), align="left")
-        console.print(Text(section.text))
+        yield from ("", section.title, "-" * len(section.title))
+        yield from wrapped("", section.text, width)
         for table in section.tables:
-            console.print()
-            _print_table(table, console)
+            yield ""
+            yield from _table(table, width)
         for note in section.notes:
-            console.print(Text(note, style="dim"))
+            yield from wrapped("", note, width)
 
 
 def _written(report: Report) -> str:
     return f"written {report.image_time:%Y-%m-%d %H:%M} UTC; " if report.image_time else ""
 
 
-def _print_table(table: ReportTable, console: Console) -> None:
+def _table(table: ReportTable, width: int | None) -> Iterator[str]:
     if not table.rows:
-        console.print(Text(f"{table.title}: none"))
+        yield f"{table.title}: none"
         return
-    shown = Table(title=Text(table.title), title_justify="left", caption=table.text or None, caption_justify="left")
-    for column in table.columns:
-        right = column.kind in RIGHT
-        shown.add_column(Text(column.title), justify="right" if right else "left", overflow="fold")
-    for row in table.rows:
-        cells = (cell_text(value, column.kind) for value, column in zip(row, table.columns, strict=True))
-        shown.add_row(*(Text(cell) for cell in cells))
-    console.print(shown)
+    yield f"{table.title}:"
+    kinds = [column.kind for column in table.columns]
+    rows = [[cell_text(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
+    yield from table_lines(
+        [column.title for column in table.columns], rows, right=[kind in RIGHT for kind in kinds], width=width
+    )
+    if table.text:
+        yield from wrapped("", table.text, width)

@@ -1,0 +1,79 @@
+"""Commands that ask the running daemon over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.daemon_address import DaemonNotFoundError
+from checkpointer.errors import TransferError
+from hadoop_common.file_faults import network_reason
+
+__all__ = ["ask_daemon", "known_answer"]
+
+_CONNECT_TIMEOUT = 10.0
+_LOG_HINT = "Check the daemon's log."
+
+
+class _UnreachableError(TransferError):
+    """Nobody listens there."""
+
+
+def ask_daemon(
+    urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
+) -> tuple[str, int, dict[str, Any]]:
+    """URL asked, status and JSON object, empty where it is none, of the first daemon that can be connected to.
+
+    Args:
+        timeout: seconds to wait for an answer, None for no limit.
+
+    Raises:
+        DaemonNotFoundError: none can.
+        TransferError: one can, but does not answer.
+    """
+    for url in urls:
+        try:
+            return (asked := f"{url}/{path}"), *_call(method, asked, query, timeout)
+        except _UnreachableError:
+            # the next candidate may be the one; all are named when none answers
+            continue
+    raise DaemonNotFoundError(urls)
+
+
+def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    """The answer itself where it has all `keys`; TransferError where it is not a daemon's."""
+    if not keys <= answer.keys():
+        raise TransferError(
+            url,
+            "the answer is not a checkpoint daemon's",
+            status=status,
+            hint="Check which process listens there, or name the daemon's role with --role.",
+        )
+    return answer
+
+
+def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
+    """Status and JSON object of an answer, empty where it is none."""
+    # `--help` and wrong usage are told without them.
+    import requests
+    import urllib3
+
+    try:
+        with requests.Session() as session:
+            # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
+            session.trust_env = False
+            wait = (_CONNECT_TIMEOUT, timeout)
+            response = session.request(method, url, params=query, timeout=wait)
+            answer = response.json()
+    except requests.ReadTimeout as error:
+        raise TransferError(
+            url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
+        ) from error
+    except requests.ConnectionError as error:
+        reason = getattr(error.args[0] if error.args else None, "reason", None)
+        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
+            raise _UnreachableError(url, "cannot be connected to") from error
+        raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
+    except requests.RequestException as error:
+        raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
+    return response.status_code, answer if isinstance(answer, dict) else {}

@@ -1,0 +1,80 @@
+"""`checkpointer status`: the running daemon on one screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkpointer.cli.daemon_client import ask_daemon, known_answer
+from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.daemon_address import candidate_urls
+from checkpointer.errors import TransferError
+from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration, terminal_width
+from servlets.status_text import status_lines
+
+_TIMEOUT = 30.0
+_EVERY = 2.0
+
+
+@click.command("status")
+@conf_option(required=True)
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    help="Role of the daemon (default: the one the configuration names, then the others).",
+)
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0.1),
+    is_flag=False,
+    flag_value=_EVERY,
+    metavar="[SECONDS]",
+    help=f"Show it again every so many seconds ({_EVERY:g} by default), until interrupted.",
+)
+@json_option
+def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool) -> None:
+    """Show what the daemon of this configuration does, when it last made a checkpoint and who has it, on one screen.
+
+    It is what GET /status and /health/ready answer; --json prints the former with `url` and `ready`. Exit code 0:
+    the daemon answers, ready or not; 7: it does not. `checkpointer check` judges.
+
+    \b
+    Example: checkpointer status --conf /etc/hadoop/conf --watch
+    """
+    if as_json and watch is not None:
+        raise click.UsageError("--watch is for reading; ask for --json as often as you need it.")
+    urls = candidate_urls(load_configuration(conf_dir), None if role is None else Role(role))
+    while True:
+        try:
+            state = _ask(urls)
+            if as_json:
+                echo_json(state)
+                return
+            shown = "\n".join(status_lines(state, time.time(), terminal_width()))
+        except TransferError as error:
+            if watch is None:
+                raise
+            shown = error.message
+        if watch is not None and sys.stdout.isatty():
+            click.clear()
+        click.echo(shown)
+        if watch is None:
+            return
+        time.sleep(watch)
+
+
+def _ask(urls: dict[str, Role]) -> dict[str, Any]:
+    """The daemon's state, and with it where it is and whether it is ready.
+
+    Raises:
+        TransferError: it does not answer.
+    """
+    url, status, answer = ask_daemon(urls, "GET", "status", {}, _TIMEOUT)
+    state = known_answer(url, status, answer, {"role", "phase", "alarms"})
+    base = url.removesuffix("/status")
+    ready = ask_daemon({base: Role(state["role"])}, "GET", "health/ready", {}, _TIMEOUT)
+    return {**state, "url": base, "ready": ready[1] == 200}

@@ -1,0 +1,127 @@
+"""How far a command is: a line with a bar for each phase on a terminal, elsewhere a line every ten seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from hadoop_common.text_layout import byte_count, duration
+
+__all__ = ["ProgressObserver", "progress_text"]
+
+_EVERY = 10.0
+# with the longest text, a line of 80 columns
+_BAR_WIDTH = 13
+# what a phase counts, where it is not bytes
+_COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
+
+
+def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
+    """How far a phase is after so many seconds: `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
+
+    A `total` that was too low counts as `done`, so that it never says more than 100 %.
+    """
+    unit = _COUNTED.get(name)
+    if total is None or total <= 0:
+        return (f"{_count(done)} {unit}, " if unit and done else "") + duration(seconds)
+    whole = max(done, total)
+    amount, of, rate = (
+        byte_count(number) if unit is None else _count(number)
+        for number in (done, whole, int(done / seconds) if seconds else 0)
+    )
+    parts = [f"{100 * done // whole} %", f"{amount} of {of}" + (f" {unit}" if unit else "")]
+    if done and seconds:
+        parts += [
+            f"{rate}/s",
+            f"{duration(seconds * (whole - done) / done)} left" if done < whole else duration(seconds),
+        ]
+    return ", ".join(parts)
+
+
+def _count(number: int) -> str:
+    """`9,876`, `12.3 k` or `45.6 M`."""
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.1f} k" if number < 1_000_000 else f"{number / 1e6:.1f} M"
+
+
+class ProgressObserver:
+    """Shows phases on standard error; an `Observer` of merges, and a context manager.
+
+    Args:
+        show: False for nothing at all.
+        clock: gives seconds.
+    """
+
+    def __init__(self, *, show: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._on_terminal = show and sys.stderr.isatty()
+        self._in_lines = show and not self._on_terminal
+        self._bars = Progress(
+            TextColumn("{task.description:<8}"),
+            BarColumn(bar_width=_BAR_WIDTH),
+            TextColumn("{task.fields[text]}"),
+            console=Console(stderr=True),
+            disable=not self._on_terminal,
+        )
+        self._task: TaskID | None = None
+        self._name = ""
+        self._total: int | None = None
+        self._done = 0
+        self._began = self._said = clock()
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._end()
+        self._bars.stop()
+
+    def phase(self, name: str, total: int | None) -> None:
+        """The phase before is over, and this one begins."""
+        self._end()
+        self._name, self._total, self._done, self._began = name, total, 0, self._clock()
+        self._task = self._bars.add_task(name, total=total, text="")
+        self._say()
+
+    def advance(self, done: int) -> None:
+        """How much of the phase is done."""
+        self._done = done
+        self._say()
+
+    def saved(self) -> None:
+        """The bar of the save is filled when the next begins, or at the end."""
+
+    def cancelled(self) -> bool:
+        return False
+
+    def _end(self) -> None:
+        if self._task is None:
+            return
+        whole = max(self._done, self._total or 0)
+        text = progress_text(self._name, whole, self._total, self._clock() - self._began)
+        self._bars.update(self._task, completed=whole or 1, total=whole or 1, text=text)
+        self._task = None
+
+    def _say(self) -> None:
+        now = self._clock()
+        if self._task is not None and self._on_terminal:
+            total = None if self._total is None else max(self._total, self._done)
+            text = progress_text(self._name, self._done, self._total, now - self._began)
+            self._bars.update(self._task, completed=self._done, total=total, text=text)
+        if self._in_lines and now - self._said >= _EVERY:
+            self._said = now
+            click.echo(
+                f"{self._name}: {progress_text(self._name, self._done, self._total, now - self._began)}", err=True
+            )

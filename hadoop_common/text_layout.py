@@ -1,0 +1,91 @@
+"""Text for people: fits a width without breaking a word; plain lines, one for each thing, where there is no width."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich import filesize
+
+__all__ = ["byte_count", "duration", "table_lines", "wrapped"]
+
+_GAP = "  "
+
+
+def byte_count(size: float) -> str:
+    """`112.5 MB`, in powers of 1000."""
+    return filesize.decimal(int(size))
+
+
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min 40 s` or `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def wrapped(start: str, text: str, width: int | None) -> list[str]:
+    """`text` behind `start`, and below itself in the lines that follow; one line where `width` is None."""
+    if width is None:
+        return [f"{start}{text}".rstrip()]
+    lines = textwrap.wrap(
+        text,
+        max(width, 2 * len(start)),
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [start.rstrip()]
+
+
+def table_lines(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool], width: int | None
+) -> list[str]:
+    """A table without borders; no cell is broken, and titles only between words.
+
+    Columns of text come last, the longest at the very end, where it does no harm: in a row that is wider than `width`
+    it has a line of its own.
+
+    Args:
+        right: whether a column is aligned to the right, as numbers are.
+        width: of the terminal, None for any.
+    """
+    rows = [[_printable(cell) for cell in row] for row in rows]
+    longest = [max((len(row[column]) for row in rows), default=0) for column in range(len(titles))]
+    order = sorted(range(len(titles)), key=lambda column: (not right[column], 0 if right[column] else longest[column]))
+    heads = [_head(titles[column], [row[column] for row in rows], width) for column in order]
+    height = max(map(len, heads), default=0)
+    sizes = [
+        max([*map(len, head), *(len(row[column]) for row in rows)]) for head, column in zip(heads, order, strict=True)
+    ]
+    aligned = [right[column] for column in order]
+    shown = [_row(line, sizes, aligned) for line in zip(*([""] * (height - len(h)) + h for h in heads), strict=True)]
+    for row in rows:
+        cells = [row[column] for column in order]
+        line = _row(cells, sizes, aligned)
+        if width is not None and len(line) > width and not aligned[-1] and len(cells) > 1:
+            shown += [_row(cells[:-1], sizes, aligned), f"{_GAP}{cells[-1]}"]
+        else:
+            shown.append(line)
+    return shown
+
+
+def _printable(cell: str) -> str:
+    """Names of files may hold what moves a terminal's cursor."""
+    return cell if cell.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cell)
+
+
+def _head(title: str, cells: Sequence[str], width: int | None) -> list[str]:
+    """The title in lines that are no wider than the column has to be."""
+    if width is None:
+        return [title]
+    least = max([1, *map(len, title.split()), *map(len, cells)])
+    return textwrap.wrap(title, least, break_long_words=False, break_on_hyphens=False)
+
+
+def _row(cells: Sequence[str], sizes: Sequence[int], right: Sequence[bool]) -> str:
+    parts = (cell.rjust(size) if at else cell.ljust(size) for cell, size, at in zip(cells, sizes, right, strict=False))
+    return _GAP.join(parts).rstrip()

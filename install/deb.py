@@ -1,0 +1,196 @@
+"""The Debian package, made of a wheelhouse: `PYTHON -m install.deb WHEELHOUSE OUT`, PYTHON being that of the target.
+
+    /opt/hdfs-checkpointer     a virtual environment of the distribution's Python: program, libraries, documents
+    /usr, /etc                 what systemd, man and the shells look for, from the same wheel
+
+Nothing is compiled or fetched when it is installed; dpkg knows every file. Needs dpkg-deb and the standard library.
+"""
+
+from __future__ import annotations
+
+import compileall
+import gzip
+import py_compile
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["build"]
+
+_NAME = "hdfs-checkpointer"
+_HOME = Path("/opt") / _NAME
+_MODE = 0o755
+_CONTROL = """\
+Package: {name}
+Version: {version}
+Architecture: {architecture}
+Maintainer: The hdfs-checkpointer developers <hdfs-checkpointer@localhost>
+Installed-Size: {size}
+Depends: python3 (>= {python}), python3 (<< {next_python}), systemd-standalone-sysusers | systemd, procps
+Section: admin
+Priority: optional
+Description: Lean checkpointer for HDFS
+ Merges the image and the edit log of an HDFS NameNode beside it, without a
+ second NameNode: as a secondary, standby or backup node, and offline.
+"""
+_POSTINST = """\
+#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+    systemd-sysusers hdfs-checkpointer.conf
+    if [ -d /run/systemd/system ]; then
+        systemctl daemon-reload
+        # those that run, after an upgrade
+        [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' journalnode.service
+    fi
+fi
+"""
+_PRERM = """\
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now 'checkpointer@*.service' journalnode.service
+fi
+"""
+_POSTRM = """\
+#!/bin/sh
+set -e
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
+# Images and edits in /var/lib are never removed.
+[ "$1" != purge ] || rm -rf /var/cache/hdfs-checkpointer
+"""
+# below the wheel's share directory, and where Debian has it; a copy, as dpkg looks after it
+_COPIES = {
+    "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
+    "hdfs-checkpointer/journalnode.service": "usr/lib/systemd/system/journalnode.service",
+    "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
+    "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
+}
+# and what may lead there
+_LINKS = {
+    "bin/checkpointer": "usr/bin/checkpointer",
+    "share/doc/hdfs-checkpointer": "usr/share/doc/hdfs-checkpointer/docs",
+    "share/hdfs-checkpointer": "usr/share/doc/hdfs-checkpointer/config",
+    "share/bash-completion/completions/checkpointer": "usr/share/bash-completion/completions/checkpointer",
+    "share/zsh/vendor-completions/_checkpointer": "usr/share/zsh/vendor-completions/_checkpointer",
+    "share/fish/vendor_completions.d/checkpointer.fish": "usr/share/fish/vendor_completions.d/checkpointer.fish",
+}
+
+
+def build(wheelhouse: Path, out: Path) -> Path:
+    """Make the package beside which nothing else is needed but Python; returns its path in `out`.
+
+    Raises:
+        subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
+        OSError: a file cannot be written.
+    """
+    root = out / "deb-root"
+    shutil.rmtree(root, ignore_errors=True)
+    home = root / _HOME.relative_to("/")
+    version = _install(wheelhouse, home)
+    for source, target in _COPIES.items():
+        _parent(root / target)
+        shutil.copyfile(home / "share" / source, root / target)
+    for source, target in _LINKS.items():
+        _parent(root / target).symlink_to(_HOME / source)
+    _man_pages(home / "share" / "man", root / "usr/share/man")
+    documents = root / "usr/share/doc" / _NAME
+    (licence,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info/licenses/LICENSE")
+    shutil.copyfile(licence, documents / "copyright")
+    _control(root, version)
+    package = out / f"{_NAME}_{version}_{_architecture()}.deb"
+    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package], check=True)
+    shutil.rmtree(root)
+    return package
+
+
+def _install(wheelhouse: Path, home: Path) -> str:
+    """The environment with everything in it, as if it stood at `_HOME` already; returns the program's version."""
+    venv.create(home, symlinks=True, with_pip=False)
+    python = home / "bin/python"
+    # the interpreter's own name, which the path that started this one need not be
+    real = Path(sys.executable).resolve()
+    for link in (home / "bin").glob("python*"):
+        link.unlink()
+    for name in (real.name, "python3", "python"):
+        (home / "bin" / name).symlink_to(real if name == real.name else real.name)
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--no-index",
+    ]
+    found: list[str | Path] = ["--find-links", wheelhouse, "--constraint", wheelhouse / "constraints.txt", _NAME]
+    subprocess.run([*pip, *found], check=True)
+    (home / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
+    for script in (home / "bin").iterdir():
+        if script.is_symlink():
+            continue
+        if script.name in ("checkpointer", "namenode-stub"):
+            text = script.read_text()
+            script.write_text(text.replace(str(python), f"{_HOME}/bin/python").replace(f"{home}/bin", f"{_HOME}/bin"))
+        else:
+            script.unlink()
+    shutil.rmtree(home / "include", ignore_errors=True)
+    (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
+    # Nobody but root may write there, so that Python would compile at each start.
+    compileall.compile_dir(
+        home / "lib",
+        quiet=1,
+        stripdir=str(home),
+        prependdir=str(_HOME),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    return metadata.name.removesuffix(".dist-info").rpartition("-")[2]
+
+
+def _man_pages(source: Path, target: Path) -> None:
+    for page in source.rglob("*.1"):
+        compressed = _parent(target / page.relative_to(source)).with_suffix(".1.gz")
+        compressed.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+
+
+def _control(root: Path, version: str) -> None:
+    major, minor = sys.version_info[:2]
+    control = root / "DEBIAN"
+    control.mkdir()
+    size = sum(path.lstat().st_size for path in _files(root))
+    fields = _CONTROL.format(
+        name=_NAME,
+        version=version,
+        architecture=_architecture(),
+        size=size // 1024,
+        python=f"{major}.{minor}",
+        next_python=f"{major}.{minor + 1}",
+    )
+    (control / "control").write_text(fields)
+    (control / "conffiles").write_text("/etc/hdfs-checkpointer/logging.toml\n")
+    for name, text in {"postinst": _POSTINST, "prerm": _PRERM, "postrm": _POSTRM}.items():
+        (control / name).write_text(text)
+        (control / name).chmod(_MODE)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+def _parent(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _architecture() -> str:
+    done = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{build(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())}\n")

@@ -1,0 +1,83 @@
+"""The state that GET /status answers, as lines for people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hadoop_common.text_layout import byte_count, duration, wrapped
+
+__all__ = ["status_lines"]
+
+_LABEL = 16
+
+
+def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Iterator[str]:
+    """One fact a line.
+
+    Args:
+        state: what GET /status answers, with `url` of the daemon, and whether it is `ready`.
+        now: seconds since the epoch.
+        width: of the terminal, None for lines of any length.
+    """
+    ready = "ready" if state["ready"] else "NOT READY"
+    yield f"{state['role']} at {state['url']}, {ready}, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}"
+    for label, text in _facts(state, now):
+        yield from wrapped(f"{label:<{_LABEL}}", text, width)
+
+
+def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+    yield "phase", str(state["phase"])
+    if state.get("cancelled"):
+        stop = state["cancelled"]
+        yield "cancelled", f"none may begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
+    yield "image", _image(state, now)
+    yield "edits", _edits(state)
+    if state.get("lastSeconds"):
+        yield "last took", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in state["lastSeconds"].items())
+    yield "since its start", f"{state.get('checkpoints') or 0} checkpoints, {state.get('failures') or 0} failures"
+    for target in state.get("targets") or ():
+        yield "NameNode", _target(target, now)
+    for path, what in (state.get("storage") or {}).items():
+        yield "storage", f"{path}: {what}"
+    for node in state.get("journalNodes") or ():
+        yield "JournalNode", f"{node['address']}: " + (node.get("fault") or "answers")
+    for alarm in state["alarms"] or ["none"]:
+        yield "alarm", alarm
+    if state.get("error"):
+        yield "error", state["error"]
+    if state.get("lastError"):
+        yield "last error", f"{state['lastError']} ({_ago(state.get('lastErrorAt'), now)})"
+
+
+def _image(state: Mapping[str, Any], now: float) -> str:
+    txid = state.get("imageTxid")
+    parts = ["none" if txid == -1 else "not known" if txid is None else f"txid {txid}"]
+    if state.get("savedAt") is not None:
+        parts.append(f"made {_ago(state['savedAt'], now)} ({state.get('lastReason')})")
+        if state.get("imageBytes"):
+            parts.append(byte_count(state["imageBytes"]))
+    return ", ".join(parts)
+
+
+def _edits(state: Mapping[str, Any]) -> str:
+    behind, journal = state.get("transactionsBehind"), state.get("journalTxid")
+    if behind is None or journal is None:
+        return "not known"
+    return f"{behind} transactions are in no image; the newest is {journal}"
+
+
+def _target(target: Mapping[str, Any], now: float) -> str:
+    parts = [f"{target['address']}: {target['result']}"]
+    if (target.get("txid") or -1) >= 0:
+        parts.append(f"has txid {target['txid']}")
+    if target.get("at") is not None:
+        parts.append(_ago(target["at"], now))
+    if target.get("error"):
+        parts.append(target["error"])
+    return ", ".join(parts)
+
+
+def _ago(at: float | None, now: float) -> str:
+    return "never" if at is None else f"{duration(now - at)} ago"

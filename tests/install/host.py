@@ -1,0 +1,141 @@
+"""A host for docs/install.md in a folder of a test: its commands are run with their paths below that folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.depth import deep
+
+__all__ = ["REPOSITORY", "Host", "blocks", "build_wheel", "with_version"]
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "install.md"
+_BLOCK = re.compile(r"^<!-- newcomer(?:: (\w+))? -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OURS = re.compile(r"_?_?(editable_*)?_*hdfs_checkpointer.*")
+_SITE = Path(sysconfig.get_path("purelib"))
+_NOT_COPIED = shutil.ignore_patterns("__pycache__", ".*", "dist", "build", "tests", "bench")
+
+
+def blocks() -> list[tuple[str, str]]:
+    """The commands of the page in order, each with what its mark says: "", upgrade or downgrade."""
+    return [(match[1] or "", match[2]) for match in _BLOCK.finditer(PAGE.read_text())]
+
+
+def build_wheel(folder: Path) -> Path:
+    """`make wheel` in a copy of the source; returns its `dist`."""
+    source = folder / "source"
+    shutil.copytree(REPOSITORY, source, ignore=_NOT_COPIED)
+    (source / ".venv").symlink_to(REPOSITORY / ".venv")
+    subprocess.run(["make", "-C", source, "-o", "setup", "wheel"], check=True, capture_output=True)
+    return source / "dist"
+
+
+def with_version(wheel: Path, version: str, folder: Path) -> Path:
+    """The same wheel as another version."""
+    name, old, *tags = wheel.name.split("-")
+    new = folder / "-".join([name, version, *tags])
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(new, "w") as target:
+        for member in source.infolist():
+            content = source.read(member)
+            if member.filename.endswith(".dist-info/METADATA"):
+                content = content.replace(f"\nVersion: {old}\n".encode(), f"\nVersion: {version}\n".encode(), 1)
+            if member.filename.endswith(".dist-info/RECORD"):
+                content = content.replace(f"{name}-{old}.".encode(), f"{name}-{version}.".encode())
+                # the digest of what was changed
+                content = re.sub(rb"(?m)^(.*METADATA),sha256=.*$", rb"\1,,", content)
+            target.writestr(member.filename.replace(f"{name}-{old}.", f"{name}-{version}."), content)
+    return new
+
+
+class Host:
+    """The folder, and what its commands find; a context manager that ends services which still run.
+
+    Libraries are those of the tests' environment in the quick tier; at full depth pip installs them from the
+    wheelhouse. Compiled kernels are those of the tests.
+
+    Attributes:
+        root: stands for /.
+        words: replaced in commands.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.words: dict[str, str] = {}
+        self._shims = root / "shims"
+        self._shims.mkdir(parents=True)
+        self._shim("systemctl", f'exec {sys.executable} {Path(__file__).with_name("systemctl.py")} {root} "$@"')
+        self._shim("systemd-sysusers", f'test -f "{root}/etc/sysusers.d/$1"')
+        self._shim("python3", f'exec {sys.executable} "$@"' if deep() else self._quick_python())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self.root.glob("run/*.pid"):
+            os.kill(int(file.read_text()), signal.SIGKILL)
+
+    def run(self, commands: str) -> str:
+        """Run commands as a shell does that stops at the first error; what they print.
+
+        Raises:
+            AssertionError: one failed.
+        """
+        text = re.sub(r"(?<![\w./])/(?=(opt|etc|var|usr/local)/)", f"{self.root}/", commands)
+        for word, value in self.words.items():
+            text = text.replace(word, value)
+        path = os.pathsep.join([str(self._shims), str(self.root / "usr/local/bin"), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        done = subprocess.run(
+            ["bash", "-euc", text], cwd=self.root, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}\n{self._logs()}"
+        return done.stdout
+
+    def keep_kernels(self) -> None:
+        """Give the services the kernels that the tests have compiled."""
+        # not when tests are collected
+        from numba.core.caching import _CacheLocator
+
+        cache = self.root / "var/cache/hdfs-checkpointer"
+        (site,) = (self.root / "opt/hdfs-checkpointer").glob("lib/*/site-packages")
+        for folder in {path.parent for path in REPOSITORY.glob("*/**/__pycache__/*.nbi")}:
+            installed = site / folder.parent.relative_to(REPOSITORY)
+            if installed.is_dir():
+                place = cache / _CacheLocator.get_suitable_cache_subpath(str(installed / "kernel.py"))
+                place.mkdir(parents=True, exist_ok=True)
+                for file in folder.glob("*.nb[ic]"):
+                    (place / file.name).symlink_to(file)
+
+    def _quick_python(self) -> str:
+        """Makes environments that have the libraries of this one, but not its checkpointer."""
+        libraries = self.root / "libraries"
+        libraries.mkdir()
+        for path in _SITE.iterdir():
+            if not _OURS.fullmatch(path.name) and path.suffix != ".pth":
+                (libraries / path.name).symlink_to(path)
+        return f"""
+[ "$1 $2" = "-m venv" ] || exec {sys.executable} "$@"
+{sys.executable} -m venv --without-pip "$3"
+echo {libraries} > "$(echo "$3"/lib/python*/site-packages)"/libraries.pth
+printf '#!/bin/sh\\nexec %s/bin/python -m pip "$@"\\n' "$3" > "$3"/bin/pip
+chmod +x "$3"/bin/pip"""
+
+    def _shim(self, name: str, line: str) -> None:
+        path = self._shims / name
+        path.write_text(f"#!/bin/sh\nset -e\n{line}\n")
+        path.chmod(0o755)
+
+    def _logs(self) -> str:
+        return "\n".join(path.read_text()[-3000:] for path in self.root.glob("run/*.log"))

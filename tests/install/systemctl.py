@@ -1,0 +1,97 @@
+"""As much of systemctl as docs/install.md needs, for units below a directory of a test: `systemctl.py ROOT WORDS`.
+
+Paths in a unit are taken below ROOT; users, sandboxing and boot are not looked at. What a service tells with sd_notify
+is waited for.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+SECONDS = 300.0
+
+
+class Service:
+    """A unit of ROOT/etc/systemd/system, with what follows the @ of its name."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+        stem, at, instance = name.removesuffix(".service").partition("@")
+        # optionxform: names keep their case; strict: some come twice
+        unit = configparser.RawConfigParser(strict=False)
+        unit.optionxform = str  # type: ignore[assignment,method-assign]
+        unit.read_string((root / "etc/systemd/system" / f"{stem}{at}.service").read_text().replace("%i", instance))
+        self.settings = dict(unit["Service"])
+        self.pid_file = root / "run" / f"{name}.pid"
+
+    def start(self) -> None:
+        """Run ExecStartPre, then ExecStart until it says that it is ready."""
+        for key, above in (("StateDirectory", "var/lib"), ("CacheDirectory", "var/cache")):
+            for name in self.settings.get(key, "").split():
+                (self.root / above / name).mkdir(parents=True, exist_ok=True)
+        before = self.settings.get("ExecStartPre", "")
+        if before:
+            subprocess.run(self._command(before.removeprefix("-")), check=True, env=self._environment())
+        self.pid_file.parent.mkdir(exist_ok=True)
+        # not below ROOT, whose path may be longer than a socket's may
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.bind("\0" + f"notify-{os.getpid()}")
+            told.settimeout(SECONDS)
+            environment = self._environment() | {"NOTIFY_SOCKET": f"@notify-{os.getpid()}"}
+            with (self.root / "run" / f"{self.name}.log").open("ab") as log:
+                running = subprocess.Popen(
+                    self._command(self.settings["ExecStart"]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,
+                )
+            self.pid_file.write_text(str(running.pid))
+            while b"READY=1" not in told.recv(4096).split(b"\n"):
+                pass
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for its end."""
+        pid = int(self.pid_file.read_text())
+        watched = os.pidfd_open(pid)
+        signal.pidfd_send_signal(watched, signal.SIGTERM)
+        if not select.select([watched], [], [], SECONDS)[0]:
+            raise TimeoutError(f"{self.name} does not stop")
+        self.pid_file.unlink()
+
+    def _command(self, line: str) -> list[str]:
+        return [self._below(word) for word in shlex.split(line)]
+
+    def _below(self, word: str) -> str:
+        return re.sub(r"^(?=/(opt|etc|var)/)", str(self.root), word)
+
+    def _environment(self) -> dict[str, str]:
+        pairs = (pair.split("=", 1) for pair in shlex.split(self.settings.get("Environment", "")))
+        return {"PATH": os.environ["PATH"]} | {key: self._below(value) for key, value in pairs}
+
+
+def main(root: Path, words: list[str]) -> None:
+    """One command."""
+    verb, *rest = words
+    units = [Service(root, word) for word in rest if not word.startswith("-")]
+    if verb not in ("daemon-reload", "enable", "disable", "restart"):
+        sys.exit(f"systemctl {verb} is not known here")
+    for unit in units:
+        if verb in ("disable", "restart"):
+            unit.stop()
+        if verb in ("enable", "restart"):
+            unit.start()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

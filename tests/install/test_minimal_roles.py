@@ -1,0 +1,137 @@
+"""The minimal configuration of each role in config/ runs it; hosts, ports and directories are those of a test."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.configuration import Configuration
+from image_format.md5_file import read_md5_file
+from namenode_stub.config import stub_config
+from namenode_stub.edit_journals import open_other_journals
+from namenode_stub.formatting import format_storage, new_storage_info
+from namenode_stub.node import NameNodeStub
+from tests.checkpointer.cli_runner import run_cli
+from tests.install.host import REPOSITORY
+from tests.interop.hadoop_conf import free_port
+from tests.interop.hadoop_process import port_is_open, wait_until
+
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
+
+HOST = "127.0.0.1"
+DEFAULT_PORTS = {
+    "secondary": {"dfs.namenode.secondary.http-address": 9868},
+    "standby": {"dfs.namenode.secondary.http-address": 9868},
+    "journalnode": {"dfs.journalnode.rpc-address": 8485, "dfs.journalnode.http-address": 8480},
+}
+
+
+class Site:
+    """Copies of the minimal configurations below `root`, in which host:port of each name is one of 127.0.0.1."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._ports: dict[str, int] = {}
+
+    def conf(self, role: str, name: str, **own: str) -> Path:
+        """The folder `name` with the configuration of `role`, and with other values or further keys in `own`."""
+        folder = self.root / name
+        folder.mkdir()
+        for source in (REPOSITORY / "config" / role).glob("*.xml"):
+            text = source.read_text().replace("/var/lib", f"{self.root}/{name}-data")
+            text = re.sub(r"[\w.]+\.example\.org:\d+", lambda match: self.address(match[0]), text)
+            if source.name == "hdfs-site.xml":
+                more = {key: f"{HOST}:{free_port()}" for key in DEFAULT_PORTS.get(role, {})} | own
+                added = (
+                    f"<property><name>{key}</name><value>{value}</value></property>" for key, value in more.items()
+                )
+                text = text.replace("</configuration>", "".join(added) + "</configuration>")
+            (folder / source.name).write_text(text)
+        return folder
+
+    def address(self, name: str) -> str:
+        """What stands for host:port of the documents, the same each time."""
+        return f"{HOST}:{self._ports.setdefault(name, free_port())}"
+
+
+@contextmanager
+def running(site: Site, conf: Path, *words: str) -> Iterator[None]:
+    """A command of the program as a process; ended with SIGTERM, which is no failure."""
+    command = [sys.executable, "-m", "checkpointer", *words, "--conf", str(conf)]
+    with (site.root / f"{conf.name}.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield
+        assert process.poll() is None, (site.root / f"{conf.name}.log").read_text()
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def stub_of(conf: Path, resources: ExitStack) -> NameNodeStub:
+    """A formatted and active NameNode of a configuration, with one change in its namespace."""
+    config = stub_config(Configuration.load(conf, environment={}))
+    with ExitStack() as closing:
+        journals = open_other_journals(config)
+        for journal in journals:
+            closing.callback(journal.close)
+        edits = list(config.edits_directories)
+        format_storage(list(config.image_directories), edits, new_storage_info(-63), journals=journals)
+    node = resources.enter_context(NameNodeStub(config))
+    node.namespace.mkdirs("/user")
+    return node
+
+
+def check_checkpoint(conf: Path, role: str, current: Path, ours: Path) -> None:
+    """A checkpoint on demand is on the NameNode, and the daemon is as it should be."""
+    wait_until(lambda: run_cli("status", "--conf", conf, "--role", role).code == 0, f"the {role} daemon")
+    done = run_cli("checkpoint", "--conf", conf, "--role", role, "--force")
+    assert done.code == 0, done.err
+    newest = max(path for path in current.glob("fsimage_*") if path.suffix != ".md5")
+    assert int(newest.name.rpartition("_")[2]) > 0
+    assert read_md5_file(newest) == read_md5_file(ours / "current" / newest.name)
+    # the pair's other NameNode does not run
+    named = ("storage", "age", "edits", "journalnodes", "daemon")
+    checked = run_cli("check", "--conf", conf, "--role", role, *(word for name in named for word in ("--only", name)))
+    assert checked.code == 0, checked.out
+
+
+@pytest.mark.parametrize("role", ["secondary", "backup"])
+def test_beside_one_namenode(tmp_path: Path, role: str) -> None:
+    site = Site(tmp_path)
+    conf = site.conf(role, role)
+    name_dir = {"dfs.namenode.name.dir": (tmp_path / "nn").as_uri()}
+    namenode = site.conf("secondary", "namenode", **name_dir)
+    with ExitStack() as resources:
+        node = stub_of(namenode, resources)
+        resources.enter_context(running(site, conf, "run", "--role", role))
+        ours = tmp_path / f"{role}-data/hdfs-checkpointer/{role}"
+        wait_until(lambda: run_cli("status", "--conf", conf, "--role", role).code == 0, f"the {role} daemon")
+        node.roll()
+        check_checkpoint(conf, role, tmp_path / "nn/current", ours)
+
+
+def test_journalnodes_and_a_standby_beside_a_pair(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with ExitStack() as resources:
+        for number in (1, 2, 3):
+            rpc = site.address(f"journal{number}.example.org:8485")
+            conf = site.conf("journalnode", f"journal{number}", **{"dfs.journalnode.rpc-address": rpc})
+            (tmp_path / f"journal{number}-data").mkdir()
+            resources.enter_context(running(site, conf, "journalnode", "run"))
+            host, _, port = rpc.partition(":")
+            wait_until(lambda at=(host, int(port)): port_is_open(at), "a JournalNode")  # type: ignore[misc]
+        own = {"dfs.ha.namenode.id": "nn1", "dfs.namenode.name.dir": (tmp_path / "nn").as_uri()}
+        namenode = site.conf("standby", "namenode", **own)
+        conf = site.conf("standby", "standby")
+        node = stub_of(namenode, resources)
+        resources.enter_context(running(site, conf, "run", "--role", "standby"))
+        wait_until(lambda: run_cli("status", "--conf", conf, "--role", "standby").code == 0, "the standby daemon")
+        node.roll()
+        check_checkpoint(conf, "standby", tmp_path / "nn/current", tmp_path / "standby-data/hdfs-checkpointer/standby")

@@ -1,0 +1,109 @@
+"""What is installed beside the program: man pages, completion, units, configurations; the Debian package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkpointer.cli import cli
+from checkpointer.config.checkpoint_config import Role
+from install.share import completions, man_pages
+from tests.checkpointer.cli_runner import run_cli
+from tests.install.host import REPOSITORY, build_wheel
+
+CONFIG = REPOSITORY / "config"
+BIN = Path(sys.executable).parent
+
+
+def test_every_command_has_a_man_page(tmp_path: Path) -> None:
+    pages = man_pages()
+    assert {f"checkpointer-{name}.1" for name in cli.list_commands(None)} < pages.keys()  # type: ignore[arg-type]
+    merge = pages["checkpointer-merge.1"]
+    assert "\n.B \\-\\-dry\\-run\n" in merge
+    assert "\n.BR checkpointer (1)\n" in merge
+    if shutil.which("man") is None:
+        return
+    for name in ("checkpointer.1", "checkpointer-image-verify.1", "checkpointer-report.1"):
+        path = tmp_path / name
+        path.write_text(pages[name])
+        command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", path]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert shown.stderr == ""
+
+
+def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(completions()["bash-completion/completions/checkpointer"])
+    for words, expected in ((["ima"], "image"), (["image", "ver"], "verify"), (["merge", "--dry"], "--dry-run")):
+        line = " ".join(["checkpointer", *words])
+        ask = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _checkpointer_completion checkpointer"
+        done = subprocess.run(
+            ["bash", "-c", f"{ask}; echo ${{COMPREPLY[@]}}"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+            check=True,
+        )
+        assert done.stdout.split() == [expected]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    names = {"checkpointer@.service": "checkpointer@secondary.service", "journalnode.service": "journalnode.service"}
+    for source, name in names.items():
+        text = (CONFIG / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
+        # users of this machine; that there are hdfs and hadoop is the matter of sysusers.conf
+        (tmp_path / name).write_text(text.replace("User=hdfs", "User=root").replace("Group=hadoop", "Group=root"))
+        command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", tmp_path / name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("role", [role.value for role in Role])
+def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
+    outcome = run_cli("config", "--conf", CONFIG / role, "--role", role)
+    assert outcome.code == 0, outcome.err
+    assert "0 unknown" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
+def test_the_debian_package(tmp_path: Path) -> None:
+    """What is in it; `apt-get install` of it is for a machine of its own."""
+    dist = build_wheel(tmp_path)
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--require-hashes"]
+    requirements = REPOSITORY / "requirements" / "runtime.txt"
+    subprocess.run([*download, "-r", requirements, "--dest", dist], check=True)
+    subprocess.run([sys.executable, "-m", "install.deb", dist, tmp_path], check=True, cwd=REPOSITORY)
+    (package,) = tmp_path.glob("*.deb")
+    root = tmp_path / "root"
+    subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    home = root / "opt/hdfs-checkpointer"
+    for name in ("checkpointer@.service", "journalnode.service"):
+        assert (root / "usr/lib/systemd/system" / name).read_bytes() == (CONFIG / name).read_bytes()
+    assert (root / "etc/hdfs-checkpointer/logging.toml").read_bytes() == (CONFIG / "logging.toml").read_bytes()
+    assert (root / "usr/share/man/man1/checkpointer-merge.1.gz").is_file()
+    for link in (path for path in (root / "usr").rglob("*") if path.is_symlink()):
+        assert (root / link.readlink().relative_to("/")).exists(), link
+    assert (home / "bin/checkpointer").read_text().startswith("#!/opt/hdfs-checkpointer/bin/python\n")
+    for path in (home / "bin/checkpointer", home / "pyvenv.cfg", *home.glob("lib/*/site-packages/checkpointer/*.py")):
+        assert str(tmp_path) not in path.read_text()
+    (compiled,) = home.glob("lib/*/site-packages/checkpointer/cli/__pycache__/merge_command.*.pyc")
+    assert str(tmp_path).encode() not in compiled.read_bytes()
+    site = next(home.glob("lib/*/site-packages"))
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", "from checkpointer.cli import main; main()", "--version"],
+        env={"PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.startswith("checkpointer, version ")
