@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.cli import config_command, output
+from checkpointer.cli import config_command
+from hadoop_common.cli import output
 from hadoop_common.cli.output import coloured
 from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.writers.terminal import report_lines
