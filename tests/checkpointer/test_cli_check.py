@@ -341,7 +341,8 @@ def test_journal_nodes_are_asked_without_the_address_of_a_namenode(tmp_path: Pat
 
 
 def test_a_cancellation_and_alarms_are_named(site: Site) -> None:
-    held = {"cancelled": {"reason": "maintenance", "secondsLeft": 90.0}, "alarms": ["the lake fails"]}
+    held: dict[str, object] = {"role": "secondary", "alarms": ["the lake fails"]}
+    held |= {"cancelled": {"reason": "maintenance", "secondsLeft": 90.0}}
     site.daemon.answers["/status"] = (200, json.dumps(held))
     found = site.told("daemon")
     assert found["state"] == "WARNING"
