@@ -14,6 +14,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.regular_file import open_regular
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
@@ -129,7 +130,7 @@ class _ImageServlet:
         return path
 
     def _send(self, path: Path, throttle: Throttle) -> Response:
-        file = path.open("rb")
+        file = open_regular(path, follow=False)
         try:
             size = os.fstat(file.fileno()).st_size
             digest = _stored_digest(path)

@@ -85,7 +85,7 @@ def command(
 
         with ProgressObserver(show=not as_json) as observer:
             observer.phase("convert", image.size)
-            written = publish_image(target, write)
+            written = publish_image(target, write, image.check_whole)
     _report(target, written, as_json)
 
 

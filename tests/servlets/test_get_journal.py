@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -181,3 +182,18 @@ def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, probl
         with pytest.raises(JavaIOError, match=problem):
             fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/x", timeout=10.0)
         thread.join(20)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_what_is_no_regular_file_is_not_sent(client: FlaskClient, tmp_path: Path, kind: str) -> None:
+    segment = tmp_path / JOURNAL / "current" / "edits_0000000000000000001-0000000000000000010"
+    segment.unlink()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    if kind == "link":
+        segment.symlink_to(secret)
+    else:
+        os.mkfifo(segment)
+    answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1"})
+    assert answer.status_code == 500
+    assert b"secret" not in answer.data
