@@ -19,7 +19,7 @@ from hadoop_common.cores import available_cores
 from hadoop_common.file_faults import told
 from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import parse_image
-from image_format.codecs import find_codec
+from image_format.codecs import expand, find_codec
 from image_format.errors import (
     CodecError,
     DigestMismatchError,
@@ -309,8 +309,7 @@ class ImageFile:
     def _expand(self, name: str, stream: Section) -> Iterator[bytes | memoryview]:
         """The chunks of one compressed stream of the section called `name`."""
         try:
-            decompressor = find_codec(self.codec, str(self.path)).decompressor()
-            yield from decompressor.decompress_iter(self.stored_bytes(stream))
+            yield from expand(self.codec, self.stored_bytes(stream), str(self.path))
         except CodecError as error:
             place = Place(str(self.path), name, stream.offset)
             raise place.error(CodecError, error.detail, error.offset or 0) from error

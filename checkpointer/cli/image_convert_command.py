@@ -9,6 +9,7 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.image_file import open_image
+from checkpointer.cli.memory_options import memory_bound
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
@@ -18,6 +19,7 @@ from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 from image_tools.convert import convert_image
+from image_tools.directory_paths import check_tree
 
 
 @click.command("convert")
@@ -42,6 +44,7 @@ from image_tools.convert import convert_image
 )
 @click.option("--force", is_flag=True, help="Replace DST and DST.md5 if they exist.")
 @json_option
+@memory_bound
 def command(
     source: Path,
     target: Path,
@@ -71,6 +74,7 @@ def command(
         if not force:
             check_free(target)
         _verify(image)
+        check_tree(image)
 
         def write(sink: Sink) -> None:
             convert_image(

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.memory_options import memory_bound
 from checkpointer.cli.output import ProgressObserver, echo_json, json_option
 from image_format.reader import ImageFile
 from image_tools.compare.difference import Difference, Kind
@@ -26,6 +27,7 @@ _LONGEST = 200
 @click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Differences to print; 0: all."
 )
+@memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
     """Compare two images by meaning; exit 0 where they are the same, 1 where they differ.
 

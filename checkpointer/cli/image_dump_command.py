@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.memory_options import memory_bound
 from checkpointer.cli.output import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
 from image_format.layout import NEWEST_LAYOUT
@@ -35,6 +36,7 @@ _RELEASES = [form.value for form in XmlForm]
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
 @click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
+@memory_bound
 def command(
     path: Path, form: str, output: Path | None, force: bool, release: str | None, delimiter: str, header: bool
 ) -> None:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.memory_options import memory_bound
 from checkpointer.cli.output import echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
@@ -41,6 +42,7 @@ _HINT = "Run it again with --repair OUT to write a repaired copy, or use an inta
     help="Findings listed of each kind; all are counted, and the report has all.",
 )
 @json_option
+@memory_bound
 def command(
     path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.mapped_file import MappedFile
-from image_format.codecs import find_codec
+from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BadMagicError,
     CodecError,
@@ -109,7 +109,7 @@ class Frame:
         with Spool(self.spool_dir, SPOOL_LIMIT) as spool:
             for stream in compressed_streams(self.sections, entry):
                 try:
-                    for chunk in find_codec(self.codec).decompressor().decompress_iter(self.stored(stream)):
+                    for chunk in expand(self.codec, self.stored(stream)):
                         spool.write(chunk)
                 except CodecError as error:
                     start = stream.offset - entry.offset

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,15 @@ from engine.merge import merge
 from engine.observer import SilentObserver
 from hadoop_common.mapped_file import ShrunkFileError
 from hadoop_common.names import parse_image
+from image_format.codecs import CODEC_SHORT_NAMES
+from image_format.errors import Place
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import encode_varint, iter_records
 from journal.segment_file import list_segments, read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.depth import scaled
+from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 
 CASE = Case(RECORDED / "hadoop-2.7.3" / "random-mixed-1")
 
@@ -139,3 +146,90 @@ def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: 
     outcome = run_cli("merge", tmp_path)
     assert (outcome.code, "is a FIFO" in outcome.err) == (6, True)
     assert fingerprint(current) == before
+
+
+def tree_image(folder: Path, directories: Iterable[pb.INode], entries: Iterable[pb.DirEntry]) -> Path:
+    """An image of the root, of these directories, and of entries that need not fit."""
+    (_, root) = split_records(dict(minimal_sections())["INODE"])
+    inodes = list(directories)
+    for inode in inodes:
+        inode.directory.permission = 0o755
+    header = pb.INodeSection(lastInodeId=1 << 20, numInodes=len(inodes) + 1)
+    sections = dict(minimal_sections()) | {
+        "INODE": delimited([header]) + root + delimited(inodes),
+        "INODE_DIR": delimited(entries),
+    }
+    return store(folder, build_image(list(sections.items())))
+
+
+def split_records(section: bytes) -> list[bytes]:
+    return [
+        encode_varint(len(record.body)) + bytes(record.body) for record in iter_records(memoryview(section), 0, Place())
+    ]
+
+
+def test_a_cyclic_image_is_not_converted(tmp_path: Path) -> None:
+    first, second = (pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2))
+    entries = [pb.DirEntry(parent=20_000, children=[20_001]), pb.DirEntry(parent=20_001, children=[20_000])]
+    path = tree_image(tmp_path, [first, second], entries)
+    outcome = run_cli("image", "convert", path, tmp_path / "new")
+    assert (outcome.code, "contains itself" in outcome.err) == (3, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_path_of_endless_length_is_an_error(tmp_path: Path) -> None:
+    count = 1200
+    directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d" * 120) for i in range(count)]
+    parents = [16385, *(20_000 + i for i in range(count - 1))]
+    entries = [pb.DirEntry(parent=parent, children=[20_000 + i]) for i, parent in enumerate(parents)]
+    path = tree_image(tmp_path, directories, entries)
+    outcome = run_cli("image", "dump", path, "--format", "delimited", "--output", tmp_path / "rows")
+    assert (outcome.code, "has more than 131072 bytes" in outcome.err) == (3, True)
+    assert not (tmp_path / "rows").exists()
+
+
+@pytest.mark.parametrize("words", [("verify", "{}"), ("dump", "{}"), ("convert", "{}", "{}.new")], ids=" ".join)
+@pytest.mark.parameters(1)
+def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A tenth of a megabyte in the file, a hundred of them in memory."""
+    sections = dict(minimal_sections())
+    sections["INODE"] += bytes(96 << 20)
+    path = store(tmp_path, build_image(list(sections.items()), CODEC_SHORT_NAMES["default"]))
+    assert path.stat().st_size < 1 << 18
+    outcome = run_cli("image", *(word.format(path) for word in words))
+    assert outcome.code == 3
+    assert "give more than 200 for each" in outcome.out + outcome.err
+
+
+def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
+    """Records of five bytes each: the arrays of a verification take ten times as much."""
+    count = scaled(100_000_000, quick=5_000_000)
+    sections = dict(minimal_sections())
+    header, root = pb.INodeSection(lastInodeId=1 << 20, numInodes=count), split_records(sections["INODE"])[1]
+    record = b"\x04\x10\x81\x80\x01"
+    sections["INODE"] = delimited([header]) + root + record * (count - 1)
+    path = store(tmp_path, build_image(list(sections.items())))
+    outcome = run_cli("image", "verify", path, "--memory", "64m")
+    assert (outcome.code, "more than the 64 MiB of memory" in outcome.err) == (6, True)
+    assert "  next: " in outcome.err
+
+
+def test_many_duplicate_children_are_counted_without_being_made(tmp_path: Path) -> None:
+    count = scaled(5_000_000, quick=200_000)
+    only = pb.INode(type=pb.INode.DIRECTORY, id=20_000, name=b"d")
+    path = tree_image(tmp_path, [only], [pb.DirEntry(parent=16385, children=[20_000] * count)])
+    outcome = run_cli("image", "verify", path, "--limit", "2")
+    assert outcome.code == 3
+    assert outcome.out.count("which is listed already") == 2
+    assert f"and {count - 3} more dir-child-twice" in outcome.out
+
+
+def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> None:
+    count = scaled(64 << 20, quick=2 << 20)
+    sections = dict(minimal_sections())
+    sections["INODE"] += bytes(count)
+    path = store(tmp_path, build_image(list(sections.items())))
+    outcome = run_cli("image", "verify", path, "--limit", "2")
+    assert outcome.code == 3
+    assert outcome.out.count("the record is not an INode") == 2
+    assert f"and {count - 2} more record-damaged" in outcome.out
