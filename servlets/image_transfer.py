@@ -155,7 +155,7 @@ class _ImageServlet:
     def _receive(self, offered: PutImageRequest, digest: str | None) -> Response:
         began = time.monotonic()
         directories = self._store.image_directories()
-        with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback) as receiver:
+        with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback, verified=True) as receiver:
             self._read_body(offered, receiver)
             image = receiver.commit(size=offered.size, md5=digest)
         said = self._admission.received(offered.txid, offered.kind, image, time.monotonic() - began)

@@ -379,6 +379,19 @@ MEMORY_DIR = ConfigKey(
     "Where these files and large decompressed sections are kept: on a disk, not in memory. Unset: the system's "
     "temporary directory. Specific to the checkpointer.",
 )
+ACCESS_HOSTS = ConfigKey(
+    "checkpointer.access.hosts",
+    "",
+    NAMES,
+    "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode or the stub, beside loopback and those "
+    "that the configuration names; * is any. Specific to the checkpointer.",
+)
+ACCESS_USERS = ConfigKey(
+    "checkpointer.access.users",
+    "",
+    NAMES,
+    "Users that may change a journal, beside hdfs and the user of the process; * is any. Specific to the checkpointer.",
+)
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout", "60000", MILLISECONDS, "Limit on connecting and on each read and write.", least=0.001
 )

@@ -176,7 +176,7 @@ class InodeArrays:
             return
         damaged = np.flatnonzero(self.flags & bits.DAMAGED)
         self.view.damaged |= bool(damaged.size)
-        self.view.add_damaged("the record is not an INode", self.offsets[damaged])
+        self.view.add_damaged("the record is not an INode", self.offsets[damaged].astype(np.int64))
         present = int(np.bitwise_or.reduce(self.flags, initial=0))
         for bit, (code, text) in _MESSAGES.items():
             if not present & bit:

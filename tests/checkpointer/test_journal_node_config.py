@@ -8,9 +8,11 @@ import pytest
 
 from checkpointer.config.catalogue import PREFIXES, entry_of
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
+from checkpointer.config.rpc_user import process_user
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
+from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
 from journal.quorum.address import NodeAddress
 
@@ -38,6 +40,9 @@ def test_defaults_are_hadoops() -> None:
         transfer_bandwidth=0,
         rpc_user="x",
         journals=(),
+        access=AccessRules(("*", "127.0.0.0/8", "::1"), frozenset({"hdfs", process_user(), "x"})),
+        format_not_empty=False,
+        most_others=32,
     )
 
 

@@ -87,11 +87,12 @@ def test_segment(served):
     assert "X-MD5-Digest" not in answer.headers
 
 
-def test_wrong_storage_info_names_both(served):
+def test_wrong_storage_info_does_not_tell_the_right_one(served):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=OTHER_INFO.colon_string())
     assert answer.status_code == 403
     assert OTHER_INFO.colon_string() in answer.text
-    assert INFO.colon_string() in answer.text
+    assert INFO.cluster_id not in answer.text
+    assert str(INFO.namespace_id) not in answer.text
 
 
 def test_no_namespace_yet(served, monkeypatch):
