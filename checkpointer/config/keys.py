@@ -383,8 +383,9 @@ ACCESS_HOSTS = ConfigKey(
     "checkpointer.access.hosts",
     "",
     NAMES,
-    "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode or the stub, beside loopback and those "
-    "that the configuration names; * is any. Specific to the checkpointer.",
+    "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode, fetch images and segments from the daemon "
+    "or the stub, send them to the stub and stream edits to a backup node, beside loopback and the hosts that the "
+    "configuration names; * is any. Specific to the checkpointer.",
 )
 ACCESS_USERS = ConfigKey(
     "checkpointer.access.users",

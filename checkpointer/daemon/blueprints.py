@@ -12,7 +12,9 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.role_images import RoleImages
+from hadoop_common.access import AccessControl
 from hadoop_common.endpoint import host_port
+from servlets.access import restrict
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
@@ -40,7 +42,10 @@ def daemon_blueprints(
     """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
     facts = _facts(config)
     return [
-        image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
+        restrict(
+            image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
+            AccessControl(config.access),
+        ),
         status_blueprint(
             status=service.status,
             checkpoint=service.request,
