@@ -28,6 +28,8 @@ _HINT = "Let nobody write to it while it is read, check its disk, then try again
 _SA_SIGINFO = 4
 _SI_ADDR = 16
 _MAP_FIXED = 16
+# those whose `struct sigaction` and `siginfo_t` are laid out so
+_MACHINES = ("x86_64", "aarch64")
 
 
 class ShrunkFileError(StorageError):
@@ -146,7 +148,7 @@ def _address(mapped: mmap.mmap) -> int:
 def _guard() -> None:
     """Handle SIGBUS from now on, where the system is one that is known."""
     with _once:
-        if _kept or sys.platform != "linux" or sys.maxsize < 1 << 32:
+        if _kept or sys.platform != "linux" or os.uname().machine not in _MACHINES:
             return
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p

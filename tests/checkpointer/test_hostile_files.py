@@ -203,7 +203,7 @@ def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: t
 
 def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
     """Records of five bytes each: the arrays of a verification take ten times as much."""
-    count = scaled(100_000_000, quick=5_000_000)
+    count = scaled(40_000_000, quick=5_000_000)
     sections = dict(minimal_sections())
     header, root = pb.INodeSection(lastInodeId=1 << 20, numInodes=count), split_records(sections["INODE"])[1]
     record = b"\x04\x10\x81\x80\x01"
@@ -225,7 +225,7 @@ def test_many_duplicate_children_are_counted_without_being_made(tmp_path: Path) 
 
 
 def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> None:
-    count = scaled(64 << 20, quick=2 << 20)
+    count = scaled(16 << 20, quick=1 << 19)
     sections = dict(minimal_sections())
     sections["INODE"] += bytes(count)
     path = store(tmp_path, build_image(list(sections.items())))
