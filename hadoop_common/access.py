@@ -107,6 +107,11 @@ class AccessControl:
         self._looked_up = self._logged = float("-inf")
         self.refused: Counter[Right] = Counter(dict.fromkeys(Right, 0))
 
+    def counts(self) -> dict[str, int]:
+        """`refused`, for metrics."""
+        with self._lock:
+            return {right.value: count for right, count in self.refused.items()}
+
     def warn_if_open(self) -> None:
         """Say in the log what an operator may not know."""
         if ANYBODY in self._hosts:

@@ -41,10 +41,11 @@ def daemon_blueprints(
 ) -> list[Blueprint]:
     """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
     facts = _facts(config)
+    access = AccessControl(config.access)
     return [
         restrict(
             image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
-            AccessControl(config.access),
+            access,
         ),
         status_blueprint(
             status=service.status,
@@ -62,6 +63,7 @@ def daemon_blueprints(
                 version=facts.software_version,
                 started_at=facts.started_at,
                 counter=role.counter,
+                refused=access.counts(),
             )
         ),
     ]

@@ -148,7 +148,7 @@ class JournalNodeServer:
             version=importlib.metadata.version(_PACKAGE),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
-            refused={right.value: count for right, count in self._access.refused.items()},
+            refused=self._access.counts(),
         )
 
     def live(self) -> Health:
