@@ -50,11 +50,13 @@ class DigestCheck:
         Raises:
             DigestMismatchError: the file is not the one its digest file names, or there is none.
             ImageStorageError: it cannot be read.
+            ShrunkFileError: it became shorter since it was opened.
         """
         self.start()
         self._thread.join()
         if self._fault is not None:
             raise self._fault
+        self._image.check_whole()
 
     def __enter__(self) -> Self:
         return self

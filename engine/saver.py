@@ -78,7 +78,8 @@ def save_image(
         txid: last transaction in the image.
         write: writes the whole image to the sink it is given; may raise to give up.
         rollback: name it `fsimage_rollback_TXID`.
-        confirm: called once the whole image is in the digest, before it gets its name; may raise to give up.
+        confirm: called once the whole image is in the digest, and again once it is in the files, before it gets its
+            name; may raise to give up.
 
     Raises:
         StorageError: no folder took the image, or all have it; nothing was written.
@@ -97,6 +98,9 @@ def save_image(
             with DigestingFileSet(unfinished) as files:
                 write(files.write)
                 written = files.close(confirm)
+            if confirm is not None:
+                # what was written may have been read from an image that became shorter
+                confirm()
         except ImageStorageError as error:
             raise StorageError(error.message, hint=error.hint or _HINT) from error
         failures = [SaveFailure(each.path.parent, told(each.error)) for each in written.failures]

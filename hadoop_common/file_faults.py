@@ -68,6 +68,8 @@ def explained(error: BaseException) -> HdfsError | None:
     """`error` as one that names the cause and what to do; None where it is a fault of this program."""
     if isinstance(error, HdfsError):
         return error
+    if isinstance(error, MemoryError):
+        return StorageError("there is not enough memory", hint="Free memory, or raise the process's limit (ulimit -v).")
     if not isinstance(error, OSError) or error.errno in _MISTAKES:
         return None
     if isinstance(error, _NETWORK):

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import ClassVar
 
 from hadoop_common.errors import EXIT_STORAGE, HdfsError
 from hadoop_common.properties import format_properties, parse_properties
+from hadoop_common.regular_file import read_regular
 
-__all__ = ["JOURNAL_NODE", "NAME_NODE", "StorageInfo", "VersionFileError", "format_version", "parse_version"]
+__all__ = [
+    "JOURNAL_NODE",
+    "NAME_NODE",
+    "StorageInfo",
+    "VersionFileError",
+    "format_version",
+    "parse_version",
+    "read_version",
+]
 
 NAME_NODE = "NAME_NODE"
 JOURNAL_NODE = "JOURNAL_NODE"
+_MOST_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
@@ -56,6 +67,17 @@ def parse_version(text: bytes, source: str) -> StorageInfo:
         blockpool_id=_text(values, "blockpoolID", source) if storage_type == NAME_NODE else "",
         storage_type=storage_type,
     )
+
+
+def read_version(path: Path) -> StorageInfo:
+    """Read the VERSION file at `path`.
+
+    Raises:
+        VersionFileError: it is damaged.
+        NotRegularError: it is no regular file, or one of more than 64 KiB.
+        OSError: it cannot be read.
+    """
+    return parse_version(read_regular(path, _MOST_BYTES), str(path))
 
 
 def format_version(info: StorageInfo, now: datetime) -> bytes:

@@ -24,6 +24,7 @@ from hadoop_rpc.qjournal_service import (
     QJOURNAL_PROTOCOL,
     inter_qjournal_service,
     qjournal_service,
+    right_of,
 )
 from hadoop_rpc.qjournal_values import (
     JournaledEdits,
@@ -42,6 +43,7 @@ __all__ = [
     "QJournalClient",
     "inter_qjournal_service",
     "qjournal_service",
+    "right_of",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from hadoop_common.access import Right
 from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.qjournal_messages import (
@@ -23,7 +24,7 @@ from hadoop_rpc.qjournal_values import InterQJournal, QJournal
 from hadoop_rpc.rpc_protocol import RpcProtocol
 from hadoop_rpc.service import CallContext, Handler, Service
 
-__all__ = ["INTER_QJOURNAL_PROTOCOL", "QJOURNAL_PROTOCOL", "inter_qjournal_service", "qjournal_service"]
+__all__ = ["INTER_QJOURNAL_PROTOCOL", "QJOURNAL_PROTOCOL", "inter_qjournal_service", "qjournal_service", "right_of"]
 
 QJOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol",
@@ -36,11 +37,29 @@ INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
 
 _LAYOUT_OF_THE_SILENT = -63  # what Hadoop 2.7 takes where a writer older than 2.4 tells no layout
 
+_READING = frozenset(
+    {
+        "isFormatted",
+        "getJournalState",
+        "getEditLogManifest",
+        "getJournaledEdits",
+        "getJournalCTime",
+        "canRollBack",
+        "getEditLogManifestFromJournal",
+        "getStorageInfo",
+    }
+)
+
 NameserviceListener = Callable[[str, str], None]
 
 
 def _nobody(_journal_id: str, _nameservice: str) -> None:
     return
+
+
+def right_of(method: str) -> Right:
+    """What a method of either protocol needs; one that is not known changes something."""
+    return Right.READ if method in _READING else Right.CHANGE
 
 
 def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Service:

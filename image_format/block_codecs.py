@@ -29,9 +29,13 @@ def compress_snappy(block: Buffer) -> bytes:
 
 def expand_snappy(chunk: Buffer, limit: int) -> bytes:
     """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
-    if cramjam.snappy.decompress_raw_len(chunk) > _room(chunk, limit, _SNAPPY_RATIO):
+    length = cramjam.snappy.decompress_raw_len(chunk)
+    if length > _room(chunk, limit, _SNAPPY_RATIO):
         raise ValueError("it is longer than its block, or than its bytes can give")
-    return bytes(cramjam.snappy.decompress_raw(chunk))
+    # Where there is no memory, the call that makes the room itself ends the process.
+    room = bytearray(length)
+    size = cramjam.snappy.decompress_raw_into(chunk, room)
+    return bytes(memoryview(room)[:size])
 
 
 def compress_lz4(block: Buffer) -> bytes:

@@ -28,6 +28,7 @@ __all__ = [
     "Decompressor",
     "MakeCompressor",
     "codec_class_name",
+    "expand",
     "find_codec",
     "register_codec",
 ]
@@ -39,6 +40,9 @@ _PACKAGE = "org.apache.hadoop.io.compress."
 # input given to zlib at once, and the largest chunk a decompressor yields
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
+# What a stream may give for each of its bytes, and beside that: those of NameNodes give some 5, and 30 at most.
+_MOST_RATIO = 200
+_MOST_BESIDE = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
@@ -148,6 +152,28 @@ def find_codec(name: str, file: str = "") -> Codec:
         known = ", ".join(filter(None, CODECS))
         raise UnsupportedCodecError(f"codec {name} is not supported; known are {known}", file=file)
     return codec
+
+
+def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | memoryview]:
+    """The bytes of one compressed stream, in chunks of bounded size.
+
+    Args:
+        name: class name of the codec.
+        stored: the stream.
+        file: for errors.
+
+    Raises:
+        CodecError: it is damaged, or gives more than 64 MiB and 200 bytes for each of its own; `offset` counts from
+            its start.
+        UnsupportedCodecError: see `find_codec`.
+    """
+    left = _MOST_BESIDE + _MOST_RATIO * len(stored)
+    for chunk in find_codec(name, file).decompressor().decompress_iter(stored):
+        left -= len(chunk)
+        if left < 0:
+            text = f"its {len(stored)} bytes give more than {_MOST_RATIO} for each, as no NameNode's do"
+            raise CodecError(text, offset=0)
+        yield chunk
 
 
 CODEC_SHORT_NAMES = {

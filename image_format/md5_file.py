@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hadoop_common.file_faults import told
 from hadoop_common.names import md5_name
+from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
 
 __all__ = ["format_md5", "md5_of_file", "md5_path", "parse_md5", "read_md5_file"]
@@ -55,8 +56,7 @@ def read_md5_file(image: Path) -> bytes:
     """
     path = md5_path(image)
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MAX_SIZE)
+        content = read_regular(path, _MAX_SIZE)
     except FileNotFoundError as error:
         text = f"there is no MD5 file beside the image (expected {path.name})"
         raise MissingDigestError(text, file=str(image), hint=_HINT) from error
@@ -74,7 +74,8 @@ def md5_of_file(path: Path) -> bytes:
         ImageStorageError: the file cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
+            refuse_holes(path, stream)
             return hashlib.file_digest(stream, "md5").digest()
     except OSError as error:
         raise ImageStorageError(

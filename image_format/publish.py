@@ -48,7 +48,7 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
         raise
 
 
-def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
+def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> Written:
     """Write an image to `path` and its digest beside it; what was there before is replaced.
 
     Both are written under other names and read back first. A kill leaves the old files, or a digest file that does
@@ -56,16 +56,18 @@ def publish_image(path: Path, write: Callable[[Sink], None]) -> Written:
 
     Args:
         write: writes the whole image to the sink it is given; may raise to give up.
+        confirm: called before the image gets its name; may raise to give up.
 
     Raises:
         ImageStorageError: the file cannot be written.
-        Exception: whatever `write` raised; nothing is left of the new image.
+        Exception: whatever `write` or `confirm` raised; nothing is left of the new image.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     with DigestingFileSet([temporary]) as files:
         write(files.write)
         written = files.close()
     try:
+        confirm()
         ImageFile.open(temporary, verify_md5=False, allow_unknown_layout=True).close()
         place_image(temporary, path, written.md5)
     except OSError as error:

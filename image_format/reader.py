@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import mmap
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,8 +17,9 @@ import numpy.typing as npt
 
 from hadoop_common.cores import available_cores
 from hadoop_common.file_faults import told
+from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import parse_image
-from image_format.codecs import find_codec
+from image_format.codecs import expand, find_codec
 from image_format.errors import (
     CodecError,
     DigestMismatchError,
@@ -42,7 +41,7 @@ from image_format.sub_sections import compressed_streams, sub_section_faults
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.varint import Record, iter_records, parse_message, read_record
 
-__all__ = ["REQUIRED_SECTIONS", "ImageFile"]
+__all__ = ["REQUIRED_SECTIONS", "ImageFile", "map_image"]
 
 REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
 _SLICE = 8 * 1024 * 1024
@@ -51,6 +50,9 @@ _LOG = logging.getLogger(__name__)
 
 class ImageFile:
     """A checked fsimage. Use as a context manager; arrays handed out stay valid after `close`.
+
+    A file that becomes shorter while it is read is a ShrunkFileError at the end of the context; `check_whole` asks
+    before.
 
     Attributes:
         path: of the file.
@@ -75,6 +77,7 @@ class ImageFile:
         self.md5: bytes | None = None
         self._identity = identity
         self._data: npt.NDArray[np.uint8] | None = data
+        self._mapped: MappedFile | None = None
         self._spool_dir = spool_dir
         self._by_name = {entry.name: entry for entry in self.sections if not is_sub_section(entry.name)}
         self._decompressed: dict[str, npt.NDArray[np.uint8]] = {}
@@ -103,18 +106,26 @@ class ImageFile:
             ImageFormatError: its subclasses say what is wrong.
             ImageStorageError: the file cannot be read.
         """
-        data, identity = _map_file(path)
-        image = cls(path, data, spool_dir, identity)
-        check_readable(image.layout_version, str(path), allow_unknown=allow_unknown_layout)
-        find_codec(image.codec, str(path))
+        mapped = map_image(path)
+        if mapped is None:
+            raise TruncatedImageError("the file is empty", file=str(path))
+        with mapped.whole():
+            image = cls(path, np.frombuffer(mapped, np.uint8), spool_dir, identity_of(mapped.status))
+            image._mapped = mapped
+            image._check(verify_md5=verify_md5, allow_unknown_layout=allow_unknown_layout)
+        return image
+
+    def _check(self, *, verify_md5: bool, allow_unknown_layout: bool) -> None:
+        path = self.path
+        check_readable(self.layout_version, str(path), allow_unknown=allow_unknown_layout)
+        find_codec(self.codec, str(path))
         for name in REQUIRED_SECTIONS:
-            image._entry(name)
-        image._check_txid()
-        for fault in sub_section_faults(image.sections):
+            self._entry(name)
+        self._check_txid()
+        for fault in sub_section_faults(self.sections):
             _LOG.warning("%s: %s; a NameNode that loads in parallel cannot use them", path, fault)
         if verify_md5:
-            image.verify_md5()
-        return image
+            self.verify_md5()
 
     def __enter__(self) -> ImageFile:
         return self
@@ -122,11 +133,22 @@ class ImageFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if error is None or isinstance(error, Exception):
+                self.check_whole()
+        except ShrunkFileError as cause:
+            raise cause from error
+        finally:
+            self.close()
+
+    def check_whole(self) -> None:
+        """Raise ShrunkFileError unless all that was read so far is what the file held when it was opened."""
+        if self._mapped is not None:
+            self._mapped.check_whole()
 
     def close(self) -> None:
         """Let go of the file; the mapping goes with the last array that shows a part of it."""
-        self._data = None
+        self._data = self._mapped = None
         self._decompressed.clear()
 
     @property
@@ -324,24 +346,22 @@ class ImageFile:
     def _expand(self, name: str, stream: Section) -> Iterator[bytes | memoryview]:
         """The chunks of one compressed stream of the section called `name`."""
         try:
-            decompressor = find_codec(self.codec, str(self.path)).decompressor()
-            yield from decompressor.decompress_iter(self.stored_bytes(stream))
+            yield from expand(self.codec, self.stored_bytes(stream), str(self.path))
         except CodecError as error:
             place = Place(str(self.path), name, stream.offset)
             raise place.error(CodecError, error.detail, error.offset or 0) from error
 
 
-def _map_file(path: Path) -> tuple[npt.NDArray[np.uint8], FileIdentity]:
-    """The whole file as a read-only array over its mapping, and which file that is."""
+def map_image(path: Path) -> MappedFile | None:
+    """Map a whole image; None where the file is empty.
+
+    Raises:
+        ImageStorageError: it is no regular file, has holes or cannot be read.
+    """
     try:
-        with path.open("rb") as stream:
-            found = os.fstat(stream.fileno())
-            if found.st_size == 0:
-                raise TruncatedImageError("the file is empty", file=str(path))
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-            return np.frombuffer(mapped, np.uint8), identity_of(found)
+        return map_regular(path)
     except OSError as error:
-        hint = "Check that the path is right, the disk works and the file is readable."
+        hint = "Check that the path is right, the disk works and the file is a readable regular one."
         raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
 
 

@@ -18,7 +18,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 
-__all__ = ["DirectoryChain", "chain_directories", "place_inodes", "write_paths"]
+__all__ = ["DirectoryChain", "chain_directories", "check_tree", "place_inodes", "write_paths"]
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
@@ -100,6 +100,16 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows) -> D
     bounds = np.zeros(slots.size + 1, np.int64)
     np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
     return DirectoryChain(above, root, lengths >= 0, bounds, order, columns.name_start, columns.name_size)
+
+
+def check_tree(image: ImageFile) -> None:
+    """Read INODE and INODE_DIR, and see that no directory contains itself.
+
+    Raises:
+        ImageFormatError: a record is damaged, or one does.
+    """
+    arrays = IndexArrays.scan(image)
+    chain_directories(image, arrays, place_inodes(image, arrays))
 
 
 def write_paths(image: ImageFile, chain: DirectoryChain, paths: Bytes) -> None:

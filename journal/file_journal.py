@@ -12,7 +12,7 @@ from pathlib import Path
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
 from hadoop_common.file_faults import told
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
-from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import (
@@ -166,7 +166,7 @@ class FileJournal:
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Format it, or copy VERSION from another directory of the same NameNode."
             raise JournalError("the journal is not formatted, it has no VERSION", file=str(self.folder), hint=hint)
-        found = parse_version(path.read_bytes(), str(path))
+        found = read_version(path)
         check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from hadoop_common.file_faults import file_faults
+from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import SegmentName, parse_segment
 from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
@@ -63,19 +63,36 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 
 
 @contextmanager
-def map_file(path: Path) -> Iterator[Buffer]:
-    """The content of `path` as a read-only map; an empty file gives empty bytes.
+def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
+    """The content of `path`, opened as by `open_regular`, as a read-only map; an empty file gives empty bytes.
+
+    A segment in progress becomes shorter when it is finalized: that is no fault unless what is gone was read.
 
     Raises:
         OSError: the file cannot be read.
+        NotRegularError, SparseFileError: it is no file that an edit log has.
+        SegmentError: it became shorter, and what was read is not what it held.
     """
-    with file_faults(path, "cannot be read"), path.open("rb") as source:
-        content = mmap(source.fileno(), 0, access=ACCESS_READ) if source.seek(0, 2) else b""
-    if isinstance(content, bytes):
-        yield content
+    with file_faults(path, "cannot be read"):
+        content = map_regular(path, follow=follow)
+    if content is None:
+        yield b""
         return
     with content:
-        yield content
+        try:
+            yield content
+        except Exception as error:
+            _refuse_shrunk(content, path, error)
+            raise
+        if content.lost >= 0:
+            _refuse_shrunk(content, path, None)
+
+
+def _refuse_shrunk(content: MappedFile, path: Path, error: Exception | None) -> None:
+    try:
+        content.check_whole()
+    except ShrunkFileError as shrunk:
+        raise SegmentError("the file became shorter while it was read", file=path.name, hint=shrunk.hint) from error
 
 
 def read_ops(

@@ -33,6 +33,7 @@ from namenode_stub.rpc.services import client_service
 from namenode_stub.segment_roller import SegmentRoller
 from namenode_stub.status_pages import StatusPages
 from namenode_stub.storage import write_seen_txid
+from servlets.access import restrict
 from servlets.image_transfer import image_transfer_blueprint
 
 __all__ = ["ActiveState"]
@@ -79,6 +80,7 @@ class ActiveState:
             newest,
             durable_txid=lambda: log.durable_txid,
             active=lambda: not transactions.ending and not resources.fail_stop.reason,
+            upgrading=lambda: self.administration.is_rolling_upgrade,
             clock=resources.clock,
             received=self._checkpoint_came,
         )
@@ -189,4 +191,5 @@ class ActiveState:
             counter=self._resources.counter,
         )
         pages = StatusPages(self._resources, self.images, self._report)
-        return [transfer, namespace_blueprint(self.namespace, self.roll), *pages.blueprints()]
+        guarded = restrict(transfer, self._resources.access)
+        return [guarded, namespace_blueprint(self.namespace, self.roll), *pages.blueprints()]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checkpointer.config import keys
+from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
+from hadoop_common.access import AccessRules
 from hadoop_common.config_key import COUNT, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_rpc.user import process_user, rpc_user
@@ -49,6 +51,7 @@ class StubConfig:
         supergroup: whose members administer, beside `rpc_user`.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
+        access: who may send and fetch images.
         log_directory: where metaSave writes; HADOOP_LOG_DIR, or where the stub was started.
     """
 
@@ -75,6 +78,7 @@ class StubConfig:
     list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
+    access: AccessRules = field(default_factory=AccessRules)
 
     @property
     def edits_directories(self) -> tuple[Path, ...]:
@@ -154,6 +158,7 @@ class _Reader:
             list_limit=self._get(LIST_LIMIT),
             server_defaults=ServerDefaults.of(self._settings, self._faults),
             log_directory=Path(LOG_DIRECTORY.read(self._settings)),
+            access=self._faults.take(lambda: access_rules(self._settings), AccessRules()),
         )
 
     def _get(self, key: ConfigKey[T]) -> T:

@@ -28,6 +28,7 @@ class StubImages:
         newest: the image the stub started from; its file's age is the age of the last checkpoint.
         durable_txid: newest transaction in the edit log.
         active: whether this node takes checkpoints now.
+        upgrading: whether a rolling upgrade goes on, the only time for rollback images.
         clock: monotonic seconds.
         received: told of every checkpoint that came, after it counts.
     """
@@ -40,6 +41,7 @@ class StubImages:
         *,
         durable_txid: Callable[[], int],
         active: Callable[[], bool],
+        upgrading: Callable[[], bool] = lambda: False,
         clock: Callable[[], float],
         received: Callable[[], None] = lambda: None,
     ) -> None:
@@ -47,6 +49,7 @@ class StubImages:
         self._info = info
         self._durable_txid = durable_txid
         self._active = active
+        self._upgrading = upgrading
         self._clock = clock
         self._received = received
         self._image_folders = [directory / "current" for directory in config.image_directories]
@@ -91,6 +94,8 @@ class StubImages:
         durable = self._durable_txid()
         if txid > durable:
             return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"
+        if kind is ImageKind.ROLLBACK and not self._upgrading():
+            return "it is a rollback image, and no rolling upgrade goes on"
         if not supports(LayoutVersion.ERASURE_CODING, self._info.layout_version):
             return None
         newest, at = self._checkpoint

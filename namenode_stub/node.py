@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from engine.loaded_image import LoadedImage
+from hadoop_common.access import AccessControl
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
@@ -64,6 +65,7 @@ class NameNodeStub:
         self._changing = threading.RLock()
         self._locks = StorageLocks()
         self._gate = Gate(config.rpc_user, config.supergroup)
+        self._access = AccessControl(config.access)
         self._doorway = SwitchableApplication()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
@@ -196,6 +198,7 @@ class NameNodeStub:
             addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),
+            access=self._access,
         )
 
     def _end_state(self) -> None:

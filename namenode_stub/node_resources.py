@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hadoop_common.access import AccessControl
 from hadoop_common.storage_info import StorageInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop
@@ -34,6 +35,7 @@ class NodeResources:
         addresses: where the servers listen, asked for when they do.
         clock: monotonic seconds.
         started_at: seconds since the epoch.
+        access: who may send and fetch images.
     """
 
     config: StubConfig
@@ -46,6 +48,7 @@ class NodeResources:
     addresses: Callable[[], Addresses]
     clock: Callable[[], float]
     started_at: float
+    access: AccessControl
 
     @property
     def image_folders(self) -> list[Path]:

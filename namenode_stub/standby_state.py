@@ -21,6 +21,7 @@ from namenode_stub.node_resources import NodeResources
 from namenode_stub.rpc.questions import Questions
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
+from servlets.access import restrict
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.node_state import NodeState, RoleDetails
 
@@ -119,7 +120,8 @@ class StandbyState:
             self.images, reservations=self._resources.reservations, counter=self._resources.counter
         )
         pages = StatusPages(self._resources, self.images, self)
-        return [transfer, refusing_blueprint(NotActiveError), *pages.blueprints()]
+        guarded = restrict(transfer, self._resources.access)
+        return [guarded, refusing_blueprint(NotActiveError), *pages.blueprints()]
 
     def report(self) -> dict[str, Any]:
         """For GET /status: `lastTxid` applied, `sourceTxid` that the shared edits were seen to hold, -1 before;

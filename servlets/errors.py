@@ -16,6 +16,7 @@ __all__ = [
     "JournalRequestError",
     "NoSuchSegmentError",
     "NotActiveError",
+    "NotAllowedError",
     "NotFoundError",
     "ServletError",
     "StorageMismatchError",
@@ -31,6 +32,12 @@ class ServletError(HdfsError):
 
 class StorageMismatchError(ServletError):
     """The peer belongs to another namespace, or this side has no namespace yet."""
+
+    status = HTTPStatus.FORBIDDEN
+
+
+class NotAllowedError(ServletError):
+    """Who asks may not do this."""
 
     status = HTTPStatus.FORBIDDEN
 

@@ -73,10 +73,8 @@ def _check_namespace(source: JournalSource, asked: JournalRequest) -> None:
     own = source.get_storage_info(asked.journal_id)
     if (own.namespace_id, own.cluster_id) != asked.namespace:
         namespace_id, cluster_id = asked.namespace
-        raise JournalMismatchError(
-            f"journal {asked.journal_id} here is of namespaceID {own.namespace_id} in cluster {own.cluster_id}, "
-            f"asked for is {namespace_id} in {cluster_id}"
-        )
+        theirs = f"{namespace_id} in cluster {cluster_id[:80]!a}"
+        raise JournalMismatchError(f"journal {asked.journal_id} here is of another namespace than {theirs}")
 
 
 def _answer_fault(fault: Exception) -> Response:

@@ -45,10 +45,10 @@ class ImageAdmission:
             StorageMismatchError: it is another, or there is none yet.
         """
         info = self.namespace()
-        ours = info.colon_string()
-        if theirs != ours:
+        if theirs != info.colon_string():
+            # what is held here is not told: who does not know it has no business here
             raise StorageMismatchError(
-                f"storageInfo is {theirs[:200]!a}, this side holds {ours}",
+                f"storageInfo {theirs[:200]!a} is not of the namespace that this side holds",
                 hint="Configure both sides for one cluster; after an upgrade restart the checkpointer.",
             )
         return info

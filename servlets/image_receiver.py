@@ -17,6 +17,9 @@ from image_format.output import DigestingFileSet
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 from image_format.slice_pool import SlicePool
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import audit_image
+from image_tools.verify.findings import Findings
 from servlets.errors import ImageRejectedError
 
 __all__ = ["FileReceiver", "ImageReceiver", "ReceivedFile"]
@@ -154,11 +157,18 @@ class FileReceiver:
 
 
 class ImageReceiver(FileReceiver):
-    """Receives an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is named when it reads as an image of that txid."""
+    """Receives an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is named when it reads as an image of that txid.
 
-    def __init__(self, directories: Sequence[Path], txid: int, *, rollback: bool = False) -> None:
+    Args:
+        verified: whether all of it has to be consistent, not only what says which image it is.
+    """
+
+    def __init__(
+        self, directories: Sequence[Path], txid: int, *, rollback: bool = False, verified: bool = False
+    ) -> None:
         super().__init__(directories, checkpoint_name(txid, rollback), image_name(txid, rollback))
         self._txid = txid
+        self._verified = verified
 
     def _check(self, path: Path) -> None:
         try:
@@ -175,6 +185,18 @@ class ImageReceiver(FileReceiver):
             raise ImageRejectedError(
                 f"the image that arrived for {self._final} is of txid {found}, expected {self._txid}",
                 hint="Transfer it under its own txid.",
+            )
+        if self._verified and path == self._complete[0]:
+            self._verify(path)
+
+    def _verify(self, path: Path) -> None:
+        """The copies have one digest, so that one of them stands for all."""
+        findings = audit_image(path, Findings(1), None, outer=False).findings
+        if not findings.valid:
+            first = next(each for each in findings.listed if each.severity is Severity.ERROR)
+            raise ImageRejectedError(
+                f"what arrived for {self._final} is no consistent image: {first}",
+                hint="Verify it where it comes from (checkpointer image verify), and make another.",
             )
 
     def _place(self, path: Path, md5: bytes) -> Path:

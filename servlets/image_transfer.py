@@ -14,6 +14,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.regular_file import open_regular
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.application import sentence_response
@@ -129,7 +130,7 @@ class _ImageServlet:
         return path
 
     def _send(self, path: Path, throttle: Throttle) -> Response:
-        file = path.open("rb")
+        file = open_regular(path, follow=False)
         try:
             size = os.fstat(file.fileno()).st_size
             digest = _stored_digest(path)
@@ -154,7 +155,7 @@ class _ImageServlet:
     def _receive(self, offered: PutImageRequest, digest: str | None) -> Response:
         began = time.monotonic()
         directories = self._store.image_directories()
-        with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback) as receiver:
+        with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback, verified=True) as receiver:
             self._read_body(offered, receiver)
             image = receiver.commit(size=offered.size, md5=digest)
         said = self._admission.received(offered.txid, offered.kind, image, time.monotonic() - began)

@@ -66,6 +66,12 @@ class JournalNodeCollector(Collector):
             yield _family(GaugeMetricFamily, name, documentation, value, now)
         for name, documentation, count in _COUNTERS:
             yield _family(CounterMetricFamily, name, documentation, count, now)
+        refused = CounterMetricFamily(
+            f"{_PREFIX}_calls_refused", "Calls and requests of those who may not make them.", labels=("right",)
+        )
+        for right, calls in sorted(now.refused.items()):
+            refused.add_metric((right,), calls)
+        yield refused
         yield self._sync_times(now)
 
     def _sync_times(self, now: JournalNodeFacts) -> Metric:

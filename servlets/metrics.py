@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flask import Blueprint, Response, request
 from prometheus_client import CollectorRegistry
@@ -26,13 +26,17 @@ _Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """A state, and what of the process stands beside it; `now` and `started_at` are seconds since the epoch."""
+    """A state, and what of the process stands beside it; `now` and `started_at` are seconds since the epoch.
+
+    `refused` counts the requests of those who may not make them, by right.
+    """
 
     state: NodeState
     now: float
     version: str
     started_at: float
     counter: TransferCounter
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
@@ -79,6 +83,8 @@ class CheckpointerCollector(Collector):
         yield from _transfer(state.record, now.counter)
         yield from _targets(state.targets, now.now)
         yield from _lake(state.lake)
+        refused = [((right,), float(count)) for right, count in sorted(now.refused.items())]
+        yield _counter("requests_refused", "Requests of those who may not make them.", refused, ("right",))
 
 
 def _checkpoint(state: NodeState) -> Iterator[Metric]:

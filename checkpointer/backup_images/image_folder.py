@@ -14,7 +14,7 @@ from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
-from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_of_file, read_md5_file
@@ -116,7 +116,7 @@ class ImageFolder:
         for image in reversed(self.images()):
             path = self.version_path(image.txid)
             if path.is_file():
-                return parse_version(path.read_bytes(), str(path)).cluster_id
+                return read_version(path).cluster_id
         return ""
 
     def put(self, staged: Path, md5: str, version: StorageInfo | None, now: datetime) -> Path:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, room_text
-from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
@@ -23,6 +22,7 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
+from image_tools.cli.memory_options import memory_options, with_options
 
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checkpointer.cli.memory_options import memory_options, with_options
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
 from hadoop_common.cli.output import conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
+from image_tools.cli.memory_options import memory_options, with_options
 
 if TYPE_CHECKING:
     from checkpointer.roles.role import CheckpointRole

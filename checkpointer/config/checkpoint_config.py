@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checkpointer.config import keys
+from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import (
     Identity,
     address,
@@ -23,6 +24,7 @@ from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
+from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_rpc.user import rpc_user
@@ -65,6 +67,7 @@ class CheckpointConfig:
         upload_parallelism: how many NameNodes get an image at once.
         http_bind_address: host and port of our own HTTP server; port 0 is any free one.
         rpc_bind_address: host and port of a backup node's RPC server, in the same way.
+        access: who may fetch images and segments from here, and stream edits to a backup node.
         image_directories: storage directories; their `current` folders hold the images.
         edits_directories: where the secondary keeps the edits it fetched; empty for other roles.
         shared_edits: URI of the journal that the active writes its edits to for a standby, "" for other roles.
@@ -110,6 +113,7 @@ class CheckpointConfig:
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     http_bind_address: tuple[str, int]
     rpc_bind_address: tuple[str, int]
+    access: AccessRules
     engine: EngineSettings
     merge_settings: MergeSettings
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
@@ -223,6 +227,7 @@ class _Reader:
             rpc_user=self._take(lambda: rpc_user(self._settings), ""),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
+            access=self._take(lambda: access_rules(self._settings), AccessRules()),
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             merge_settings=MergeSettings(
                 codec=self._take(lambda: image_codec(self._settings), ""),

@@ -87,4 +87,19 @@ EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.edit.log.transfer.bandwidthPerSec", "0", RATE, "Its limit on transfers; 0 is none.", release2=ABSENT, least=0
 )
 
+JOURNALNODE_FORMAT_NOT_EMPTY = ConfigKey(
+    "checkpointer.journalnode.format.not-empty",
+    "false",
+    SWITCH,
+    "Whether a NameNode may format a journal that holds segments. Specific to the checkpointer.",
+)
+JOURNALNODE_MOST_JOURNALS = ConfigKey(
+    "checkpointer.journalnode.journals.max",
+    "32",
+    COUNT,
+    "Journals it keeps beside those of dfs.namenode.shared.edits.dir and those on its disk; none where that key names "
+    "one for each nameservice. Specific to the checkpointer.",
+    least=1,
+)
+
 JOURNALNODE_KEYS = keys_in(globals())

@@ -379,6 +379,20 @@ MEMORY_DIR = ConfigKey(
     "Where these files and large decompressed sections are kept: on a disk, not in memory. Unset: the system's "
     "temporary directory. Specific to the checkpointer.",
 )
+ACCESS_HOSTS = ConfigKey(
+    "checkpointer.access.hosts",
+    "",
+    NAMES,
+    "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode, fetch images and segments from the daemon "
+    "or the stub, send them to the stub and stream edits to a backup node, beside loopback and the hosts that the "
+    "configuration names; * is any. Specific to the checkpointer.",
+)
+ACCESS_USERS = ConfigKey(
+    "checkpointer.access.users",
+    "",
+    NAMES,
+    "Users that may change a journal, beside hdfs and the user of the process; * is any. Specific to the checkpointer.",
+)
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout", "60000", MILLISECONDS, "Limit on connecting and on each read and write.", least=0.001
 )

@@ -7,14 +7,9 @@ from pathlib import Path
 from checkpointer.config import keys
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
-from image_format.memory_limit import MemoryLimit
+from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
 
-__all__ = ["LEAST_MEMORY", "TOO_LITTLE", "memory_limit"]
-
-LEAST_MEMORY = 64 << 20
-"""A lower limit would save nothing: interpreter and kernels take more."""
-
-TOO_LITTLE = "must be at least 64m"
+__all__ = ["memory_limit"]
 
 
 def memory_limit(configuration: Configuration) -> MemoryLimit:

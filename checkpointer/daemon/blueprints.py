@@ -12,7 +12,9 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.role_images import RoleImages
+from hadoop_common.access import AccessControl
 from hadoop_common.endpoint import host_port
+from servlets.access import restrict
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
@@ -39,8 +41,12 @@ def daemon_blueprints(
 ) -> list[Blueprint]:
     """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
     facts = _facts(config)
+    access = AccessControl(config.access)
     return [
-        image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
+        restrict(
+            image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
+            access,
+        ),
         status_blueprint(
             status=service.status,
             checkpoint=service.request,
@@ -56,6 +62,7 @@ def daemon_blueprints(
                 version=facts.software_version,
                 started_at=facts.started_at,
                 counter=role.counter,
+                refused=access.counts(),
             )
         ),
     ]

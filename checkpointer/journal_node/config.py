@@ -9,8 +9,10 @@ from typing import TypeVar
 
 from checkpointer.config import journal_node_keys as node
 from checkpointer.config import keys
+from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
 from checkpointer.config.catalogue import refusals
+from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_rpc.user import rpc_user
@@ -48,6 +50,9 @@ class JournalNodeConfig:
         sync_format: whether a journal that is not formatted is formatted as peers are.
         cache_bytes: newest transactions that are kept in memory for each journal; None for none.
         journals: those of `dfs.namenode.shared.edits.dir`.
+        access: who may call.
+        format_not_empty: whether a journal that holds segments may be formatted.
+        most_others: how many are kept beside `journals`; none where those are of all nameservices.
     """
 
     rpc_address: tuple[str, int]
@@ -64,6 +69,9 @@ class JournalNodeConfig:
     transfer_bandwidth: int
     rpc_user: str
     journals: tuple[ConfiguredJournal, ...]
+    access: AccessRules
+    format_not_empty: bool
+    most_others: int
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JournalNodeConfig:
@@ -97,6 +105,8 @@ class _Reader:
         settings = self._settings
         self._take(self._check_policy, None)
         rpc = self._address(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
+        journals: tuple[ConfiguredJournal, ...] = self._take(self._journals, ())
+        complete = bool(journals) and {each.nameservice for each in journals} >= set(self._services)
         return JournalNodeConfig(
             rpc_address=rpc,
             rpc_port=rpc[1],
@@ -111,7 +121,10 @@ class _Reader:
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
             rpc_user=self._take(lambda: rpc_user(settings), ""),
-            journals=self._take(self._journals, ()),
+            journals=journals,
+            access=self._take(lambda: access_rules(settings), AccessRules()),
+            format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),
+            most_others=0 if complete else self._get(node.JOURNALNODE_MOST_JOURNALS),
         )
 
     def _address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:

@@ -6,6 +6,7 @@ import importlib.metadata
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -13,13 +14,16 @@ from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfi
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
+from hadoop_common.access import ANYBODY, AccessControl, AccessRules
 from hadoop_common.errors import StorageError
+from hadoop_rpc.access import guarded
 from hadoop_rpc.errors import RemoteError
-from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
+from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
 from hadoop_rpc.server import RpcServer
 from journal.journal_node.fetch import HttpFetch
 from journal.journal_node.node import JournalNode
 from journal.journal_node.peers import RpcPeer
+from servlets.access import restrict
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
@@ -44,20 +48,38 @@ def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcP
     return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
 
 
+def _peers(config: JournalNodeConfig) -> Callable[[str], bool]:
+    """Whether segments may be fetched from a host: from any where no JournalNodes are configured."""
+    nodes = {node.host for journal in config.journals for node in journal.nodes}
+    hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
+    return AccessControl(AccessRules(tuple(sorted(hosts)))).may_be_asked
+
+
 class JournalNodeServer:
     """Serves the journals of `config`; a context manager that starts and stops."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
         throttle = Throttle(config.transfer_bandwidth)
-        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire)
+        self._access = AccessControl(config.access)
+        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, _peers(config))
         self._places = JournalPlaces(config)
-        self.node = JournalNode(self._places, fetch=self._fetch, cache_bytes=config.cache_bytes)
+        self.node = JournalNode(
+            self._places,
+            fetch=self._fetch,
+            cache_bytes=config.cache_bytes,
+            known=self._found_journals() | {each.journal_id for each in config.journals},
+            most=config.most_others,
+            format_not_empty=config.format_not_empty,
+        )
         heard = self._places.heard
-        services = [qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard)]
+        services = [
+            guarded(service, self._access, right_of)
+            for service in (qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard))
+        ]
         self._rpc = RpcServer(services, *config.rpc_address, handlers=config.handlers)
         application = create_application(
-            get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)),
+            restrict(get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)), self._access),
             health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
@@ -73,6 +95,7 @@ class JournalNodeServer:
             StorageError: the directory of the journals cannot be used.
             HdfsError: an address cannot be used.
         """
+        self._access.warn_if_open()
         self._check_directories()
         self._open_journals()
         self._http.start()
@@ -125,6 +148,7 @@ class JournalNodeServer:
             version=importlib.metadata.version(_PACKAGE),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
+            refused=self._access.counts(),
         )
 
     def live(self) -> Health:

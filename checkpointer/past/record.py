@@ -13,12 +13,14 @@ from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.inspector import list_images
 from engine.stretches import Claim, HeldImage, Stretch
 from hadoop_common.durable import write_atomically
+from hadoop_common.regular_file import read_regular
 from image_format.md5_file import read_md5_file
 
 __all__ = ["ClaimBook", "Claims", "held_images", "image_md5", "read_claims", "write_claims"]
 
 _LOG = logging.getLogger(__name__)
 _FORMAT = 1
+_MOST_BYTES = 64 * 1024 * 1024
 
 
 Claims = Mapping[str, Claim]
@@ -45,7 +47,7 @@ def read_claims(folders: Sequence[Path]) -> Claims:
     for folder in folders:
         path = folder / PROVENANCE
         try:
-            found |= _parse(json.loads(path.read_bytes()))
+            found |= _parse(json.loads(read_regular(path, _MOST_BYTES)))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as fault:

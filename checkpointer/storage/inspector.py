@@ -17,7 +17,8 @@ from hadoop_common.names import (
     parse_image,
     parse_segment,
 )
-from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_common.regular_file import read_regular
+from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
 CURRENT = "current"
 # directories a NameNode leaves when it dies within an upgrade, a rollback or an import
 _INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")
+_MOST_SEEN_TXID = 1024
 
 
 class StorageState(Enum):
@@ -233,14 +235,14 @@ def _refuse_interrupted(directory: Path) -> None:
 
 def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
     with file_faults(path, "cannot be read"):
-        info = parse_version(path.read_bytes(), str(path))
+        info = read_version(path)
     check_readable(info.layout_version, str(path), allow_unknown=allow_unknown_layout)
     return info
 
 
 def _read_seen_txid(path: Path) -> int:
     with file_faults(path, "cannot be read"):
-        text = path.read_text("ascii").strip()
+        text = read_regular(path, _MOST_SEEN_TXID).decode("ascii", "replace").strip()
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise StorageError(
             f"{path} holds {text[:40]!r}, expected a transaction id",

@@ -10,7 +10,7 @@ from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import VERSION
-from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_common.storage_info import StorageInfo, read_version
 
 __all__ = ["ImageCopy", "latest_image", "read_storage_info"]
 
@@ -41,7 +41,7 @@ def read_storage_info(directory: Path) -> StorageInfo:
     """
     path = directory / "current" / VERSION
     try:
-        return parse_version(path.read_bytes(), str(path))
+        return read_version(path)
     except OSError as fault:
         raise StorageError(
             f"{path} cannot be read: {fault.strerror or fault}",

@@ -212,7 +212,9 @@ class Tree:
     def _directory(self, path: str) -> int:
         row = self._directory_cache.get(path)
         if row is None:
-            row = self._walk(path)
+            head, _, last = path.rpartition("/")
+            above = self._directory_cache.get(head) if last else None
+            row = self._walk(path) if above is None else self.child(above, encode_name(last))
             # Absent paths and files are not cached: making a directory there would have to find and forget them.
             if row != NO_ROW and self.table.kind[row] == DIRECTORY:
                 self._directory_cache[path] = row

@@ -18,7 +18,9 @@ from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 from image_tools.cli.image_file import open_image
+from image_tools.cli.memory_options import memory_bound
 from image_tools.convert import convert_image
+from image_tools.directory_paths import check_tree
 
 
 @click.command("convert")
@@ -43,6 +45,7 @@ from image_tools.convert import convert_image
 )
 @click.option("--force", is_flag=True, help="Replace DST and DST.md5 if they exist.")
 @json_option
+@memory_bound
 def command(
     source: Path,
     target: Path,
@@ -72,6 +75,7 @@ def command(
         if not force:
             check_free(target)
         _verify(image)
+        check_tree(image)
 
         def write(sink: Sink) -> None:
             convert_image(
@@ -86,7 +90,7 @@ def command(
 
         with ProgressObserver(show=not as_json) as observer:
             observer.phase("convert", image.size)
-            written = publish_image(target, write)
+            written = publish_image(target, write, image.check_whole)
     _report(target, written, as_json)
 
 

@@ -13,6 +13,7 @@ from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.reader import ImageFile
+from image_tools.cli.memory_options import memory_bound
 from image_tools.compare.difference import Difference, Kind
 from image_tools.compare.images import ImageComparison
 
@@ -27,6 +28,7 @@ _LONGEST = 200
 @click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Differences to print; 0: all."
 )
+@memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
     """Compare two images by meaning; exit 0 where they are the same, 1 where they differ.
 

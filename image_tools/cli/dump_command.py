@@ -14,6 +14,7 @@ from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
+from image_tools.cli.memory_options import memory_bound
 from image_tools.dump.delimited import dump_delimited, header_row
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
@@ -38,6 +39,7 @@ _RELEASES = [form.value for form in XmlForm]
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
 @click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
+@memory_bound
 def command(
     path: Path, form: str, output: Path | None, force: bool, release: str | None, delimiter: str, header: bool
 ) -> None:

@@ -15,6 +15,7 @@ from hadoop_common.cli.output import echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
+from image_tools.cli.memory_options import memory_bound
 from image_tools.verify.catalogue import Severity
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _HINT = "Run it again with --repair OUT to write a repaired copy, or use an inta
     help="Findings listed of each kind; all are counted, and the report has all.",
 )
 @json_option
+@memory_bound
 def command(
     path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
 ) -> None:

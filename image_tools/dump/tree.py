@@ -18,6 +18,9 @@ from image_tools.dump.records import ImageRecords
 __all__ = ["ImageTree"]
 
 _CACHED_PATHS = 1 << 16
+_CACHED_BYTES = 16 << 20
+# Hadoop's limit for what a client names is 8,000; only renames of what lies above make a longer one.
+_LONGEST_PATH = 128 << 10
 _Bytes = npt.NDArray[np.uint8]
 _Ids = npt.NDArray[np.int64]
 
@@ -41,6 +44,7 @@ class ImageTree:
         self._image = records.image
         self._inodes = _section(records.image, "INODE")
         self._paths: dict[int, bytes | None] = {ROOT_INODE_ID: b""}
+        self._path_bytes = 0
         self.ids, self.offsets = self._scan_inodes()
         references = np.fromiter((r.referredId for r in records.references()), np.int64)
         directories, children = self._entries(references)
@@ -86,7 +90,11 @@ class ImageTree:
         return None if directory is None else directory + b"/" + self.inode(position).name
 
     def directory_path(self, directory_id: int) -> bytes | None:
-        """`path` of a directory without the slash at its end, so b"" for the root; 0 is in no tree."""
+        """`path` of a directory without the slash at its end, so b"" for the root; 0 is in no tree.
+
+        Raises:
+            RecordError: directories contain each other, or the path has more than 128 KiB.
+        """
         waiting: dict[int, bytes] = {}
         current = directory_id
         while current not in self._paths:
@@ -102,13 +110,18 @@ class ImageTree:
         path = self._paths[current]
         for inode_id, name in reversed(waiting.items()):
             path = None if path is None else path + b"/" + name
+            if path is not None and len(path) > _LONGEST_PATH:
+                text = f"the path of directory {inode_id} has more than {_LONGEST_PATH} bytes"
+                raise self._image.place("INODE_DIR").error(RecordError, text, 0)
             self._remember(inode_id, path)
         return path
 
     def _remember(self, directory_id: int, path: bytes | None) -> None:
-        if len(self._paths) >= _CACHED_PATHS:
+        if len(self._paths) >= _CACHED_PATHS or self._path_bytes >= _CACHED_BYTES:
             self._paths = {ROOT_INODE_ID: b""}
+            self._path_bytes = 0
         self._paths[directory_id] = path
+        self._path_bytes += len(path or b"")
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:
         with scanners() as executor:

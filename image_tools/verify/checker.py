@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from image_format.reader import map_image
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.diff_lists import DiffLists
 from image_tools.verify.diffs import Diffs
 from image_tools.verify.directories import Directories
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Bytes, Frame, check_digest, map_image, read_frame
+from image_tools.verify.frame import Bytes, Frame, check_digest, read_frame
 from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.leases import LeaseCheck
 from image_tools.verify.managers import Policies, check_caches, check_secrets
@@ -106,6 +110,7 @@ def verify_image(
 
     Raises:
         ImageStorageError: the file cannot be read, or there is no room to unpack it.
+        ShrunkFileError: it became shorter meanwhile.
     """
     audit = audit_image(path, Findings(limit), None, spool_dir=spool_dir, progress=progress)
     inodes = 0 if audit.inodes is None else audit.inodes.count
@@ -130,17 +135,22 @@ def audit_image(
         data: the bytes of the image, where the file at `path` does not hold them.
 
     Raises:
-        ImageStorageError: as `verify_image`.
+        ImageStorageError, ShrunkFileError: as `verify_image`.
     """
     step = progress or (lambda _: None)
     audit = Audit(findings)
-    if outer:
-        step("digest")
-        audit.md5 = check_digest(path, findings)
-    step("frame")
-    audit.frame = read_frame(path, map_image(path) if data is None else data, findings, spool_dir)
-    if audit.frame is not None:
-        _audit_sections(audit, audit.frame, findings, fixes, step, outer=outer)
+    mapped = map_image(path) if data is None else None
+    if data is None:
+        data = np.frombuffer(b"" if mapped is None else mapped, np.uint8)
+    with nullcontext() if mapped is None else mapped.whole():
+        if outer:
+            step("digest")
+            audit.md5 = check_digest(path, findings)
+        step("frame")
+        audit.frame = read_frame(path, data, findings, spool_dir)
+        if audit.frame is not None:
+            audit.frame.mapped = mapped
+            _audit_sections(audit, audit.frame, findings, fixes, step, outer=outer)
     return audit
 
 

@@ -156,8 +156,8 @@ class Directories:
 
     def check(self, fixes: Fixes | None) -> None:
         """Report what is wrong; with `fixes`, put the entries right."""
-        for entry in np.flatnonzero(self.flags & bits.ENTRY_DAMAGED != 0).tolist():
-            self.view.add("record-damaged", "the record is not a DirEntry", int(self.offsets[entry]))
+        damaged = self.flags & bits.ENTRY_DAMAGED != 0
+        self.view.add_damaged("the record is not a DirEntry", self.offsets[damaged])
         for entry in np.flatnonzero(self.flags & bits.PARENT).tolist():
             offset = int(self.offsets[entry])
             try:
@@ -213,21 +213,27 @@ class Directories:
 
     def _inspect_children(self, slot: int, entry: int, seen: set[int], named: list[tuple[bytes, int, bool]]) -> None:
         offset, parent = int(self.offsets[entry]), self._inodes.inode_id(slot)
-        for child in self.arrays(entry)[0].tolist():
-            at = self._inodes.slot(child)
-            if at < 0:
-                self.view.add(
-                    "dir-child-missing", f"child {child} of directory {parent} is not an inode", offset, inode=child
-                )
-            elif at in self._referenced:
-                text = f"directory {parent} lists inode {child}, which is referenced from a directory"
-                self.view.add("dir-child-referenced", text, offset, inode=child)
-            elif self.owner[at] != slot or at in seen or at == slot:
-                text = f"directory {parent} lists inode {child}, which is listed already"
-                self.view.add("dir-child-twice", text, offset, inode=child)
-            else:
-                seen.add(at)
-                named.append((self._inodes.name(at), child, False))
+        children = self.arrays(entry)[0]
+        at = self._inodes.slots_of(children)
+        missing = at < 0
+        referenced = ~missing & np.isin(at, list(self._referenced))
+        again = np.ones(at.size, np.bool_)
+        again[np.unique(at, return_index=True)[1]] = False
+        again |= (self.owner[at] != slot) | (at == slot) | np.isin(at, list(seen))
+        again &= ~missing & ~referenced
+        lists = f"directory {parent} lists inode {{}}, which is"
+        for code, mask, text in (
+            ("dir-child-missing", missing, f"child {{}} of directory {parent} is not an inode"),
+            ("dir-child-referenced", referenced, f"{lists} referenced from a directory"),
+            ("dir-child-twice", again, f"{lists} listed already"),
+        ):
+            self.view.add_all(code, text, offset, children[mask])
+        good = ~(missing | referenced | again)
+        seen.update(at[good].tolist())
+        named.extend(
+            (self._inodes.name(where), child, False)
+            for where, child in zip(at[good].tolist(), children[good].tolist(), strict=True)
+        )
 
     def _inspect_references(self, slot: int, entry: int, named: list[tuple[bytes, int, bool]]) -> None:
         offset, parent = int(self.offsets[entry]), self._inodes.inode_id(slot)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.file_faults import told
-from image_format.codecs import find_codec
+from hadoop_common.mapped_file import MappedFile
+from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BadMagicError,
     CodecError,
     DigestMismatchError,
     ImageFormatError,
-    ImageStorageError,
     MissingDigestError,
     Place,
     RecordError,
@@ -41,7 +39,7 @@ from image_format.summary import (
 from image_format.varint import parse_message, read_record
 from image_tools.verify.findings import Findings
 
-__all__ = ["Bytes", "Frame", "check_digest", "map_image", "read_frame"]
+__all__ = ["Bytes", "Frame", "check_digest", "read_frame"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -63,6 +61,7 @@ class Frame:
         data: the whole file.
         summary: the FileSummary; `layout_version` and `codec` are read from it.
         sections: every entry that lies inside the file, sub-sections included, in the summary's order.
+        mapped: what `data` lie in, None where they are in memory.
     """
 
     path: Path
@@ -72,6 +71,7 @@ class Frame:
     codec: str
     sections: list[Section]
     spool_dir: Path | None = None
+    mapped: MappedFile | None = None
     _decompressed: dict[str, Bytes] = field(default_factory=dict)
 
     @property
@@ -109,7 +109,7 @@ class Frame:
         with Spool(self.spool_dir, SPOOL_LIMIT) as spool:
             for stream in compressed_streams(self.sections, entry):
                 try:
-                    for chunk in find_codec(self.codec).decompressor().decompress_iter(self.stored(stream)):
+                    for chunk in expand(self.codec, self.stored(stream)):
                         spool.write(chunk)
                 except CodecError as error:
                     start = stream.offset - entry.offset
@@ -125,22 +125,6 @@ class Frame:
             place = Place(str(self.path), name, 0 if entry is None else entry.offset)
             findings.add("section-compressed", error.detail, place, error.offset or 0)
             return None
-
-
-def map_image(path: Path) -> Bytes:
-    """The whole file as a read-only array over its mapping; an empty file has no mapping.
-
-    Raises:
-        ImageStorageError: the file cannot be read.
-    """
-    try:
-        with path.open("rb") as stream:
-            if path.stat().st_size == 0:
-                return np.zeros(0, np.uint8)
-            return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-    except OSError as error:
-        hint = "Check that the path is right, the disk works and the file is readable."
-        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
 
 
 def check_digest(path: Path, findings: Findings) -> bytes:

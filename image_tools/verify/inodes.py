@@ -136,6 +136,14 @@ class InodeArrays:
         """-1 where no record has that id."""
         return int(find_slot(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
 
+    def slots_of(self, inode_ids: Ids) -> Ids:
+        """`slot` of each."""
+        if not self.ids.size:
+            return np.full(inode_ids.size, -1)
+        rows = np.minimum(np.searchsorted(self.ids, inode_ids), self.ids.size - 1)
+        found: Ids = np.where(self.ids[rows] == inode_ids, self.slots[rows] if self.slots.size else rows, -1)
+        return found
+
     def inode_id(self, slot: int) -> int:
         return int(self.record_ids[slot])
 
@@ -166,9 +174,9 @@ class InodeArrays:
         """Report what the arrays say."""
         if not self.view.present:
             return
-        for slot in np.flatnonzero(self.flags & bits.DAMAGED).tolist():
-            self.view.damaged = True
-            self.view.add("record-damaged", "the record is not an INode", int(self.offsets[slot]))
+        damaged = np.flatnonzero(self.flags & bits.DAMAGED)
+        self.view.damaged |= bool(damaged.size)
+        self.view.add_damaged("the record is not an INode", self.offsets[damaged].astype(np.int64))
         present = int(np.bitwise_or.reduce(self.flags, initial=0))
         for bit, (code, text) in _MESSAGES.items():
             if not present & bit:

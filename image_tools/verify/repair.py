@@ -204,7 +204,10 @@ def _write(audit: Audit, fixes: Fixes, target: Path) -> Written:
         fixes.replace("STRING_TABLE", 0, strings.size, table)
     with DigestingFileSet([target]) as files:
         write_fixed(frame, fixes, files.write)
-        return files.close()
+        written = files.close()
+    if frame.mapped is not None:
+        frame.mapped.check_whole()
+    return written
 
 
 def _check_name(output: Path, txid: int) -> None:

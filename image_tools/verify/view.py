@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from google.protobuf.message import Message
 
 from image_format.errors import Place, RecordError
@@ -86,3 +88,17 @@ class SectionView:
     ) -> None:
         """A finding in this section; `offset` counts from the section's first byte, `severity` None is the code's."""
         self._findings.add(code, message, self.place, offset, inode=inode, severity=severity)
+
+    def add_damaged(self, text: str, offsets: npt.NDArray[np.int64]) -> None:
+        """A finding for each record that is damaged; beyond the limit they are only counted."""
+        listed = offsets[: self._findings.room("record-damaged")].tolist()
+        for offset in listed:
+            self.add("record-damaged", text, offset)
+        self._findings.add_unlisted("record-damaged", offsets.size - len(listed))
+
+    def add_all(self, code: str, text: str, offset: int, inode_ids: npt.NDArray[np.int64]) -> None:
+        """A finding for each of some inodes, `{}` in the text being its id; beyond the limit they are only counted."""
+        listed = inode_ids[: self._findings.room(code)].tolist()
+        for inode_id in listed:
+            self.add(code, text.format(inode_id), offset, inode=inode_id)
+        self._findings.add_unlisted(code, inode_ids.size - len(listed))

@@ -13,7 +13,7 @@ from hadoop_common.cli.output import conf_option, echo_json, json_option, load_c
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
-from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_common.storage_info import StorageInfo, read_version
 from hadoop_rpc.user import rpc_user
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.errors import JournalError, JournalStorageError
@@ -65,7 +65,7 @@ def command(
     Exit codes: 0 done; 2 wrong usage; 4 edits damaged, missing or not fitting; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes answer
     """
-    given = None if version_file is None else parse_version(version_file.read_bytes(), str(version_file))
+    given = None if version_file is None else read_version(version_file)
     with (
         closing(open_journal(_uri(source_uri), quorum=_quorum_options(conf_dir, given))) as source,
         closing(open_journal(_uri(target_uri))) as target,
@@ -125,7 +125,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
 
 def _version_of(path: Path) -> StorageInfo | None:
     try:
-        return parse_version(path.read_bytes(), str(path))
+        return read_version(path)
     except FileNotFoundError:
         return None
     except OSError as error:

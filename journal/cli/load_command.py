@@ -11,6 +11,7 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.json_codec import parse_json
 from journal.operation import EditOp
@@ -40,7 +41,7 @@ def command(source: Path, output: Path, form: str | None, layout: int | None, fo
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
     Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
-    with source.open("rb") as stream:
+    with open_regular(source) as stream:
         chosen = form or _format_of(stream)
         document = _parse(stream, chosen, str(source))
         layout_version = document.layout_version if layout is None else layout

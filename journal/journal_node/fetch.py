@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -15,7 +16,10 @@ __all__ = ["HttpFetch"]
 
 DEFAULT_TIMEOUT = 60.0
 _CHUNK_BYTES = 1 << 16
-_SAID_CHARACTERS = 300
+_SAID_BYTES = 300
+_PATH = "/getJournal"
+
+_LOG = logging.getLogger(__name__)
 
 
 def _unlimited(_count: int) -> None:
@@ -28,11 +32,18 @@ class HttpFetch:
     Args:
         timeout: seconds to wait for a connection, and for each piece.
         pace: told the size of each piece that came, and waits where that is too fast.
+        may_ask: whether a host is one to fetch from.
     """
 
-    def __init__(self, timeout: float = DEFAULT_TIMEOUT, pace: Callable[[int], None] = _unlimited) -> None:
+    def __init__(
+        self,
+        timeout: float = DEFAULT_TIMEOUT,
+        pace: Callable[[int], None] = _unlimited,
+        may_ask: Callable[[str], bool] = lambda host: True,
+    ) -> None:
         self._timeout = timeout
         self._pace = pace
+        self._may_ask = may_ask
 
     def __call__(self, url: str, namespace: StorageInfo) -> Iterator[bytes]:
         """The whole segment at `url`, piece by piece.
@@ -40,8 +51,11 @@ class HttpFetch:
         Raises:
             JavaIOError: it does not come, or not whole.
         """
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise JavaIOError(f"a segment cannot be fetched from {url!r}, which is not an HTTP address")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or parts.path != _PATH:
+            raise JavaIOError(f"a segment cannot be fetched from {url!r}: http://HOST:PORT{_PATH}?... is expected")
+        if not self._may_ask(parts.hostname or ""):
+            raise JavaIOError(f"a segment is not fetched from {parts.hostname!a}, which is none of the JournalNodes")
         try:
             with requests.Session() as session:
                 session.trust_env = False  # nodes of a cluster are not behind a proxy
@@ -58,8 +72,10 @@ class HttpFetch:
 
     def _body(self, answer: requests.Response, url: str) -> Iterator[bytes]:
         if answer.status_code != requests.codes.ok:
-            said = " ".join(answer.text.split())[:_SAID_CHARACTERS] or answer.reason
-            raise JavaIOError(f"{url} is answered with status {answer.status_code}: {said}")
+            # what it says is not passed on: whoever asks for a recovery may not be allowed to read it
+            said = answer.raw.read(_SAID_BYTES, decode_content=False)
+            _LOG.warning("%s is answered with status %d: %a", url, answer.status_code, said.decode("utf-8", "replace"))
+            raise JavaIOError(f"{url} is answered with status {answer.status_code}")
         length = answer.headers.get("Content-Length", "")
         if not length.isdecimal():
             raise JavaIOError(f"{url} is answered without Content-Length, so what comes could be cut unseen")

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from hadoop_common.durable import fsync_directory, fsync_file, remove_durably, rename_durably, write_atomically
 from hadoop_common.file_faults import file_faults
+from hadoop_common.regular_file import open_regular, read_regular
 from hadoop_common.storage_lock import StorageLock
 from journal.journal_node.disk import Disk
 from journal.primitives import Buffer
@@ -20,6 +21,8 @@ from journal.segment_file import map_file
 __all__ = ["FileDisk", "below"]
 
 DEFAULT_PERMISSION = 0o700  # dfs.journalnode.edits.dir.perm
+# epochs, the VERSION file and what was accepted of a recovery
+_MOST_BYTES = 64 * 1024
 
 
 def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], Disk]:
@@ -32,7 +35,7 @@ def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str]
 
 
 class FileDisk:
-    """`Disk` on `root`, which need not exist yet.
+    """`Disk` on `root`, which need not exist yet. Nothing is read through a symbolic link: much of it is served.
 
     What is fetched from a peer comes in beside the writer's calls, so the file that is kept open has a lock: a
     number written to a descriptor that was closed could end up in whichever file got that one next.
@@ -81,13 +84,13 @@ class FileDisk:
 
     def read(self, name: str) -> bytes:
         with self._faults(name, "read"):
-            return self.path(name).read_bytes()
+            return read_regular(self.path(name), _MOST_BYTES, follow=False)
 
     def open(self, name: str) -> BinaryIO:
-        return self.path(name).open("rb")
+        return open_regular(self.path(name), follow=False)
 
     def content(self, name: str) -> AbstractContextManager[Buffer]:
-        return map_file(self.path(name))
+        return map_file(self.path(name), follow=False)
 
     # ---- changing ------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from journal.journal_node.rules import (
     admit_write,
     check_batch,
     check_namespace,
+    check_size,
     check_start,
     promise,
 )
@@ -226,6 +227,7 @@ class HostedJournal:
             self.admit(admit_write(self.epochs, request))
             if count == 0:
                 return  # it came for the sake of the committed txid
+            check_size(count, len(records))
             verdict = check_batch(self._open, segment_txid, first_txid)
             if verdict.abort:
                 self.abort()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError, RpcError
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RpcError
 from hadoop_rpc.qjournal_values import (
     JournaledEdits,
     JournalState,
@@ -54,6 +54,9 @@ class JournalNode:
         fetch: gets segments from other nodes.
         is_here: whether a host is this machine.
         cache_bytes: how much of the newest transactions each journal keeps in memory; None for nothing.
+        known: ids of the journals that are kept here in any case.
+        most: how many others there may be, None for any number.
+        format_not_empty: whether one that holds segments may be formatted.
     """
 
     def __init__(
@@ -63,11 +66,17 @@ class JournalNode:
         fetch: SegmentFetch | None = None,
         is_here: Callable[[str], bool] = is_this_machine,
         cache_bytes: int | None = None,
+        known: Container[str] = (),
+        most: int | None = None,
+        format_not_empty: bool = True,
     ) -> None:
         self._disks = disks
         self._fetch: SegmentFetch = fetch if fetch is not None else HttpFetch()
         self._is_here = is_here
         self._cache_bytes = cache_bytes
+        self._known = known
+        self._most = most
+        self._format_not_empty = format_not_empty
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._closed = False
@@ -105,6 +114,7 @@ class JournalNode:
         check_journal_id(journal_id)
         with self._lock:
             self._refuse_when_closed()
+            self._refuse_unknown(journal_id)
             slot = self._slots.setdefault(journal_id, _Slot())
         with slot.lock, _refusals(journal_id):
             if slot.journal is None:
@@ -122,6 +132,13 @@ class JournalNode:
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise JavaIOError("this JournalNode is stopping")
+
+    def _refuse_unknown(self, journal_id: str) -> None:
+        """Each journal takes descriptors and room on the disk, so it is not for callers to say how many there are."""
+        if self._most is None or journal_id in self._known or journal_id in self._slots:
+            return
+        if sum(each not in self._known for each in self._slots) >= self._most:
+            raise IllegalArgumentRemoteError(f"journal {journal_id[:80]!a} is not one of this JournalNode's")
 
     def _make(self, journal_id: str) -> HostedJournal:
         cache = None if self._cache_bytes is None else EditsCache(self._cache_bytes)
@@ -152,7 +169,7 @@ class JournalNode:
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
         with self._working(journal_id) as journal:
-            upkeep.format_journal(journal, namespace, force=force)
+            upkeep.format_journal(journal, namespace, force=force, not_empty=self._format_not_empty)
 
     def get_journal_state(self, journal_id: str) -> JournalState:
         with self._working(journal_id) as journal:

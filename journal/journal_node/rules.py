@@ -34,12 +34,17 @@ __all__ = [
     "check_journal_id",
     "check_namespace",
     "check_range",
+    "check_size",
     "check_start",
     "may_finalize",
     "promise",
 ]
 
 _NO_SERIAL = -1
+# A node that was down meanwhile misses one epoch a failover; a larger step would leave none for the writers to come.
+_LARGEST_STEP = 1_000_000
+# An operation has an opcode, a txid and a checksum at least.
+_SMALLEST_OP = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ def promise(now: Epochs, epoch: int) -> Epochs:
     """What holds once `epoch` is promised; raises JavaIOError where it is none that can be (Journal.newEpoch)."""
     if epoch <= now.promised:
         raise JavaIOError(f"epoch {epoch} was proposed, which is not above the last promised epoch {now.promised}")
+    if epoch - now.promised > _LARGEST_STEP:
+        raise JavaIOError(f"epoch {epoch} is {epoch - now.promised} above {now.promised}, no writer gets so far ahead")
     return replace(now, promised=epoch, serial=_NO_SERIAL)
 
 
@@ -134,6 +141,12 @@ def admit_write(now: Epochs, request: RequestInfo) -> Admission:
         problem = f"the IPC's epoch {request.epoch} is not the current writer epoch {now.writer}"
         return Admission(admission.epochs, JavaIOError(problem))
     return admission
+
+
+def check_size(count: int, size: int) -> None:
+    """Raises IllegalArgumentRemoteError where `size` bytes cannot hold so many transactions."""
+    if not _SMALLEST_OP * count <= size:
+        raise IllegalArgumentRemoteError(f"{size} bytes cannot hold {count} transactions")
 
 
 def check_batch(segment: OpenSegment | None, segment_txid: int, first_txid: int) -> BatchVerdict:

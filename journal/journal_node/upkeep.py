@@ -25,17 +25,26 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 
-def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: bool) -> None:
+def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: bool, not_empty: bool = True) -> None:
     """Begin an empty journal.
+
+    Args:
+        not_empty: whether `force` counts where there are segments.
 
     Raises:
         InconsistentStorageError: there is one, and `force` is not set.
+        IllegalStateError: it holds segments, and `not_empty` is not set.
     """
     location = journal.storage.location
     with journal.lock:
         journal.require_open()
         if not namespace.namespace_id:
             raise IllegalStateError("a journal cannot be formatted for the namespaceID 0")
+        if not not_empty and (segments := journal.storage.segments.listed()):
+            raise IllegalStateError(
+                f"journal {journal.journal_id} holds {len(segments)} segments and is not formatted: "
+                "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
+            )
         _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())
         journal.abort()
         journal.storage.format(namespace, force=force)

@@ -7,12 +7,14 @@ from image_format.inode_table import NO_ROW, SYMLINK
 from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.caller import LOCAL, Caller
-from namenode_stub.names.limits import check_modes, check_name, check_quotas, count_below
+from namenode_stub.names.limits import check_modes, check_name, check_path, check_quotas, count_below
 from namenode_stub.names.paths import (
+    check_changeable,
     check_parent,
     find,
     find_for_change,
     is_directory,
+    last_existing,
     parent_of,
 )
 from namenode_stub.names.transactions import Transactions, now
@@ -39,30 +41,32 @@ def group_for(namespace: Namespace, caller: Caller, path: str) -> str:
 
 def _missing(namespace: Namespace, path: str) -> list[str]:
     """Directories to make for `path`, from the top."""
-    missing: list[str] = []
-    while (row := find_for_change(namespace, path)) == NO_ROW:
-        missing.append(path)
-        path = parent_of(path)
+    check_changeable(namespace, path)
+    check_path(path)
+    row, there = last_existing(namespace, path)
+    names = [] if path == "/" else path.split("/")[1:]
+    missing = ["/" + "/".join(names[:depth]) for depth in range(there + 1, len(names) + 1)]
     if missing and not is_directory(namespace, row):
-        raise NotADirectoryRefusalError(f"Parent path is not a directory: {path}")
+        raise NotADirectoryRefusalError(f"Parent path is not a directory: {'/' + '/'.join(names[:there])}")
     if missing:
         check_quotas(namespace, row, len(missing))
-    return missing[::-1]
+    return missing
 
 
-def _make(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
-    namespace = transactions.namespace
-    permissions = ops.PermissionStatus(caller.user, group_for(namespace, caller, path), mode)
-    transactions.perform(
-        ops.MkdirOp(inode_id=namespace.last_inode_id + 1, path=path, timestamp=now(), permissions=permissions)
-    )
+def _make(transactions: Transactions, path: str, permissions: ops.PermissionStatus) -> None:
+    inode_id = transactions.namespace.last_inode_id + 1
+    transactions.perform(ops.MkdirOp(inode_id=inode_id, path=path, timestamp=now(), permissions=permissions))
 
 
 def make_parents(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
     """Make the directories above a new inode; its maker may always enter them."""
-    for missing in _missing(transactions.namespace, parent_of(path)):
-        check_name(missing)
-        _make(transactions, missing, mode | _OWNER_MAY_ENTER, caller)
+    missing = _missing(transactions.namespace, parent_of(path))
+    for each in missing:
+        check_name(each)
+    if missing:
+        group = group_for(transactions.namespace, caller, missing[0])
+        for each in missing:
+            _make(transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
 
 
 class Directories:
@@ -89,9 +93,11 @@ class Directories:
                 check_parent(self._namespace, path)
             for each in missing:
                 check_name(each)
+            # what is made below takes its group from the first of them
+            group = group_for(self._namespace, caller, missing[0])
             for each in missing[:-1]:
-                _make(self._transactions, each, mode | _OWNER_MAY_ENTER, caller)
-            _make(self._transactions, path, mode, caller)
+                _make(self._transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
+            _make(self._transactions, path, ops.PermissionStatus(caller.user, group, mode))
             return True
 
     def delete(self, path: str, caller: Caller = LOCAL, *, recursive: bool = False) -> bool:

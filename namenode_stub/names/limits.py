@@ -7,10 +7,19 @@ from engine.namespace.tree import LARGEST_QUOTA, encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW
 from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
 
-__all__ = ["MAX_COMPONENT_LENGTH", "NameTooLongError", "check_modes", "check_name", "check_quotas", "count_below"]
+__all__ = [
+    "MAX_COMPONENT_LENGTH",
+    "NameTooLongError",
+    "check_modes",
+    "check_name",
+    "check_path",
+    "check_quotas",
+    "count_below",
+]
 
 MAX_COMPONENT_LENGTH = 255  # dfs.namenode.fs-limits.max-component-length
 _MAX_MODE = 0o1777
+_MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants
 
 
 class NameTooLongError(OperationRefusedError):
@@ -27,6 +36,14 @@ def check_name(path: str) -> None:
         raise NameTooLongError(
             f"The maximum path component name limit of {name[:80]} in directory {parent or '/'} is exceeded: "
             f"limit={MAX_COMPONENT_LENGTH} length={size}"
+        )
+
+
+def check_path(path: str) -> None:
+    """Raises OperationRefusedError where a path that is going to be made is too long, or too deep."""
+    if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
+        raise OperationRefusedError(
+            f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."
         )
 
 

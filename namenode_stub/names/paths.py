@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.namespace import Namespace
+from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 from namenode_stub.refusals import (
     IllegalArgumentError,
@@ -15,6 +16,7 @@ from namenode_stub.refusals import (
 
 __all__ = [
     "DOT_SNAPSHOT",
+    "check_changeable",
     "check_parent",
     "checked_path",
     "existing",
@@ -22,6 +24,7 @@ __all__ = [
     "find",
     "find_for_change",
     "is_directory",
+    "last_existing",
     "parent_of",
 ]
 
@@ -94,6 +97,12 @@ def find_for_change(namespace: Namespace, path: str) -> int:
         SnapshotPathError: it is in a snapshot.
         IllegalArgumentError: a name in it is reserved.
     """
+    check_changeable(namespace, path)
+    return find(namespace, path)
+
+
+def check_changeable(namespace: Namespace, path: str) -> None:
+    """Raises as `find_for_change` where a path cannot be changed, whatever is there."""
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
@@ -103,7 +112,24 @@ def find_for_change(namespace: Namespace, path: str) -> int:
         raise IllegalArgumentError(f'"{DOT_SNAPSHOT}" is a reserved name.')
     if parts[0] == _RESERVED:
         raise IllegalArgumentError(f'"{_RESERVED}" is a reserved name.')
-    return find(namespace, path)
+
+
+def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
+    """(row of the last inode on the way to `path`, how many of its names lead there), found in one walk.
+
+    Raises:
+        SymlinkInPathError: a symbolic link is before its end.
+    """
+    names = [] if path == "/" else path.split("/")[1:]
+    row = ROOT_ROW
+    for depth, name in enumerate(names):
+        child = namespace.tree.child(row, encode_name(name))
+        if child == NO_ROW:
+            if namespace.table.kind[row] == SYMLINK:
+                raise SymlinkInPathError(f"{'/' + '/'.join(names[:depth])} in {path} is a symbolic link")
+            return row, depth
+        row = child
+    return row, len(names)
 
 
 def existing_for_change(namespace: Namespace, path: str) -> int:

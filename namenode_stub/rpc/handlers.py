@@ -6,12 +6,12 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
 from journal.ops import NO_CALL_ID
 from namenode_stub.names.caller import Caller
-from namenode_stub.refusals import InvalidPathError, OperationRefusedError
+from namenode_stub.names.limits import check_path
+from namenode_stub.refusals import InvalidPathError
 
 __all__ = ["EMPTY", "caller_of", "client_path", "new_path", "result"]
 
 EMPTY = pb.EmptyProto()
-_MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants
 
 
 def client_path(path: str) -> str:
@@ -28,10 +28,7 @@ def new_path(path: str) -> str:
     """
     if ":" in path:
         raise InvalidPathError(f"Invalid path name {path}")
-    if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
-        raise OperationRefusedError(
-            f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."
-        )
+    check_path(path)
     return client_path(path)
 
 

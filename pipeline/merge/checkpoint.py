@@ -94,7 +94,10 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
             write_image(namespace, image, merger, writer, sub_sections=settings.sub_sections, progress=observer.advance)
 
         saved = save_image(
-            task.folders, namespace.last_txid, lambda sink: sound(namespace, write, sink, task.folders[0])
+            task.folders,
+            namespace.last_txid,
+            lambda sink: sound(namespace, write, sink, task.folders[0]),
+            confirm=digest.confirm,
         )
         observer.saved()
         timer.lap()

@@ -11,7 +11,9 @@ from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
+from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
 from tests.checkpointer.test_config import JUNK
 
@@ -39,6 +41,9 @@ def test_defaults_are_hadoops() -> None:
         transfer_bandwidth=0,
         rpc_user="x",
         journals=(),
+        access=AccessRules(("*", "127.0.0.0/8", "::1"), frozenset({"hdfs", process_user(), "x"})),
+        format_not_empty=False,
+        most_others=32,
     )
 
 

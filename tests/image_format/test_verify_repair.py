@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from image_support import RECORDED
 from verify_support import CASES, Model, imgcmp, inode_records, recorded, shown
@@ -16,7 +17,7 @@ from image_tools.convert.image import convert_image
 from image_tools.verify.checker import verify_image
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Cut, Fixes, spliced
-from image_tools.verify.frame import map_image, read_frame
+from image_tools.verify.frame import read_frame
 from image_tools.verify.repair import Repair, repair_image
 from image_tools.verify.rewrite import write_fixed
 
@@ -68,7 +69,7 @@ def test_streams_of_a_section_stay_known(tmp_path: Path, codec: str) -> None:
         convert_image(image, out.extend, codec=name, sub_sections=4, parallel_compressed=True)
     path, copy = tmp_path / "cut", tmp_path / "copy"
     path.write_bytes(out)
-    frame = read_frame(path, map_image(path), Findings())
+    frame = read_frame(path, np.fromfile(path, np.uint8), Findings())
     assert frame is not None
     written = bytearray()
     write_fixed(frame, Fixes(), written.extend)

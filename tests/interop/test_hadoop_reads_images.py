@@ -183,7 +183,7 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
                 writer.copy_section(entry.name, bytes(stored))
             writer.finish()
 
-        publish_image(target, write)
+        publish_image(target, write, image.check_whole)
     return target
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import threading
 from collections.abc import Callable
@@ -13,13 +14,17 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.storage.inspector import list_images
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
+from hadoop_common.access import AccessRules
 from hadoop_common.names import parse_image
 from image_format.md5_file import read_md5_file
+from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from servlets.parameters import ImageKind
 from tests.checkpointer.recorded_cases import imgcmp
+from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
 
 
@@ -186,3 +191,56 @@ def test_images_and_segments_are_served_while_others_are_purged(config: StubConf
         assert segment.last is not None
         paths = download_segment(stub.server.url, segment.first, segment.last, info, [tmp_path / "target"])
         assert paths[0].read_bytes() == segment.path.read_bytes()
+
+
+def forged(txid: int) -> bytes:
+    """An image whose only directories contain each other."""
+    sections = dict(minimal_sections(txid))
+    directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2)]
+    for directory in directories:
+        directory.directory.permission = 0x0000010000020000 | 0o755
+    header = pb.INodeSection(lastInodeId=20_001, numInodes=3)
+    root = sections["INODE"][len(delimited([pb.INodeSection(lastInodeId=16385, numInodes=1)])) :]
+    entries = [pb.DirEntry(parent=20_000 + i, children=[20_001 - i]) for i in range(2)]
+    sections |= {"INODE": delimited([header]) + root + delimited(directories), "INODE_DIR": delimited(entries)}
+    return build_image(list(sections.items()), layout_version=-67)
+
+
+def test_a_forged_image_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        good = checkpoint_of(config, tmp_path / "scratch")
+        parsed = parse_image(good.name)
+        assert parsed is not None
+        image = store(tmp_path, forged(parsed.txid), good.name)
+        current = tmp_path / "name" / "current"
+        before = names(current)
+        with pytest.raises(TransferError, match="is no consistent image"):
+            offer(stub, image)
+        assert names(current) == before
+        assert offer(stub, good) is UploadResult.SUCCESS
+
+
+def test_a_rollback_image_is_taken_in_an_upgrade_alone(config: StubConfig, tmp_path: Path) -> None:
+    with NameNodeStub(config) as stub:
+        write_edits(stub, "a")
+        image = checkpoint_of(config, tmp_path / "scratch")
+        parsed = parse_image(image.name)
+        assert parsed is not None
+        reason = stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK)
+        assert reason == "it is a rollback image, and no rolling upgrade goes on"
+        stub.administration.start_rolling_upgrade()
+        assert stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK) is None
+
+
+def test_images_are_sent_and_taken_by_those_alone_who_may_call(tmp_path: Path) -> None:
+    config = formatted(tmp_path, access=AccessRules(("127.0.0.2",)))
+    with NameNodeStub(config) as stub:
+        host, port = stub.server.url.removeprefix("http://").split(":")
+        for method in ("GET", "PUT"):
+            for source, refused in (("127.0.0.1", True), ("127.0.0.2", False)):
+                connection = http.client.HTTPConnection(host, int(port), source_address=(source, 0), timeout=20)
+                connection.request(method, "/imagetransfer?getimage=1&txid=latest")
+                answer = connection.getresponse()
+                assert (answer.status == 403, b"is not allowed from" in answer.read()) == (refused, refused)
+                connection.close()

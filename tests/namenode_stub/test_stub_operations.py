@@ -12,6 +12,7 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.namespace.tree import Tree
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -224,3 +225,24 @@ def test_bad_requests_are_answered_with_a_sentence(
     assert answer.status_code == status
     assert answer.json()["error"]
     assert stub.namespace.log.last_txid == last
+
+
+def test_a_deep_path_is_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few look-ups a level, whatever is above: the time of a call is linear in its depth."""
+    looked_up = 0
+    child = Tree.child
+
+    def counted(tree: Tree, directory: int, name: bytes) -> int:
+        nonlocal looked_up
+        looked_up += 1
+        return child(tree, directory, name)
+
+    with NameNodeStub(formatted(tmp_path)) as stub:
+        monkeypatch.setattr(Tree, "child", counted)
+        assert stub.namespace.mkdirs("/d" * 500)
+        assert looked_up < 10 * 500
+        assert not stub.namespace.mkdirs("/d" * 500)
+        with pytest.raises(OperationRefusedError, match="Limit 8000 characters, 1000 levels"):
+            stub.namespace.mkdirs("/d" * 1001)
+        with pytest.raises(OperationRefusedError, match="Limit 8000 characters, 1000 levels"):
+            stub.namespace.mkdirs(("/" + "d" * 250) * 40)

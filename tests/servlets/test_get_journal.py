@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -72,8 +73,8 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
     [
         ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here that begins with txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
-        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"}, 403, "namespaceID 980837346"),
-        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in CID-y"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"}, 403, "another namespace than 7 in"),
+        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in cluster 'CID-y'"),
         ({"jid": "unknown", "segmentTxId": "1", "storageInfo": INFO}, 403, "not formatted"),
         ({"jid": "unknown", "segmentTxId": "1"}, 500, "not formatted"),
         ({"jid": "../x", "segmentTxId": "1"}, 500, "is not a journal id"),
@@ -145,7 +146,7 @@ def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: Jour
 
 @pytest.mark.parametrize(
     ("query", "problem"),
-    [("?jid=j1&segmentTxId=5", "status 404: there is no segment"), ("/x", "status 404"), ("?jid=j1", "status 500")],
+    [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "is expected"), ("?jid=j1", "status 500")],
 )
 def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
     with pytest.raises(JavaIOError, match=problem):
@@ -153,10 +154,12 @@ def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
 
 
 def test_who_cannot_be_reached_is_named() -> None:
-    with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/x cannot be fetched"):
-        fetched("http://127.0.0.1:9/x", timeout=5.0)
-    with pytest.raises(JavaIOError, match="is not an HTTP address"):
+    with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/getJournal cannot be fetched"):
+        fetched("http://127.0.0.1:9/getJournal", timeout=5.0)
+    with pytest.raises(JavaIOError, match="is expected"):
         fetched("file:///etc/passwd")
+    with pytest.raises(JavaIOError, match="none of the JournalNodes"):
+        fetched("http://192.0.2.7/getJournal", may_ask=lambda host: host == "192.0.2.8")
 
 
 @pytest.mark.parametrize(
@@ -179,5 +182,20 @@ def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, probl
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(JavaIOError, match=problem):
-            fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/x", timeout=10.0)
+            fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/getJournal", timeout=10.0)
         thread.join(20)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_what_is_no_regular_file_is_not_sent(client: FlaskClient, tmp_path: Path, kind: str) -> None:
+    segment = tmp_path / JOURNAL / "current" / "edits_0000000000000000001-0000000000000000010"
+    segment.unlink()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    if kind == "link":
+        segment.symlink_to(secret)
+    else:
+        os.mkfifo(segment)
+    answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1"})
+    assert answer.status_code == 500
+    assert b"secret" not in answer.data

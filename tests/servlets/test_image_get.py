@@ -87,11 +87,12 @@ def test_segment(served):
     assert "X-MD5-Digest" not in answer.headers
 
 
-def test_wrong_storage_info_names_both(served):
+def test_wrong_storage_info_does_not_tell_the_right_one(served):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=OTHER_INFO.colon_string())
     assert answer.status_code == 403
     assert OTHER_INFO.colon_string() in answer.text
-    assert INFO.colon_string() in answer.text
+    assert INFO.cluster_id not in answer.text
+    assert str(INFO.namespace_id) not in answer.text
 
 
 def test_no_namespace_yet(served, monkeypatch):
@@ -220,3 +221,21 @@ def test_garbage_never_gives_500(tmp_path_factory, query, headers, body):
     with client.put("/imagetransfer", query_string=query, headers=headers, data=body) as answer:
         assert answer.status_code in (403, 409, 410, 417)
     assert len(list(store.directories[0].iterdir())) == 3
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_what_is_no_regular_file_is_not_sent(tmp_path: Path, kind: str) -> None:
+    store = make_store(tmp_path)
+    image = store.find_image(OLD_TXID)
+    assert image is not None
+    image.unlink()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    if kind == "link":
+        image.symlink_to(secret)
+    else:
+        os.mkfifo(image)
+    with serve(store) as served:
+        answer = get(served, getimage="1", txid=str(OLD_TXID))
+    assert answer.status_code == 410
+    assert b"secret" not in answer.content

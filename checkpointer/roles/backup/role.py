@@ -39,9 +39,11 @@ from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.stretches import Recorder
 from engine.warm_namespace import MergeResult, WarmNamespace
+from hadoop_common.access import AccessControl, AccessRules, Right
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.access import guarded
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
@@ -177,7 +179,10 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                server = RpcServer([journal_service(self._receiver)], *server_address, handlers=_HANDLERS)
+                # by host alone: as whom its NameNode runs is not in the configuration
+                access = AccessControl(AccessRules(self._config.access.hosts))
+                service = guarded(journal_service(self._receiver), access, lambda method: Right.CHANGE)
+                server = RpcServer([service], *server_address, handlers=_HANDLERS)
                 server.start()
                 resources.callback(server.stop)
                 self._link.addresses = OwnAddresses(

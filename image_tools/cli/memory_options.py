@@ -1,20 +1,21 @@
-"""The options `--memory` and `--spill-dir`."""
+"""The options `--memory` and `--spill-dir`, and `--memory` as a bound of commands that look at images."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from checkpointer.config.memory_settings import LEAST_MEMORY, TOO_LITTLE
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
-from image_format.memory_limit import MemoryLimit
+from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
 
-__all__ = ["memory_options", "with_options"]
+__all__ = ["memory_bound", "memory_options", "with_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +47,29 @@ def memory_options(command: F) -> F:
         "(default: checkpointer.memory of --conf, else none).",
     )
     return memory(spill(command))
+
+
+def memory_bound(command: F) -> F:
+    """Add `--memory` to a command that has no files for what goes beyond it: work that needs more is given up.
+
+    Without the option the bound is three quarters of what the system has left.
+    """
+
+    @functools.wraps(command)
+    def bounded(*arguments: Any, memory: int | None, **options: Any) -> Any:
+        from hadoop_common.process_memory import available_memory, bounded_memory
+
+        size = memory or available_memory() * 3 // 4
+        with bounded_memory(size) if size else nullcontext():
+            return command(*arguments, **options)
+
+    return click.option(
+        "--memory",
+        metavar="SIZE",
+        callback=_size,
+        help="Most memory that the work may take, such as 2g; an image that needs more is refused "
+        "(default: three quarters of what the system has left).",
+    )(bounded)  # type: ignore[return-value]
 
 
 def with_options(configured: MemoryLimit, memory: int | None, spill_dir: Path | None) -> MemoryLimit:

@@ -1,0 +1,190 @@
+"""Files mapped for reading. One that becomes shorter meanwhile is an error with a sentence, not the end of the process.
+
+A page behind the end of a mapped file raises SIGBUS where it is read. The handler here puts zeros in its place and
+notes it; whoever reads the file asks `check_whole` before anybody relies on what was read. Reading costs nothing more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hadoop_common.errors import StorageError
+from hadoop_common.regular_file import open_regular, refuse_holes
+
+__all__ = ["MappedFile", "ShrunkFileError", "map_regular"]
+
+_HINT = "Let nobody write to it while it is read, check its disk, then try again."
+_SA_SIGINFO = 4
+_SI_ADDR = 16
+_MAP_FIXED = 16
+# those whose `struct sigaction` and `siginfo_t` are laid out so
+_MACHINES = ("x86_64", "aarch64")
+
+
+class ShrunkFileError(StorageError):
+    """A mapped file became shorter, or its disk failed, while it was read; what was read is not what it held."""
+
+
+class MappedFile(mmap.mmap):
+    """A whole regular file, read only; made by `map_regular`.
+
+    Attributes:
+        status: of the file when it was mapped.
+    """
+
+    status: os.stat_result
+    _path: Path
+    _lost: _Lost
+
+    @property
+    def lost(self) -> int:
+        """Offset of the first page that was read and was not there any more, -1 for none."""
+        return self._lost.offset
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Everything read inside is what the file held; else ShrunkFileError, also for an error that comes of it."""
+        try:
+            yield
+        except Exception as error:
+            try:
+                self.check_whole()
+            except ShrunkFileError as cause:
+                raise cause from error
+            raise
+        self.check_whole()
+
+    def check_whole(self) -> None:
+        """Raise ShrunkFileError unless everything read so far is what the file held."""
+        if self.lost >= 0:
+            text = f"{self._path} became shorter, or its disk failed, while it was read (byte {self.lost})"
+        elif (now := self.size()) < len(self):
+            text = f"{self._path} became shorter while it was read: {now} bytes instead of {len(self)}"
+        else:
+            return
+        raise ShrunkFileError(text, hint=_HINT)
+
+
+def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:
+    """Map a file, opened as by `open_regular`; None where it is empty.
+
+    Raises:
+        NotRegularError: it is no regular file.
+        SparseFileError: it has holes of more than 64 MiB together.
+        OSError: it cannot be opened or mapped.
+    """
+    with open_regular(path, follow=follow) as source:
+        status = os.fstat(source.fileno())
+        size = status.st_size
+        if size == 0:
+            return None
+        refuse_holes(path, source)
+        _guard()
+        mapped = MappedFile(source.fileno(), size, access=mmap.ACCESS_READ)
+    mapped.status = status
+    mapped._path = path
+    mapped._lost = _Lost(_address(mapped), size)
+    _guarded[id(mapped._lost)] = mapped._lost
+    weakref.finalize(mapped, _guarded.pop, id(mapped._lost)).atexit = False
+    return mapped
+
+
+@dataclass
+class _Lost:
+    """A mapping, and the first byte of it that could not be read; -1 for none."""
+
+    start: int
+    size: int
+    offset: int = -1
+
+
+_guarded: dict[int, _Lost] = {}
+_once = threading.Lock()
+_kept: list[Any] = []
+"""What must live as long as the process: the handler that the system calls."""
+
+
+class _Action(ctypes.Structure):
+    """`struct sigaction` of Linux on 64 bits, with glibc and with musl."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_byte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+class _Buffer(ctypes.Structure):
+    """`Py_buffer`, part of the stable ABI."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def _address(mapped: mmap.mmap) -> int:
+    view = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapped), ctypes.byref(view), 0)
+    address = int(view.buf)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return address
+
+
+def _guard() -> None:
+    """Handle SIGBUS from now on, where the system is one that is known."""
+    with _once:
+        if _kept or sys.platform != "linux" or os.uname().machine not in _MACHINES:
+            return
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_long,
+        )
+        before = _Action()
+
+        def handle(number: int, info: int, context: int) -> None:
+            # The thread stands at an instruction that reads the page, so none of libc's locks is held by it.
+            address = ctypes.c_uint64.from_address(info + _SI_ADDR).value
+            for lost in tuple(_guarded.values()):
+                if lost.start <= address < lost.start + lost.size:
+                    page = address - address % mmap.PAGESIZE
+                    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+                    length = lost.start + lost.size - page
+                    if libc.mmap(page, length, mmap.PROT_READ, flags, -1, 0) == page:
+                        if lost.offset < 0 or page - lost.start < lost.offset:
+                            lost.offset = page - lost.start
+                        return
+            # Nobody's: the instruction is tried again, and ends as it would have without this handler.
+            libc.sigaction(number, ctypes.byref(before), None)
+
+        handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(handle)
+        action = _Action(handler=ctypes.cast(handler, ctypes.c_void_p), flags=_SA_SIGINFO)
+        libc.sigaction(int(signal.SIGBUS), ctypes.byref(action), ctypes.byref(before))
+        _kept.append(handler)
