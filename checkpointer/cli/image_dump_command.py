@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
+from checkpointer.cli.memory_options import memory_options
 from checkpointer.cli.output import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
 from image_format.layout import NEWEST_LAYOUT
+from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_tools.dump.delimited import dump_delimited, header_row
 from image_tools.dump.json_lines import dump_json
@@ -35,8 +38,17 @@ _RELEASES = [form.value for form in XmlForm]
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
 @click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
+@memory_options("the paths of delimited", configured=False)
 def command(
-    path: Path, form: str, output: Path | None, force: bool, release: str | None, delimiter: str, header: bool
+    path: Path,
+    form: str,
+    output: Path | None,
+    force: bool,
+    release: str | None,
+    delimiter: str,
+    header: bool,
+    memory: int | None,
+    spill_dir: Path | None,
 ) -> None:
     """Print every record of an image; exit 3 where the image is damaged.
 
@@ -53,24 +65,21 @@ def command(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     check_output(output, path, force=force)
     with (
-        ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image,
+        ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spill_dir) as image,
         ProgressObserver(show=output is not None) as observer,
     ):
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
-        emit(_pieces(records, form, release, delimiter, header=header), output)
-
-
-def _pieces(records: ImageRecords, form: str, release: str | None, delimiter: str, *, header: bool) -> Iterator[str]:
-    if form == "json":
-        yield from dump_json(records)
-    elif form == "delimited":
-        if header:
-            yield header_row(delimiter)
-        yield from dump_delimited(records, delimiter)
-    else:
-        yield from dump_xml(records, XmlForm(release) if release else None)
+        match form:
+            case "json":
+                pieces: Iterator[str | bytes] = dump_json(records)
+            case "delimited":
+                head = [header_row(delimiter)] if header else []
+                pieces = chain(head, dump_delimited(records, delimiter, MemoryLimit(memory, spill_dir).room()))
+            case _:
+                pieces = dump_xml(records, XmlForm(release) if release else None)
+        emit(pieces, output)
 
 
 def _warn(records: ImageRecords) -> None:

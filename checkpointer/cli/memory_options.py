@@ -31,21 +31,27 @@ def _size(context: click.Context, parameter: click.Parameter, text: str | None) 
     return size
 
 
-def memory_options(command: F) -> F:
-    """Add both options: `memory` in bytes and `spill_dir`, None where they are not given."""
+def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
+    """Add both options: `memory` in bytes and `spill_dir`, None where they are not given.
+
+    Args:
+        what: is limited.
+        configured: whether the command has --conf, where the defaults may stand.
+    """
+    where, most = ("checkpointer.memory.dir of --conf, else ", "checkpointer.memory of --conf, else ")
     spill = click.option(
         "--spill-dir",
         type=EXISTING_FOLDER,
-        help="Folder for what goes beyond --memory (default: checkpointer.memory.dir of --conf, else the system's).",
+        help=f"Folder for what goes beyond --memory (default: {where if configured else ''}the system's).",
     )
     memory = click.option(
         "--memory",
         metavar="SIZE",
         callback=_size,
-        help="Limit on the memory of index and edits, such as 2g; beyond it they are kept in a file "
-        "(default: checkpointer.memory of --conf, else none).",
+        help=f"Limit on the memory of {what}, such as 2g; beyond it they are kept in a file "
+        f"(default: {most if configured else ''}none).",
     )
-    return memory(spill(command))
+    return lambda command: memory(spill(command))
 
 
 def with_options(configured: MemoryLimit, memory: int | None, spill_dir: Path | None) -> MemoryLimit:

@@ -30,8 +30,8 @@ def check_output(output: Path | None, source: Path, *, force: bool) -> None:
         raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
 
 
-def emit(pieces: Iterable[str], output: Path | None) -> None:
-    """Print `pieces`, or put them as UTF-8 into `output` by way of a temporary file beside it.
+def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
+    """Print `pieces` as UTF-8, or put them into `output` by way of a temporary file beside it.
 
     Raises:
         ImageStorageError: the file cannot be written; what was there before is as it was.
@@ -42,20 +42,20 @@ def emit(pieces: Iterable[str], output: Path | None) -> None:
         return
     try:
         with written_atomically(output) as out:
-            out.writelines(chunk.encode() for chunk in _chunks(pieces))
+            out.writelines(_chunks(pieces))
     except OSError as error:
         hint = "Free space, or name another --output."
         raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
 
 
-def _chunks(pieces: Iterable[str]) -> Iterator[str]:
+def _chunks(pieces: Iterable[str | bytes]) -> Iterator[bytes]:
     """The same text in fewer and larger pieces."""
-    waiting: list[str] = []
+    waiting: list[bytes] = []
     size = 0
     for piece in pieces:
-        waiting.append(piece)
-        size += len(piece)
+        waiting.append(piece if isinstance(piece, bytes) else piece.encode())
+        size += len(waiting[-1])
         if size >= _CHUNK:
-            yield "".join(waiting)
+            yield b"".join(waiting)
             waiting, size = [], 0
-    yield "".join(waiting)
+    yield b"".join(waiting)

@@ -22,7 +22,7 @@ from image_tools.dump.delimited import COLUMNS, dump_delimited, header_row
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import local_minutes
-from tests.image_format.dump_support import Viewed, open_image, recorded_views
+from tests.image_format.dump_support import Viewed, joined, open_image, recorded_views
 from tests.image_format.image_support import RECORDED, build_image, delimited, minimal_sections, store
 
 DATA = Path(__file__).parent / "data"
@@ -42,7 +42,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 def rows_of(path: Path, delimiter: str = "\t") -> list[str]:
     with open_image(path) as image:
-        return list(dump_delimited(ImageRecords(image), delimiter))
+        return joined(dump_delimited(ImageRecords(image), delimiter)).splitlines(keepends=True)
 
 
 @pytest.mark.recorded
