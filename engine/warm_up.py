@@ -25,6 +25,7 @@ from image_format.sub_sections import SubSectionRule
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 from image_tools.dump.delimited import dump_delimited
+from image_tools.dump.distribution import dump_distribution
 from image_tools.dump.records import ImageRecords
 from image_tools.verify.checker import verify_image
 from journal import ops
@@ -65,9 +66,10 @@ def warm_up(*, first: bool = False) -> float:
                 # as an image is in which something was healed
                 verify_image(image)
         if not first:
-            # one kernel prints all formats
+            # one kernel prints all other formats too
             with ImageFile.open(image, verify_md5=False) as opened:
-                collections.deque(dump_delimited(ImageRecords(opened)), maxlen=0)
+                for dump in (dump_delimited, dump_distribution):
+                    collections.deque(dump(ImageRecords(opened)), maxlen=0)
         # The thread that does this is for longer segments.
         segment = list_segments(folder)[0]
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)

@@ -12,10 +12,12 @@ from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.memory_options import memory_options
 from checkpointer.cli.output import ProgressObserver
 from checkpointer.cli.text_file import check_output, emit
+from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_tools.dump.delimited import dump_delimited, header_row
+from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
@@ -23,21 +25,46 @@ from image_tools.dump.xml_dump import XmlForm, dump_xml
 _RELEASES = [form.value for form in XmlForm]
 
 
+def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} {error}; such as 1048576 or 64m", context, parameter) from error
+    if size <= 0:
+        raise click.BadParameter(f"{text!r} is not positive", context, parameter)
+    return size
+
+
 @click.command("dump")
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["xml", "delimited", "json"]),
+    type=click.Choice(["xml", "delimited", "json", "distribution"]),
     default="xml",
     show_default=True,
-    help="xml and delimited as Hadoop's OfflineImageViewer prints them, or one JSON object a record.",
+    help="xml, delimited and distribution (files by size) as Hadoop's OfflineImageViewer prints them, or one JSON "
+    "object a record.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
 @click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    default="128g",
+    show_default=True,
+    callback=_size,
+    help="distribution: larger files are in one range.",
+)
+@click.option(
+    "--step", metavar="SIZE", default="2m", show_default=True, callback=_size, help="distribution: bytes of a range."
+)
+@click.option(
+    "--human-readable", is_flag=True, help="distribution: ranges such as (2 MB, 4 MB], as Hadoop 3.x -format."
+)
 @memory_options("the paths of delimited", configured=False)
 def command(
     path: Path,
@@ -47,10 +74,13 @@ def command(
     release: str | None,
     delimiter: str,
     header: bool,
+    max_size: int,
+    step: int,
+    human_readable: bool,
     memory: int | None,
     spill_dir: Path | None,
 ) -> None:
-    """Print every record of an image; exit 3 where the image is damaged.
+    """Print an image as text; exit 3 where it is damaged.
 
     The XML of 2.7 has no place for ACLs, extended attributes, keys, tokens and snapshot copies; json has all of an
     image. The rows of delimited are the files and directories of the current tree, times in the local time zone.
@@ -60,9 +90,12 @@ def command(
     Examples:
       checkpointer image dump /data/nn/current/fsimage_0000000000000000042
       checkpointer image dump --format delimited --output rows.tsv fsimage_0000000000000000042
+      checkpointer image dump --format distribution --max-size 1g --step 64m fsimage_0000000000000000042
     """
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
+    if max_size // step >= MOST_BUCKETS:
+        raise click.BadParameter(f"makes more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
     check_output(output, path, force=force)
     with (
         ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spill_dir) as image,
@@ -77,6 +110,8 @@ def command(
             case "delimited":
                 head = [header_row(delimiter)] if header else []
                 pieces = chain(head, dump_delimited(records, delimiter, MemoryLimit(memory, spill_dir).room()))
+            case "distribution":
+                pieces = dump_distribution(records, max_size, step, readable=human_readable)
             case _:
                 pieces = dump_xml(records, XmlForm(release) if release else None)
         emit(pieces, output)
