@@ -16,6 +16,7 @@ from checkpointer.cli.lazy_group import LazyGroup
         "dump": "Every record as XML, delimited rows or JSON lines.",
         "diff": "What differs between two images.",
         "verify": "Check digest, frame and every record.",
+        "serve": "Read-only WebHDFS, for `hdfs dfs` and scripts.",
         "convert": "Another layout version, codec or sub-sections.",
     },
 )
