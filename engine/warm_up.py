@@ -24,6 +24,7 @@ from image_format.string_table import StringKind, StringTable
 from image_format.sub_sections import SubSectionRule
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
+from image_tools.dump.corruption import dump_corruption
 from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.distribution import dump_distribution
 from image_tools.dump.records import ImageRecords
@@ -68,7 +69,7 @@ def warm_up(*, first: bool = False) -> float:
         if not first:
             # one kernel prints all other formats too
             with ImageFile.open(image, verify_md5=False) as opened:
-                for dump in (dump_delimited, dump_distribution):
+                for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)
         # The thread that does this is for longer segments.
         segment = list_segments(folder)[0]

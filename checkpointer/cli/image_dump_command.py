@@ -16,6 +16,7 @@ from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
+from image_tools.dump.corruption import dump_corruption
 from image_tools.dump.delimited import dump_delimited, header_row
 from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
 from image_tools.dump.json_lines import dump_json
@@ -40,16 +41,16 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["xml", "delimited", "json", "distribution"]),
+    type=click.Choice(["xml", "delimited", "json", "distribution", "corruption"]),
     default="xml",
     show_default=True,
-    help="xml, delimited and distribution (files by size) as Hadoop's OfflineImageViewer prints them, or one JSON "
-    "object a record.",
+    help="xml, delimited, distribution (files by size) and corruption (missing inodes) as Hadoop's OfflineImageViewer "
+    "prints them, or one JSON object a record.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
-@click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
+@click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
 @click.option(
     "--max-size",
@@ -110,6 +111,8 @@ def command(
             case "delimited":
                 head = [header_row(delimiter)] if header else []
                 pieces = chain(head, dump_delimited(records, delimiter, MemoryLimit(memory, spill_dir).room()))
+            case "corruption":
+                pieces = dump_corruption(records, delimiter)
             case "distribution":
                 pieces = dump_distribution(records, max_size, step, readable=human_readable)
             case _:
