@@ -49,9 +49,11 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
-@click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
+@click.option(
+    "--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's); delimited: 3.x."
+)
 @click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
-@click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
+@click.option("--header", is_flag=True, help="delimited: print the columns' names first; rows of 3.x have them.")
 @click.option(
     "--max-size",
     metavar="SIZE",
@@ -109,8 +111,9 @@ def command(
             case "json":
                 pieces: Iterator[str | bytes] = dump_json(records)
             case "delimited":
-                head = [header_row(delimiter)] if header else []
-                pieces = chain(head, dump_delimited(records, delimiter, MemoryLimit(memory, spill_dir).room()))
+                newer, room = release == XmlForm.RELEASE_3.value, MemoryLimit(memory, spill_dir).room()
+                head = [header_row(delimiter)] if header or newer else []
+                pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer))
             case "corruption":
                 pieces = dump_corruption(records, delimiter)
             case "distribution":

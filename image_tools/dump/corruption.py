@@ -17,13 +17,12 @@ from image_format.room import Room
 from image_tools.dump.kernels.corruption import CHILD, DIRECTORY, find_missing
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
-from image_tools.dump.values import java_text
+from image_tools.dump.values import csv_text, java_text
 
 __all__ = ["COLUMNS", "dump_corruption"]
 
 COLUMNS = ("CorruptionType", "Id", "IsSnapshot", "ParentPath", "ParentId", "Name", "NodeType", "CorruptChildren")
 _FIRST_ROWS = 1 << 12
-_ODD = frozenset(',"\r\n')
 
 
 @dataclass(slots=True)
@@ -111,15 +110,7 @@ def _found(records: ImageRecords, referred: np.ndarray) -> tuple[dict[int, _Corr
 def _row(delimiter: str, inode_id: int, corruption: _Corruption, place: tuple[bool, str, int, str, str]) -> str:
     in_snapshot, path, parent, name, kind = place
     columns = (
-        *(corruption.kind, str(inode_id), "true" if in_snapshot else "false", _quoted(path)),
-        *(str(parent) if parent else "Missing", _quoted(name), kind, str(corruption.children)),
+        *(corruption.kind, str(inode_id), "true" if in_snapshot else "false", csv_text(path)),
+        *(str(parent) if parent else "Missing", csv_text(name), kind, str(corruption.children)),
     )
     return delimiter.join(columns) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """In quotes where a comma, a quote or the end of a line would confuse a reader of CSV; line ends as %x0A."""
-    if _ODD.isdisjoint(text):
-        return text
-    quoted = '"' + text.replace('"', '""') + '"'
-    return quoted.replace("\r\n", "%x0D%x0A") if "\r\n" in quoted else quoted.replace("\n", "%x0A")

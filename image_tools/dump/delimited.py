@@ -12,8 +12,10 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.template import (
     CHECKED_FEATURES,
     CHECKED_QUOTAS,
+    Escape,
     Step,
     Template,
+    WordOf,
     always_inside,
     inside,
     literal,
@@ -25,7 +27,7 @@ from image_tools.dump.template import (
     put_word,
     when,
 )
-from image_tools.dump.values import Names, java_text, local_minutes, mode_symbols
+from image_tools.dump.values import Names, csv_text, java_text, local_minutes, mode_symbols
 
 __all__ = ["COLUMNS", "dump_delimited", "header_row"]
 
@@ -50,13 +52,17 @@ def header_row(delimiter: str) -> str:
     return delimiter.join(COLUMNS) + "\n"
 
 
-def dump_delimited(records: ImageRecords, delimiter: str = "\t", room: Room | None = None) -> Iterator[bytes]:
+def dump_delimited(
+    records: ImageRecords, delimiter: str = "\t", room: Room | None = None, *, release_3: bool = False
+) -> Iterator[bytes]:
     """A row an inode as Hadoop 2.7.3 prints them, in the order of the INODE section; UTF-8.
 
     Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for what is no directory. Nothing is
     escaped. An inode in the tree by a reference stands under its current path; what only snapshots hold has no row.
 
     Args:
+        release_3: as Hadoop 3.3 prints them: permissions begin with d or -, and end with + where there are ACL
+            entries; paths and names with commas, quotes or line ends are quoted. Its header is not printed.
         room: for the directory that each inode is in, and the paths of all directories.
 
     Raises:
@@ -65,31 +71,38 @@ def dump_delimited(records: ImageRecords, delimiter: str = "\t", room: Room | No
     """
     names = Names(records.image.string_table())
 
-    def owner(packed: int) -> str:
-        user, group, mode = names.owner(packed)
-        columns = mode_symbols(mode), *("null" if name is None else java_text(name) for name in (user, group))
-        return delimiter.join(columns)
+    escape: Escape = csv_text if release_3 else lambda text: text
 
-    template = Template(pb.INode, _row(delimiter), escape=lambda text: text, words={"owner": owner})
+    def owner(packed: int) -> str:
+        user, group, _ = names.owner(packed)
+        return delimiter.join("null" if name is None else escape(java_text(name)) for name in (user, group))
+
+    words: dict[str, WordOf] = {"mode": lambda packed: mode_symbols(names.owner(packed).mode), "owner": owner}
+    template = Template(pb.INode, _row(delimiter, release_3=release_3), escape=escape, words=words)
     paths = inode_paths(records.image, Room() if room is None else room)
     return inode_texts(records, template, paths, lambda slot, inode: path_of(paths, slot, inode.name))
 
 
-def _row(delimiter: str) -> tuple[Step, ...]:
+def _row(delimiter: str, *, release_3: bool) -> tuple[Step, ...]:
     def columns(*steps: Step) -> tuple[Step, ...]:
         return tuple(step for each in steps for step in (literal(delimiter), each))
 
     def none(count: int) -> tuple[Step, ...]:
         return columns(*[literal("0")] * count)
 
-    owner = *columns(put_word("owner", "permission")), literal("\n")
+    def owner(kind: str, *acl: Step) -> tuple[Step, ...]:
+        mode = put_word("mode", "permission")
+        marked = (literal(delimiter + kind), mode, *acl) if release_3 else columns(mode)
+        return *marked, *columns(put_word("owner", "permission")), literal("\n")
+
+    has_acl = inside("acl", *when(literal("+"), present=["entries"]))
     times = columns(put_date("modificationTime"), put_date("accessTime"))
     file = (
         *columns(put_number("replication")),
         *times,
         *columns(put_number("preferredBlockSize"), put_count("blocks"), put_total("blocks", "numBytes")),
         *none(2),
-        *owner,
+        *owner("-", has_acl),
         inside("fileUC"),
         *CHECKED_FEATURES,
     )
@@ -98,11 +111,11 @@ def _row(delimiter: str) -> tuple[Step, ...]:
         *columns(put_date("modificationTime"), literal(local_minutes(0))),
         *none(3),
         *columns(put_number("nsQuota"), put_number("dsQuota")),
-        *owner,
+        *owner("d", has_acl),
         *CHECKED_FEATURES,
         CHECKED_QUOTAS,
     )
-    symlink = *none(1), *times, *none(5), *owner
+    symlink = *none(1), *times, *none(5), *owner("-")
     return (
         put_path("name"),
         inside("file", *file),

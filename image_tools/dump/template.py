@@ -308,7 +308,7 @@ class Template:
                 if out[-1][-1:] not in "[{":
                     out.append(",")
             elif step.op == kernel.PATH:
-                out.append(java_text(path))
+                out.append(self._escape(java_text(path)))
             elif step.op != kernel.TELL:
                 out.append(self._field(step, message))
 

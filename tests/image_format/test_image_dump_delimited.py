@@ -183,6 +183,25 @@ def test_what_a_row_holds(tmp_path: Path, zone: Callable[[str], None]) -> None:
     assert rows_of(path, "|")[0] == "/|0|1969-12-31 19:00|1969-12-31 19:00|0|0|0|-1|-1|---------|null|null\n"
 
 
+def test_rows_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
+    zone("UTC")
+    file, plain, folder = node(2, FILE, b'a,"b"'), node(3, FILE, b"c\nd"), node(4, DIRECTORY, b"e")
+    file.file.permission = folder.directory.permission = 1 << 40 | 2 << 16 | 0o755
+    file.file.acl.entries.append(0)
+    folder.directory.acl.entries.append(0)
+    plain.file.acl.SetInParent()
+    path = tree_image(tmp_path, [ROOT, file, plain, folder], [pb.DirEntry(parent=16385, children=[2, 3, 4])], [])
+    with open_image(path) as image:
+        rows = joined(dump_delimited(ImageRecords(image), ";", release_3=True)).splitlines()
+    assert [row.split(";")[0] for row in rows] == ["/", '"/a,""b"""', '"/c%x0Ad"', "/e"]
+    assert [row.split(";")[9:] for row in rows] == [
+        ["d---------", "null", "null"],
+        ["-rwxr-xr-x+", "hdfs", "supergroup"],
+        ["----------", "null", "null"],
+        ["drwxr-xr-x+", "hdfs", "supergroup"],
+    ]
+
+
 def test_header() -> None:
     assert header_row(",") == ",".join(COLUMNS) + "\n"
     assert len(COLUMNS) == 12

@@ -32,6 +32,7 @@ FORMS = {
     "xml of 3.x": lambda records: dump_xml(records, XmlForm.RELEASE_3),
     "json": dump_json,
     "delimited": dump_delimited,
+    "delimited of 3.x": lambda records: dump_delimited(records, ",", release_3=True),
 }
 STRINGS = StringTable.empty(0)
 USER, GROUP = STRINGS.serial("u<é>", StringKind.USER), STRINGS.serial('g"&', StringKind.GROUP)
@@ -42,7 +43,7 @@ _UINT32 = st.integers(0, (1 << 32) - 1)
 _TIMES = st.one_of(st.integers(0, 5_000_000_000_000), _UINT64)
 _NAMES = st.one_of(
     st.text(max_size=12).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    st.text("ab&<>\"'\\\n\x01é\ufffe\uffff\ufffd😀", max_size=9).map(str.encode),
+    st.text("ab&<>\"',\\\n\x01é\ufffe\uffff\ufffd😀", max_size=9).map(str.encode),
     st.binary(max_size=9),
 )
 _PERMISSIONS = st.builds(
@@ -130,7 +131,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def image_of(folder: Path, inodes: list[pb.INode], references: list[pb.INodeReference], form: str) -> Path:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"", directory=pb.INodeDirectory())
-    if form == "delimited":
+    if form.startswith("delimited"):
         for number, inode in enumerate(inodes):
             inode.id = 20000 + number
         references = []

@@ -484,7 +484,7 @@ def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
             return np.int64(-UNUSUAL)
         return _number(out, at, count if op == COUNT else total)
     if op == PATH:
-        return _path(buf, out, at, values[field], ends[field], paths, slot)
+        return _path(buf, out, at, values[field], ends[field], program, paths, slot)
     # SEPARATE
     if room < 1:
         return np.int64(-FULL)
@@ -495,8 +495,8 @@ def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
 
 
 @step
-def _path(buf, out, at, name, name_end, paths, slot):
-    """Print the path of the inode in a slot."""
+def _path(buf, out, at, name, name_end, program, paths, slot):
+    """Print the path of the inode in a slot; one that would have to be escaped is odd."""
     size = np.int64(0)
     start = np.int64(0)
     if slot == paths.root:
@@ -507,11 +507,18 @@ def _path(buf, out, at, name, name_end, paths, slot):
         size = paths.bounds[row + 1] - start
     if size + 1 + name_end - name > out.size - at:
         return np.int64(-FULL)
+    begun = at
     copy_bytes(out, at, paths.paths, start, size)
     at += size
     out[at] = _SLASH
     copy_bytes(out, at + 1, buf, name, name_end - name)
-    return at + 1 + name_end - name
+    at += 1 + name_end - name
+    if program.escaped.size:
+        for i in range(begun, at):
+            code = np.int64(out[np.uint64(i)])
+            if program.escapes[code + 1] > program.escapes[code]:
+                return np.int64(-UNUSUAL)
+    return at
 
 
 @step
