@@ -411,15 +411,16 @@ def _base64(out, at, buf, pos, end):
 
 @step
 def _elements(buf, pos, end, program, shape, number, values, ends):
-    """(messages in a row, the sum of one of their fields); a negative count where Python has to look."""
+    """(messages in a row, the sum of one of their fields, 0 for none); a negative count where Python has to look."""
     count = np.int64(0)
     total = np.int64(0)
     while pos < end:
         size, start = read_varint(buf, pos, end)
-        if _decode(buf, start, start + size, program, shape, 3 * WIDTH, values, ends) < 0:
-            return np.int64(-1), total
+        if number > 0:
+            if _decode(buf, start, start + size, program, shape, 3 * WIDTH, values, ends) < 0:
+                return np.int64(-1), total
+            total += values[3 * WIDTH + number]
         count += 1
-        total += values[3 * WIDTH + number]
         pos = start + size
         if pos < end:
             _, pos = read_varint(buf, pos, end)
