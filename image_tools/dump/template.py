@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -49,6 +51,8 @@ Escape = Callable[[str], str]
 WordOf = Callable[[int], str]
 """What an unsigned number stands for, ready to be printed; raises RecordError for what stands for nothing."""
 
+_Printer = Callable[[Any, bytes, list[str]], None]
+"""Prints of a message; takes the path of the inode that it is in, and what was printed before."""
 ELEMENT = ""
 """The element of a repeated number."""
 _SIZES = {
@@ -286,57 +290,112 @@ class Template:
             RecordError: a number stands for nothing.
         """
         out: list[str] = []
-        self._render(self._steps, message, path, out)
+        self._print(message, path, out)
         return "".join(out)
 
-    def _render(self, steps: Iterable[Step], message: Any, path: bytes, out: list[str]) -> None:
-        for step in steps:
-            if not all(_has(message, name) for name in step.present) or any(_has(message, n) for n in step.absent):
-                continue
-            if step.op == kernel.LITERAL:
-                out.append(step.text)
-            elif step.op == kernel.INSIDE:
-                self._render(step.steps, getattr(message, step.field), path, out)
-            elif step.op == kernel.EACH:
-                descriptor = message.DESCRIPTOR.fields_by_name[step.field]
-                for index, element in enumerate(getattr(message, step.field)):
-                    if index:
-                        out.append(step.text)
-                    plain = descriptor.message_type is None
-                    self._render(step.steps, _Element(descriptor, element) if plain else element, path, out)
-            elif step.op == kernel.SEPARATE:
-                if out[-1][-1:] not in "[{":
-                    out.append(",")
-            elif step.op == kernel.PATH:
-                out.append(self._escape(java_text(path)))
-            elif step.op != kernel.TELL:
-                out.append(self._field(step, message))
+    @functools.cached_property
+    def _print(self) -> _Printer:
+        return self._printer_of(self._steps, self._shapes[0])
 
-    def _field(self, step: Step, message: Any) -> str:
-        field: Any
-        value: Any
-        if isinstance(message, _Element):
-            field, value = message
-        else:
-            field, value = message.DESCRIPTOR.fields_by_name[step.field], getattr(message, step.field)
+    def _printer_of(self, steps: Iterable[Step], message: Any) -> _Printer:
+        """Prints steps; those in a row with the same conditions are looked at together."""
+        groups = [
+            (
+                tuple(_presence(message, name) for name in present),
+                tuple(_presence(message, name) for name in absent),
+                tuple(self._printer(step, message) for step in group if step.op != kernel.TELL),
+            )
+            for (present, absent), group in itertools.groupby(steps, lambda step: (step.present, step.absent))
+        ]
+
+        def print_groups(value: Any, path: bytes, out: list[str]) -> None:
+            for present, absent, printers in groups:
+                for has in present:
+                    if not has(value):
+                        break
+                else:
+                    for has in absent:
+                        if has(value):
+                            break
+                    else:
+                        for printer in printers:
+                            printer(value, path, out)
+
+        return print_groups
+
+    def _printer(self, step: Step, message: Any) -> _Printer:
         match step.op:
+            case kernel.LITERAL:
+                text = step.text
+                return lambda _value, _path, out: out.append(text)
+            case kernel.SEPARATE:
+                return _print_comma
+            case kernel.PATH:
+                return lambda _value, path, out: out.append(self._escape(java_text(path)))
+        field = message if isinstance(message, FieldDescriptor) else message.fields_by_name[step.field]
+        # an element is the value itself
+        get: Callable[[Any], Any] = _itself if field is message else operator.attrgetter(field.name)
+        if step.op == kernel.INSIDE:
+            inner = self._printer_of(step.steps, field.message_type)
+            return lambda value, path, out: inner(get(value), path, out)
+        if step.op == kernel.EACH:
+            return _repeated(get, self._printer_of(step.steps, field.message_type or field), step.text)
+        word = self._word(step, field)
+        return lambda value, _path, out: out.append(word(get(value)))
+
+    def _word(self, step: Step, field: Any) -> Callable[[Any], str]:
+        """What a step prints of the value of a field."""
+        match step.op:
+            case kernel.NUMBER if field.type in _SIGNED:
+                return str
             case kernel.NUMBER:
-                if field.type in _SIGNED:
-                    return str(value)
-                return str(signed64(value) if _SIZES[field.type] == 64 else signed32(value))
+                signed = signed64 if _SIZES[field.type] == 64 else signed32
+                return lambda value: str(signed(value))
             case kernel.WORD:
-                return self.kinds[self._kind(step.kind, field)](value)
+                return self.kinds[self._kind(step.kind, field)]
             case kernel.DATE:
-                return local_minutes(signed64(value))
+                return lambda value: local_minutes(signed64(value))
             case kernel.COUNT:
-                return str(len(value))
+                return lambda value: str(len(value))
             case kernel.TOTAL:
-                return str(signed64(sum([getattr(item, step.inner) for item in value]) & _UINT64))
+                inner = step.inner
+                return lambda value: str(signed64(sum([getattr(item, inner) for item in value]) & _UINT64))
             case kernel.HEX:
-                return bytes(value).hex()
+                return lambda value: bytes(value).hex()
             case kernel.BASE64:
-                return base64.b64encode(value).decode("ascii")
-        return self._escape(java_text(value))
+                return lambda value: base64.b64encode(value).decode("ascii")
+        return lambda value: self._escape(java_text(value))
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _print_comma(_value: Any, _path: bytes, out: list[str]) -> None:
+    if out[-1][-1:] not in "[{":
+        out.append(",")
+
+
+def _repeated(get: Callable[[Any], Any], inner: _Printer, between: str) -> _Printer:
+    def print_elements(value: Any, path: bytes, out: list[str]) -> None:
+        for index, element in enumerate(get(value)):
+            if index and between:
+                out.append(between)
+            inner(element, path, out)
+
+    return print_elements
+
+
+def _presence(message: Any, name: str) -> Callable[[Any], bool]:
+    """Whether a message has a field."""
+    if name.endswith("!"):
+        return operator.attrgetter(name[:-1])
+    if name.endswith("?"):
+        get = operator.attrgetter(name[:-1])
+        return lambda value: _is_utf8(get(value))
+    if message.fields_by_name[name].is_repeated:
+        return operator.attrgetter(name)
+    return lambda value: bool(value.HasField(name))
 
 
 def _joined(steps: Iterable[Step]) -> Iterator[Step]:
@@ -358,23 +417,9 @@ def _joined(steps: Iterable[Step]) -> Iterator[Step]:
         yield waiting
 
 
-class _Element(NamedTuple):
-    field: FieldDescriptor
-    value: int
-
-
-def _has(message: Any, name: str) -> bool:
-    if name.endswith("!"):
-        return bool(getattr(message, name[:-1]))
-    if name.endswith("?"):
-        value = getattr(message, name[:-1])
-        return isinstance(value, str) or _is_utf8(value)
-    if message.DESCRIPTOR.fields_by_name[name].is_repeated:
-        return bool(getattr(message, name))
-    return bool(message.HasField(name))
-
-
-def _is_utf8(value: bytes) -> bool:
+def _is_utf8(value: bytes | str) -> bool:
+    if isinstance(value, str):
+        return True
     try:
         value.decode("utf-8")
     except UnicodeDecodeError:
