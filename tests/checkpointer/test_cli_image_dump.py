@@ -49,6 +49,19 @@ def test_json() -> None:
     assert {json.loads(line)["section"] for line in out.splitlines()} >= {"SUMMARY", "NS_INFO", "INODE", "INODE_DIR"}
 
 
+def test_rows_of_hadoop_3() -> None:
+    code, out, _ = run_cli("image", "dump", OLD.image, "--format", "delimited", "--release", "3.x")
+    assert code == 0
+    head, first, *_ = out.splitlines()
+    assert head.startswith("Path\tReplication\t")
+    assert first.split("\t")[9].startswith("drwx")
+
+
+def test_corruption() -> None:
+    code, out, _ = run_cli("image", "dump", MIXED.image, "--format", "corruption", "--delimiter", "|")
+    assert (code, out) == (0, "CorruptionType|Id|IsSnapshot|ParentPath|ParentId|Name|NodeType|CorruptChildren\n")
+
+
 def test_distribution() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "distribution", "--max-size", "1m", "--step", "64k")
     assert code == 0
