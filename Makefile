@@ -19,7 +19,7 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline load screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline bench-dump load screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -126,6 +126,9 @@ bench-journal: setup ## transactions a second through the edit log for 1, 8 and 
 
 bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback beside curl, and a transfer that is throttled
 	$(BIN)/python -m bench.transfer $(BENCH)
+
+bench-dump: interop-setup ## an image of a million files as text beside Hadoop's OIV, in turns; BENCH="--files 5000000"
+	$(BIN)/python -m bench.dump $(BENCH)
 
 bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark
 	$(BIN)/python -m bench.pipeline

@@ -1,4 +1,4 @@
-"""Hadoop 2.7.3's own way from an image to rows: OfflineImageViewerPB -p Delimited, timed."""
+"""Hadoop 2.7.3's own way from an image to text: OfflineImageViewerPB, as rows timed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.interop.hadoop_home import CLIENT, SERVER, java_program
 
-__all__ = ["heap_for", "run_oiv"]
+__all__ = ["heap_for", "oiv_command", "run_oiv"]
 
 _MAIN = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
 _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
@@ -20,6 +20,20 @@ def heap_for(files: int) -> str:
     return f"{1 + -(-files // 1_000_000)}g"
 
 
+def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[str]:
+    """How to write `image` as text to `target`.
+
+    Raises:
+        MissingHadoopError: Hadoop's jars are not here.
+    """
+    # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
+    netty = [str(path) for path in CLIENT.jar_folder.glob("netty-*.jar")]
+    class_path = os.pathsep.join([SERVER.class_path(), *netty])
+    opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]
+    command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", class_path, _MAIN]
+    return [*command, "-p", processor, "-i", str(image), "-o", str(target)]
+
+
 def run_oiv(image: Path, target: Path, heap: str) -> tuple[float, int]:
     """Write `image` as tab separated text; returns wall seconds of the whole process and rows.
 
@@ -27,15 +41,9 @@ def run_oiv(image: Path, target: Path, heap: str) -> tuple[float, int]:
         MissingHadoopError: Hadoop's jars are not here.
         subprocess.CalledProcessError: it failed.
     """
-    # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
-    netty = [str(path) for path in CLIENT.jar_folder.glob("netty-*.jar")]
-    class_path = os.pathsep.join([SERVER.class_path(), *netty])
-    opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]
-    command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", class_path, _MAIN]
+    command = oiv_command("Delimited", image, target, heap)
     started = time.perf_counter()
-    subprocess.run(
-        [*command, "-p", "Delimited", "-i", str(image), "-o", str(target)], check=True, stderr=subprocess.DEVNULL
-    )
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     seconds = time.perf_counter() - started
     with target.open("rb") as lines:
         rows = sum(block.count(b"\n") for block in iter(lambda: lines.read(1 << 20), b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,10 +22,15 @@ from image_format.codecs import codec_class_name
 from image_format.md5_file import format_md5, md5_of_file, md5_path
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
 from image_format.string_table import StringKind, StringTable
 from image_format.sub_sections import SubSectionRule
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
+from image_tools.dump.corruption import dump_corruption
+from image_tools.dump.delimited import dump_delimited
+from image_tools.dump.distribution import dump_distribution
+from image_tools.dump.records import ImageRecords
 from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.binary_codec import encode_op
@@ -42,7 +48,7 @@ _TXID_DIGITS = 19
 
 
 def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = None) -> float:
-    """Compile what a checkpoint needs, or load it where that was done before; returns the seconds it took.
+    """Compile what a checkpoint and `image dump` need, or load it where that was done; returns the seconds it took.
 
     Args:
         first: only what a merge without snapshots needs.
@@ -65,6 +71,11 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
             if not first:
                 # as an image is in which something was healed
                 verify_image(image)
+        if not first:
+            # one kernel prints all other formats too
+            with ImageFile.open(image, verify_md5=False) as opened:
+                for dump in (dump_delimited, dump_distribution, dump_corruption):
+                    collections.deque(dump(ImageRecords(opened)), maxlen=0)
         # The thread that does this is for longer segments.
         segment = list_segments(folder)[0]
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)

@@ -16,6 +16,7 @@ from image_format.kernels.directory_tree import directory_lengths, fill_director
 from image_format.kernels.scan import find_id
 from image_format.kernels.tags import DirEntry
 from image_format.reader import ImageFile
+from image_format.room import Room
 from image_tools.dump.records import ImageRecords
 
 __all__ = ["DirectoryChain", "chain_directories", "check_tree", "place_inodes", "write_paths"]
@@ -25,19 +26,26 @@ Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
 _INT32_MAX = (1 << 31) - 1
+_PIECE = 1 << 16
 
 
-def place_inodes(image: ImageFile, arrays: IndexArrays) -> Rows:
+def place_inodes(image: ImageFile, arrays: IndexArrays, room: Room | None = None) -> Rows:
     """By slot: row in `arrays.directory_ids` of the directory that an inode is in now, -1 for none.
 
     The root is in none. A reference wins over a plain child, and of two entries the later one; children without a
     record are passed over.
 
+    Args:
+        room: for the result.
+
     Raises:
         RecordError: INODE_DIR or INODE_REFERENCE is damaged.
+        ImageStorageError: there is no room.
     """
     small = arrays.directory_ids.size <= _INT32_MAX
-    parents: Rows = np.full(arrays.offsets.size, -1, np.int32 if small else np.int64)
+    room = Room() if room is None else room
+    parents: Rows = room.zeros(arrays.offsets.size, np.int32 if small else np.int64)
+    parents -= 1
     section = image.section("INODE_DIR")
     if section is None:
         return parents
@@ -79,27 +87,36 @@ class DirectoryChain:
     name_sizes: Ids
 
 
-def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows) -> DirectoryChain:
+def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows, room: Room | None = None) -> DirectoryChain:
     """Find the length of every directory's path.
 
     Args:
         parents: what `place_inodes` returned.
+        room: for the result.
 
     Raises:
         RecordError: directories contain each other, or the record of one is damaged.
+        ImageStorageError: there is no room.
     """
-    slots = arrays.slots_of(arrays.directory_ids)
-    columns = read_inode_columns(inode_section(image), arrays.offsets.at(slots), image.place("INODE"))
-    above = parents[slots].astype(np.int64)
+    room = Room() if room is None else room
+    count = arrays.directory_ids.size
+    above, starts, sizes, lengths, order = (room.zeros(count, np.int64) for _ in range(5))
+    for first in range(0, count, _PIECE):
+        piece = slice(first, first + _PIECE)
+        slots = arrays.slots_of(arrays.directory_ids[piece])
+        columns = read_inode_columns(inode_section(image), arrays.offsets.at(slots), image.place("INODE"))
+        above[piece], starts[piece], sizes[piece] = parents[slots], columns.name_start, columns.name_size
     root = int(find_id(arrays.directory_ids, ROOT_INODE_ID))
-    lengths, order = np.empty(slots.size, np.int64), np.empty(slots.size, np.int64)
-    cyclic = int(directory_lengths(above, columns.name_size, root, lengths, order))
+    cyclic = int(directory_lengths(above, sizes, root, lengths, order))
     if cyclic >= 0:
         what = f"directory {arrays.directory_ids[cyclic]} contains itself"
         raise image.place("INODE_DIR").error(RecordError, what, 0)
-    bounds = np.zeros(slots.size + 1, np.int64)
-    np.cumsum(np.maximum(lengths, 0), out=bounds[1:])
-    return DirectoryChain(above, root, lengths >= 0, bounds, order, columns.name_start, columns.name_size)
+    bounds = room.zeros(count + 1, np.int64)
+    in_tree = room.zeros(count, np.bool_)
+    np.greater_equal(lengths, 0, out=in_tree)
+    np.maximum(lengths, 0, out=lengths)
+    np.cumsum(lengths, out=bounds[1:])
+    return DirectoryChain(above, root, in_tree, bounds, order, starts, sizes)
 
 
 def check_tree(image: ImageFile) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import threading
 import time
@@ -32,6 +33,7 @@ DEFAULT_LINGER = 10.0
 _MAX_HEADER_BYTES = 65536
 _DRAIN_BYTES = 65536
 _LONGEST_DRAIN = 3600.0
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 class HttpServer:
@@ -119,10 +121,29 @@ class HttpServer:
         self.stop()
 
 
+class _EscapedLine:
+    """The first line of a request, bytes that are not ASCII as %XX: Hadoop's clients send names as they are."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readline(self) -> bytes:
+        line: bytes = self._file.readline()
+        return line if line.isascii() else _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line)
+
+
 class _Request(HTTPRequest):
     """A request whose body is streamed, and whose connection is reused only when all of it was read."""
 
     rfile: Any
+
+    def read_request_line(self) -> bool:
+        file, self.rfile = self.rfile, _EscapedLine(self.rfile)
+        try:
+            read: Any = super().read_request_line
+            return bool(read())
+        finally:
+            self.rfile = file
 
     def respond(self) -> None:
         if self.chunked_read:

@@ -38,7 +38,7 @@ def of_tools(folder: Path) -> None:
     before, after = _CASE.image("before"), _CASE.image("after")
     run_cli("image", "diff", before, after)
     run_cli("image", "convert", after, folder / "converted", "--layout", "-67")
-    for form in ("xml", "json", "delimited"):
+    for form in ("xml", "json", "delimited", "distribution", "corruption"):
         run_cli("image", "dump", after, "--format", form, "--output", folder / form)
     image = HostImage.open(after, folder)
     for reader in READERS.values():

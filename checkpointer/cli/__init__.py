@@ -22,7 +22,7 @@ _COMMANDS = {
     "config": "List every key: supported, ignored or refused, its value, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",
     "merge": "Merge a stopped NameNode's storage directory.",
-    "image": "Look at fsimage files: info, dump, diff, verify, convert.",
+    "image": "Look at fsimage files: info, dump, diff, verify, serve, convert.",
     "edits": "Look at edit log segments: info, dump, load, convert, recover.",
     "compile": "Compile the kernels now, so that no checkpoint has to wait for it.",
 }
@@ -43,7 +43,7 @@ Exit codes:
     cls=LazyGroup,
     modules="checkpointer.cli.{}_command",
     summaries=_COMMANDS,
-    elsewhere={"image": "image_tools.cli", "edits": "journal.cli"},
+    elsewhere={"edits": "journal.cli"},
     plugins="checkpointer.commands",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
 @click.option("--as-hadoop", is_flag=True, help="Heal nothing: write what Hadoop would, even if no NameNode loads it.")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
-@memory_options
+@memory_options("index and edits", configured=True)
 @json_option
 def command(
     directory: Path,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.Choice([role.value for role in Role]),
     help="What this node is to the NameNode (default: standby in HA or with a shared edits directory, else secondary).",
 )
-@memory_options
+@memory_options("index and edits", configured=True)
 @logging_options
 def command(
     conf_dir: Path, role: str | None, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None

@@ -7,7 +7,15 @@ from image_format.kernels.packed import find_slot
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
-__all__ = ["NOT_IN_TREE", "directory_lengths", "fill_directory_paths", "fill_names", "fill_paths", "place_children"]
+__all__ = [
+    "NOT_IN_TREE",
+    "add_upwards",
+    "directory_lengths",
+    "fill_directory_paths",
+    "fill_names",
+    "fill_paths",
+    "place_children",
+]
 
 NOT_IN_TREE = -1
 """Length of the path of a directory that the root does not lead to."""
@@ -99,6 +107,20 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
             order[done] = row
             done += 1
     return -1
+
+
+@kernel
+def add_upwards(parents, order, totals):
+    """Add the row of each directory in `totals` to that of the one it is in, from the leaves up.
+
+    Args:
+        parents: as `directory_lengths` takes them; order: as it gave them.
+    """
+    for k in range(order.size - 1, -1, -1):
+        row = order[k]
+        if parents[row] >= 0:
+            for column in range(totals.shape[1]):
+                totals[parents[row], column] += totals[row, column]
 
 
 @kernel

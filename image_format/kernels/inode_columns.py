@@ -9,7 +9,15 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 
-__all__ = ["COLUMNS", "decode_columns"]
+__all__ = [
+    "BLOCK_COUNT",
+    "COLUMNS",
+    "KIND",
+    "LENGTH",
+    "REPLICATION",
+    "decode_columns",
+    "decode_record",
+]
 
 (
     ID,
@@ -150,7 +158,7 @@ def _symlink(buf, pos, end, out, row):
 
 
 @kernel
-def _record(buf, pos, end, out, row):
+def decode_record(buf, pos, end, out, row):
     """Fill a row from the INode between `pos` and `end`; whether it is whole."""
     kind = np.int64(0)
     body = np.int64(0)
@@ -205,6 +213,6 @@ def decode_columns(buf, offsets, out):
         length, pos = read_varint(buf, offsets[row], buf.size)
         if pos < 0 or length < 0 or length > buf.size - pos:
             return row
-        if not _record(buf, pos, pos + length, out, row):
+        if not decode_record(buf, pos, pos + length, out, row):
             return row
     return -1

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.durable import written_atomically
-from hadoop_common.file_faults import told
-from image_format.errors import ImageStorageError
+from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
+from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
-from image_tools.cli.memory_options import memory_bound
+from image_tools.cli.memory_options import held, memory_options
+from image_tools.cli.text_file import check_output, emit
+from image_tools.dump.corruption import dump_corruption
 from image_tools.dump.delimited import dump_delimited, header_row
+from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
 
-_CHUNK = 1 << 16
 _RELEASES = [form.value for form in XmlForm]
+
+
+def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} {error}; such as 1048576 or 64m", context, parameter) from error
+    if size <= 0:
+        raise click.BadParameter(f"{text!r} is not positive", context, parameter)
+    return size
 
 
 @click.command("dump")
@@ -29,21 +41,49 @@ _RELEASES = [form.value for form in XmlForm]
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["xml", "delimited", "json"]),
+    type=click.Choice(["xml", "delimited", "json", "distribution", "corruption"]),
     default="xml",
     show_default=True,
-    help="xml and delimited as Hadoop's OfflineImageViewer prints them, or one JSON object a record.",
+    help="xml, delimited, distribution (files by size) and corruption (missing inodes) as Hadoop's OfflineImageViewer "
+    "prints them, or one JSON object a record.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
-@click.option("--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's).")
-@click.option("--delimiter", default="\t", help="delimited: separator of columns (default: tab).")
-@click.option("--header", is_flag=True, help="delimited: print the columns' names first, as Hadoop 3.x does.")
-@memory_bound
+@click.option(
+    "--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's); delimited: 3.x."
+)
+@click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
+@click.option("--header", is_flag=True, help="delimited: print the columns' names first; rows of 3.x have them.")
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    default="128g",
+    show_default=True,
+    callback=_size,
+    help="distribution: larger files are in one range.",
+)
+@click.option(
+    "--step", metavar="SIZE", default="2m", show_default=True, callback=_size, help="distribution: bytes of a range."
+)
+@click.option(
+    "--human-readable", is_flag=True, help="distribution: ranges such as (2 MB, 4 MB], as Hadoop 3.x -format."
+)
+@memory_options("the paths of delimited", configured=False)
 def command(
-    path: Path, form: str, output: Path | None, force: bool, release: str | None, delimiter: str, header: bool
+    path: Path,
+    form: str,
+    output: Path | None,
+    force: bool,
+    release: str | None,
+    delimiter: str,
+    header: bool,
+    max_size: int,
+    step: int,
+    human_readable: bool,
+    memory: int | None,
+    spill_dir: Path | None,
 ) -> None:
-    """Print every record of an image; exit 3 where the image is damaged.
+    """Print an image as text; exit 3 where it is damaged.
 
     The XML of 2.7 has no place for ACLs, extended attributes, keys, tokens and snapshot copies; json has all of an
     image. The rows of delimited are the files and directories of the current tree, times in the local time zone.
@@ -53,29 +93,35 @@ def command(
     Examples:
       checkpointer image dump /data/nn/current/fsimage_0000000000000000042
       checkpointer image dump --format delimited --output rows.tsv fsimage_0000000000000000042
+      checkpointer image dump --format distribution --max-size 1g --step 64m fsimage_0000000000000000042
     """
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
-    _check_output(output, path, force=force)
+    if max_size // step >= MOST_BUCKETS:
+        raise click.BadParameter(f"makes more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
+    check_output(output, path, force=force)
     with (
-        ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image,
+        held(memory),
+        ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spill_dir) as image,
         ProgressObserver(show=output is not None) as observer,
     ):
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
-        _emit(_pieces(records, form, release, delimiter, header=header), output)
-
-
-def _pieces(records: ImageRecords, form: str, release: str | None, delimiter: str, *, header: bool) -> Iterator[str]:
-    if form == "json":
-        yield from dump_json(records)
-    elif form == "delimited":
-        if header:
-            yield header_row(delimiter)
-        yield from dump_delimited(records, delimiter)
-    else:
-        yield from dump_xml(records, XmlForm(release) if release else None)
+        match form:
+            case "json":
+                pieces: Iterator[str | bytes] = dump_json(records)
+            case "delimited":
+                newer, room = release == XmlForm.RELEASE_3.value, MemoryLimit(memory and memory // 2, spill_dir).room()
+                head = [header_row(delimiter)] if header or newer else []
+                pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer))
+            case "corruption":
+                pieces = dump_corruption(records, delimiter)
+            case "distribution":
+                pieces = dump_distribution(records, max_size, step, readable=human_readable)
+            case _:
+                pieces = dump_xml(records, XmlForm(release) if release else None)
+        emit(pieces, output)
 
 
 def _warn(records: ImageRecords) -> None:
@@ -85,48 +131,3 @@ def _warn(records: ImageRecords) -> None:
         click.echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
     for name in records.unknown_sections:
         click.echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)
-
-
-def _check_output(output: Path | None, source: Path, *, force: bool) -> None:
-    """Refuse an output file that exists, and always the file that is read.
-
-    Raises:
-        click.BadParameter: the file must not be written.
-    """
-    if output is None or not output.exists():
-        return
-    if output.samefile(source):
-        raise click.BadParameter(f"{output} is the file to read", param_hint="--output")
-    if not force:
-        raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
-
-
-def _emit(pieces: Iterable[str], output: Path | None) -> None:
-    """Print `pieces`, or put them as UTF-8 into `output` by way of a temporary file beside it.
-
-    Raises:
-        ImageStorageError: the file cannot be written; what was there before is as it was.
-    """
-    if output is None:
-        for chunk in _chunks(pieces):
-            click.echo(chunk, nl=False)
-        return
-    try:
-        with written_atomically(output) as out:
-            out.writelines(chunk.encode() for chunk in _chunks(pieces))
-    except OSError as error:
-        hint = "Free space, or name another --output."
-        raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
-
-
-def _chunks(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in fewer and larger pieces."""
-    waiting: list[str] = []
-    size = 0
-    for piece in pieces:
-        waiting.append(piece)
-        size += len(piece)
-        if size >= _CHUNK:
-            yield "".join(waiting)
-            waiting, size = [], 0
-    yield "".join(waiting)

@@ -12,13 +12,13 @@ from image_format.reader import ImageFile
 __all__ = ["open_image"]
 
 
-def open_image(path: Path, *, verify_md5: bool = True) -> ImageFile:
+def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None) -> ImageFile:
     """`ImageFile.open`; an image newer than every known layout is opened too, with a warning on standard error.
 
     Raises:
         ImageFormatError, ImageStorageError: see `ImageFile.open`.
     """
-    image = ImageFile.open(path, verify_md5=verify_md5, allow_unknown_layout=True)
+    image = ImageFile.open(path, verify_md5=verify_md5, allow_unknown_layout=True, spool_dir=spool_dir)
     if is_unknown(image.layout_version):
         click.echo(
             f"warning: {path} is of layout version {image.layout_version}, newer than the newest known one "

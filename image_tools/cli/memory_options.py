@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
 
-__all__ = ["memory_bound", "memory_options", "with_options"]
+__all__ = ["held", "memory_bound", "memory_options", "with_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,21 +32,27 @@ def _size(context: click.Context, parameter: click.Parameter, text: str | None) 
     return size
 
 
-def memory_options(command: F) -> F:
-    """Add both options: `memory` in bytes and `spill_dir`, None where they are not given."""
+def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
+    """Add both options: `memory` in bytes and `spill_dir`, None where they are not given.
+
+    Args:
+        what: is limited.
+        configured: whether the command has --conf, where the defaults may stand.
+    """
+    where, most = ("checkpointer.memory.dir of --conf, else ", "checkpointer.memory of --conf, else ")
     spill = click.option(
         "--spill-dir",
         type=EXISTING_FOLDER,
-        help="Folder for what goes beyond --memory (default: checkpointer.memory.dir of --conf, else the system's).",
+        help=f"Folder for what goes beyond --memory (default: {where if configured else ''}the system's).",
     )
     memory = click.option(
         "--memory",
         metavar="SIZE",
         callback=_size,
-        help="Limit on the memory of index and edits, such as 2g; beyond it they are kept in a file "
-        "(default: checkpointer.memory of --conf, else none).",
+        help=f"Limit on the memory of {what}, such as 2g; beyond it they are kept in a file "
+        f"(default: {most if configured else ''}none).",
     )
-    return memory(spill(command))
+    return lambda command: memory(spill(command))
 
 
 def memory_bound(command: F) -> F:
@@ -57,10 +63,7 @@ def memory_bound(command: F) -> F:
 
     @functools.wraps(command)
     def bounded(*arguments: Any, memory: int | None, **options: Any) -> Any:
-        from hadoop_common.process_memory import available_memory, bounded_memory
-
-        size = memory or available_memory() * 3 // 4
-        with bounded_memory(size) if size else nullcontext():
+        with held(memory):
             return command(*arguments, **options)
 
     return click.option(
@@ -70,6 +73,18 @@ def memory_bound(command: F) -> F:
         help="Most memory that the work may take, such as 2g; an image that needs more is refused "
         "(default: three quarters of what the system has left).",
     )(bounded)  # type: ignore[return-value]
+
+
+def held(memory: int | None) -> AbstractContextManager[None]:
+    """Gives work up that takes more than `memory` bytes; None is three quarters of what the system has left.
+
+    Raises:
+        OutOfMemoryError: the work inside does.
+    """
+    from hadoop_common.process_memory import available_memory, bounded_memory
+
+    size = memory or available_memory() * 3 // 4
+    return bounded_memory(size) if size else nullcontext()
 
 
 def with_options(configured: MemoryLimit, memory: int | None, spill_dir: Path | None) -> MemoryLimit:

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Room
+from image_tools.dump.inode_paths import inode_paths, path_of
+from image_tools.dump.record_text import inode_texts
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.tree import ImageTree
-from image_tools.dump.values import Names, java_text, local_minutes, mode_symbols, signed32, signed64
+from image_tools.dump.template import (
+    CHECKED_FEATURES,
+    CHECKED_QUOTAS,
+    Escape,
+    Step,
+    Template,
+    WordOf,
+    always_inside,
+    inside,
+    literal,
+    put_count,
+    put_date,
+    put_number,
+    put_path,
+    put_total,
+    put_word,
+    when,
+)
+from image_tools.dump.values import Names, csv_text, java_text, local_minutes, mode_symbols
 
 __all__ = ["COLUMNS", "dump_delimited", "header_row"]
 
@@ -33,55 +52,73 @@ def header_row(delimiter: str) -> str:
     return delimiter.join(COLUMNS) + "\n"
 
 
-def dump_delimited(records: ImageRecords, delimiter: str = "\t") -> Iterator[str]:
-    """A row an inode as Hadoop 2.7.3 prints them, in the order of the INODE section.
+def dump_delimited(
+    records: ImageRecords, delimiter: str = "\t", room: Room | None = None, *, release_3: bool = False
+) -> Iterator[bytes]:
+    """A row an inode as Hadoop 2.7.3 prints them, in the order of the INODE section; UTF-8.
 
     Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for what is no directory. Nothing is
     escaped. An inode in the tree by a reference stands under its current path; what only snapshots hold has no row.
 
+    Args:
+        release_3: as Hadoop 3.3 prints them: permissions begin with d or -, and end with + where there are ACL
+            entries; paths and names with commas, quotes or line ends are quoted. Its header is not printed.
+        room: for the directory that each inode is in, and the paths of all directories.
+
     Raises:
         RecordError: a record is damaged.
+        ImageStorageError: there is no room.
     """
-    tree = ImageTree(records)
     names = Names(records.image.string_table())
-    for inode in records.inodes():
-        path = _path(tree, inode)
-        if path is not None:
-            yield delimiter.join((java_text(path), *_columns(inode, names))) + "\n"
+
+    escape: Escape = csv_text if release_3 else lambda text: text
+
+    def owner(packed: int) -> str:
+        user, group, _ = names.owner(packed)
+        return delimiter.join("null" if name is None else escape(java_text(name)) for name in (user, group))
+
+    words: dict[str, WordOf] = {"mode": lambda packed: mode_symbols(names.owner(packed).mode), "owner": owner}
+    template = Template(pb.INode, _row(delimiter, release_3=release_3), escape=escape, words=words)
+    paths = inode_paths(records.image, Room() if room is None else room)
+    return inode_texts(records, template, paths, lambda slot, inode: path_of(paths, slot, inode.name))
 
 
-def _path(tree: ImageTree, inode: pb.INode) -> bytes | None:
-    if inode.id == ROOT_INODE_ID:
-        return b"/"
-    directory = tree.directory_path(int(tree.parents[tree.position(inode.id)]))
-    return None if directory is None else directory + b"/" + inode.name
+def _row(delimiter: str, *, release_3: bool) -> tuple[Step, ...]:
+    def columns(*steps: Step) -> tuple[Step, ...]:
+        return tuple(step for each in steps for step in (literal(delimiter), each))
 
+    def none(count: int) -> tuple[Step, ...]:
+        return columns(*[literal("0")] * count)
 
-def _columns(inode: pb.INode, names: Names) -> tuple[str, ...]:
-    replication = modified = accessed = block_size = blocks = size = ns_quota = ds_quota = permission = 0
-    if inode.type == pb.INode.FILE:
-        file = inode.file
-        replication, block_size = signed32(file.replication), signed64(file.preferredBlockSize)
-        modified, accessed, permission = file.modificationTime, file.accessTime, file.permission
-        blocks, size = len(file.blocks), sum([block.numBytes for block in file.blocks])
-    elif inode.type == pb.INode.DIRECTORY:
-        directory = inode.directory
-        modified, permission = directory.modificationTime, directory.permission
-        ns_quota, ds_quota = signed64(directory.nsQuota), signed64(directory.dsQuota)
-    else:
-        link = inode.symlink
-        modified, accessed, permission = link.modificationTime, link.accessTime, link.permission
-    owner = names.owner(permission)
+    def owner(kind: str, *acl: Step) -> tuple[Step, ...]:
+        mode = put_word("mode", "permission")
+        marked = (literal(delimiter + kind), mode, *acl) if release_3 else columns(mode)
+        return *marked, *columns(put_word("owner", "permission")), literal("\n")
+
+    has_acl = inside("acl", *when(literal("+"), present=["entries"]))
+    times = columns(put_date("modificationTime"), put_date("accessTime"))
+    file = (
+        *columns(put_number("replication")),
+        *times,
+        *columns(put_number("preferredBlockSize"), put_count("blocks"), put_total("blocks", "numBytes")),
+        *none(2),
+        *owner("-", has_acl),
+        inside("fileUC"),
+        *CHECKED_FEATURES,
+    )
+    directory = (
+        *none(1),
+        *columns(put_date("modificationTime"), literal(local_minutes(0))),
+        *none(3),
+        *columns(put_number("nsQuota"), put_number("dsQuota")),
+        *owner("d", has_acl),
+        *CHECKED_FEATURES,
+        CHECKED_QUOTAS,
+    )
+    symlink = *none(1), *times, *none(5), *owner("-")
     return (
-        str(replication),
-        local_minutes(signed64(modified)),
-        local_minutes(signed64(accessed)),
-        str(block_size),
-        str(blocks),
-        str(size),
-        str(ns_quota),
-        str(ds_quota),
-        mode_symbols(owner.mode),
-        "null" if owner.user is None else java_text(owner.user),
-        "null" if owner.group is None else java_text(owner.group),
+        put_path("name"),
+        inside("file", *file),
+        *when(inside("directory", *directory), absent=["file"]),
+        *when(always_inside("symlink", *symlink), absent=["file", "directory"]),
     )

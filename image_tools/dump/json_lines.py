@@ -24,7 +24,6 @@ keys always, stand in base64 under the field's name with `Base64` behind it.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -34,157 +33,226 @@ from google.protobuf.message import Message
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message
+from image_tools.dump.kernels.text import BASE64
+from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import FileDiffs, ImageRecords
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.template import (
+    Step,
+    Template,
+    WordOf,
+    each,
+    inside,
+    literal,
+    put_data,
+    put_number,
+    put_word,
+    separate,
+    tell,
+    when,
+)
+from image_tools.dump.values import Names, java_text, signed64
 
 __all__ = ["dump_json"]
 
-_Object = dict[str, Any]
-_SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 
 
-def dump_json(records: ImageRecords) -> Iterator[str]:
-    """One line a record.
+def dump_json(records: ImageRecords) -> Iterator[str | bytes]:
+    """One line a record; pieces of the text, bytes in UTF-8.
 
     Raises:
         RecordError: a record is damaged.
     """
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     writer = _Writer(records)
-    yield encode({"section": "SUMMARY", "record": "summary", **_summary(records)}) + "\n"
+    yield _summary(records)
     for section in records.sections:
-        for kind, fields in writer.section(section):
-            yield encode({"section": section, "record": kind, **fields}) + "\n"
+        yield from writer.section(section)
 
 
-def _summary(records: ImageRecords) -> _Object:
+def _summary(records: ImageRecords) -> str:
     image = records.image
-    return {
+    summary = {
+        "section": "SUMMARY",
+        "record": "summary",
         "layoutVersion": image.layout_version,
         "onDiskVersion": image.summary.ondiskVersion,
         "codec": image.codec,
         "sections": [{"name": entry.name, "offset": entry.offset, "length": entry.length} for entry in image.sections],
     }
+    return _encode(summary) + "\n"
+
+
+def _escaped(value: str) -> str:
+    """What stands between the quotes of a JSON text."""
+    return _encode(value)[1:-1]
+
+
+# ---- what is printed of a message: all fields that it has -----------------------------------------------------
+
+
+def _members(message: Any) -> tuple[Step, ...]:
+    """The fields, each with a comma before it unless it is the first of its object."""
+    fields = sorted(message.fields, key=lambda field: field.number)
+    return tuple(step for field in fields for step in _member(field))
+
+
+def _member(field: FieldDescriptor) -> tuple[Step, ...]:
+    name = field.name
+    if name == "permission":
+        return when(separate(), put_word("owner", name), present=[name])
+    if name == "acl":
+        entries = inside(name, each("entries", put_word("acl"), between=","))
+        return when(separate(), literal('"acl":['), entries, literal("]"), present=[name])
+    if name == "xAttrs" and not field.is_repeated:
+        attributes = inside(name, each(name, *_XATTR, between=","))
+        return when(separate(), literal('"xAttrs":['), attributes, literal("]"), present=[name])
+    if field.type in _TEXTS and not field.is_repeated:
+        return _text(field)
+    return when(separate(), literal(f'"{name}":'), *_value(field), present=[name])
+
+
+def _text(field: FieldDescriptor) -> tuple[Step, ...]:
+    name = field.name
+    in_base64 = literal(f'"{name}Base64":"'), put_data(name, BASE64), literal('"')
+    if name == "key" and field.type == FieldDescriptor.TYPE_BYTES:
+        return when(separate(), *in_base64, present=[name])
+    plain = literal(f'"{name}":"'), put_data(name), literal('"')
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return when(separate(), *plain, present=[name])
+    odd = tuple(when(step, present=[name], absent=[f"{name}?"])[0] for step in in_base64)
+    return *when(separate(), tell(name), present=[name]), *when(*plain, present=[name, f"{name}?"]), *odd
+
+
+def _value(field: FieldDescriptor) -> tuple[Step, ...]:
+    name, inner = field.name, field.message_type
+    if field.is_repeated:
+        item = (put_number(),) if inner is None else (literal("{"), *_members(inner), literal("}"))
+        return literal("["), each(name, *item, between=","), literal("]")
+    if inner is not None:
+        return literal("{"), inside(name, *_members(inner)), literal("}")
+    if field.enum_type is not None:
+        return literal('"'), put_word("", name), literal('"')
+    return (put_word("truth", name),) if field.type == FieldDescriptor.TYPE_BOOL else (put_number(name),)
+
+
+_XATTR = (
+    literal("{"),
+    put_word("attribute", "name"),
+    tell("value"),
+    *when(literal(',"value":"'), put_data("value"), literal('"'), present=["value?"]),
+    *when(literal(',"valueBase64":"'), put_data("value", BASE64), literal('"'), absent=["value?"]),
+    literal("}"),
+)
 
 
 class _Writer:
     def __init__(self, records: ImageRecords) -> None:
         self._records = records
-        self._names = Names(records.image.string_table())
+        names = Names(records.image.string_table())
 
-    def section(self, name: str) -> Iterator[tuple[str, _Object]]:
-        """(record kind, its fields) of every record of a section."""
+        def owner(packed: int) -> str:
+            user, group, mode = names.owner(packed)
+            return f'"user":{_encode(_java(user))},"group":{_encode(_java(group))},"mode":"{mode:04o}"'
+
+        def attribute(packed: int) -> str:
+            namespace, name = names.xattr(packed)
+            return '"name":' + _encode(java_text(f"{namespace.lower()}.{name or ''}"))
+
+        self._known: dict[tuple[str, type[Message]], Template] = {}
+        self._words: dict[str, WordOf] = {
+            "owner": owner,
+            "acl": lambda packed: _encode(java_text(names.acl_entry(packed))),
+            "attribute": attribute,
+            "truth": lambda value: "true" if value else "false",
+        }
+
+    def section(self, name: str) -> Iterator[str | bytes]:
+        """The lines of a section."""
         records = self._records
         match name:
             case "NS_INFO":
-                yield "info", self._fields(records.image.ns_info())
+                yield self._line(name, "info", records.image.ns_info())
             case "STRING_TABLE":
                 yield from self._strings()
             case "ERASURE_CODING":
-                yield from self._each("policy", records.erasure_coding().policies)
+                yield from self._each(name, "policy", records.erasure_coding().policies)
             case "INODE":
-                yield "header", self._fields(records.inode_header())
-                yield from self._each("inode", records.inodes())
+                yield self._line(name, "header", records.inode_header())
+                yield from inode_texts(records, self._lines(name, "inode", pb.INode))
             case "INODE_REFERENCE":
-                for index, reference in enumerate(records.references()):
-                    yield "reference", {"index": index, **self._fields(reference)}
+                reference = self._object(pb.INodeReference)
+                for index, message in enumerate(records.references()):
+                    head = f'{{"section":"{name}","record":"reference","index":{index}'
+                    yield f"{head},{reference.render(message)[1:]}\n"
             case "SNAPSHOT":
-                yield "header", self._fields(records.snapshot_header())
-                yield from self._each("snapshot", records.snapshots())
+                yield self._line(name, "header", records.snapshot_header())
+                yield from self._each(name, "snapshot", records.snapshots())
             case "INODE_DIR":
-                yield from self._each("directory", records.directories())
+                lines = self._lines(name, "directory", pb.DirEntry)
+                yield from record_texts(records, name, pb.DirEntry, lines)
             case "FILES_UNDERCONSTRUCTION":
-                yield from self._each("file", records.files_under_construction())
+                lines = self._lines(name, "file", pb.FileUnderConstructionEntry)
+                yield from record_texts(records, name, pb.FileUnderConstructionEntry, lines)
             case "SNAPSHOT_DIFF":
                 yield from self._snapshot_diffs()
             case "SECRET_MANAGER":
                 secrets = records.secrets()
-                yield "header", self._fields(secrets.header)
-                yield from self._each("key", secrets.keys)
-                yield from self._each("token", secrets.tokens)
+                yield self._line(name, "header", secrets.header)
+                yield from self._each(name, "key", secrets.keys)
+                yield from self._each(name, "token", secrets.tokens)
             case "CACHE_MANAGER":
                 caches = records.caches()
-                yield "header", self._fields(caches.header)
-                yield from self._each("pool", caches.pools)
-                yield from self._each("directive", caches.directives)
+                yield self._line(name, "header", caches.header)
+                yield from self._each(name, "pool", caches.pools)
+                yield from self._each(name, "directive", caches.directives)
 
-    def _each(self, kind: str, messages: Iterable[Message]) -> Iterator[tuple[str, _Object]]:
+    def _each(self, section: str, kind: str, messages: Iterable[Message]) -> Iterator[str]:
         for message in messages:
-            yield kind, self._fields(message)
+            yield self._line(section, kind, message)
 
-    def _strings(self) -> Iterator[tuple[str, _Object]]:
+    def _line(self, section: str, kind: str, message: Message) -> str:
+        return self._lines(section, kind, type(message)).render(message)
+
+    def _lines(self, section: str, kind: str, message: type[Message]) -> Template:
+        return self._template(message, f'{{"section":"{section}","record":"{kind}"', "}\n")
+
+    def _object(self, message: type[Message]) -> Template:
+        return self._template(message, "{", "}")
+
+    def _template(self, message: type[Message], head: str, tail: str) -> Template:
+        key = head, message
+        if key not in self._known:
+            steps = literal(head), *_members(message.DESCRIPTOR), literal(tail)
+            self._known[key] = Template(message, steps, escape=_escaped, words=self._words)
+        return self._known[key]
+
+    def _strings(self) -> Iterator[str]:
         image = self._records.image
         place = image.place("STRING_TABLE")
         for number, record in enumerate(image.records("STRING_TABLE")):
             if number == 0:
-                yield "header", self._fields(parse_message(pb.StringTableSection, record, place))
+                yield self._line("STRING_TABLE", "header", parse_message(pb.StringTableSection, record, place))
             else:
-                yield "string", self._fields(parse_message(pb.StringTableEntry, record, place))
+                yield self._line("STRING_TABLE", "string", parse_message(pb.StringTableEntry, record, place))
 
-    def _snapshot_diffs(self) -> Iterator[tuple[str, _Object]]:
+    def _snapshot_diffs(self) -> Iterator[str]:
+        file_diff, directory_diff = self._object(pb.FileDiff), self._object(pb.DirectoryDiff)
+        created_entry = self._object(pb.CreatedListEntry)
         for of_inode in self._records.snapshot_diffs():
-            inode_id = signed64(of_inode.inode_id)
             if isinstance(of_inode, FileDiffs):
-                yield "fileDiffs", {"inodeId": inode_id, "diffs": [self._fields(diff) for diff in of_inode.diffs]}
-                continue
-            diffs = []
-            for diff, created in of_inode.diffs:
-                fields = self._fields(diff)
-                for name in created:
-                    _put_list(fields, "created", name)
-                diffs.append(fields)
-            yield "directoryDiffs", {"inodeId": inode_id, "diffs": diffs}
-
-    def _fields(self, message: Message) -> _Object:
-        out: _Object = {}
-        for field, value in message.ListFields():
-            name = field.name
-            if name == "permission":
-                owner = self._names.owner(value)
-                out["user"], out["group"], out["mode"] = owner.user, owner.group, f"{owner.mode:04o}"
-            elif name == "acl":
-                out["acl"] = [self._names.acl_entry(entry) for entry in value.entries]
-            elif name == "xAttrs":
-                out["xAttrs"] = [self._xattr(attribute) for attribute in value.xAttrs]
-            elif name == "key" and isinstance(value, bytes):
-                out["keyBase64"] = _base64(value)
-            elif field.type == FieldDescriptor.TYPE_BYTES or isinstance(value, bytes):
-                _put(out, name, value)
-            elif field.is_repeated:
-                out[name] = [self._value(field, item) for item in value]
+                kind, diffs = "fileDiffs", [file_diff.render(diff) for diff in of_inode.diffs]
             else:
-                out[name] = self._value(field, value)
-        return out
-
-    def _value(self, field: FieldDescriptor, value: Any) -> Any:
-        signed = _SIGNED.get(field.type)
-        if signed is not None:
-            return signed(value)
-        if field.type == FieldDescriptor.TYPE_MESSAGE:
-            return self._fields(value)
-        if field.enum_type is not None:
-            return field.enum_type.values_by_number[value].name
-        return value
-
-    def _xattr(self, attribute: pb.XAttrCompactProto) -> _Object:
-        namespace, name = self._names.xattr(attribute.name)
-        out: _Object = {"name": f"{namespace.lower()}.{name or ''}"}
-        _put(out, "value", attribute.value)
-        return out
+                kind, diffs = "directoryDiffs", []
+                for diff, created in of_inode.diffs:
+                    text = directory_diff.render(diff)
+                    if created:
+                        entries = ",".join([created_entry.render(pb.CreatedListEntry(name=name)) for name in created])
+                        text = f'{text[:-1]}{"," if len(text) > 2 else ""}"created":[{entries}]}}'
+                    diffs.append(text)
+            head = f'{{"section":"SNAPSHOT_DIFF","record":"{kind}","inodeId":{signed64(of_inode.inode_id)}'
+            yield f'{head},"diffs":[{",".join(diffs)}]}}\n'
 
 
-def _put(out: _Object, name: str, value: bytes) -> None:
-    try:
-        out[name] = value.decode("utf-8")
-    except UnicodeDecodeError:
-        out[name + "Base64"] = _base64(value)
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
-def _put_list(out: _Object, name: str, value: bytes) -> None:
-    item: _Object = {}
-    _put(item, "name", value)
-    out.setdefault(name, []).append(item)
+def _java(value: str | None) -> str | None:
+    return None if value is None else java_text(value)

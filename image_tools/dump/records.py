@@ -76,7 +76,7 @@ class ImageRecords:
 
     def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
         self.image = image
-        self._progress = progress
+        self.progress = progress
         present = [entry.name for entry in image.sections if not is_sub_section(entry.name)]
         self.sections = [name for name in SECTION_ORDER if name in present]
         self.unknown_sections = [name for name in present if name not in (*SECTION_ORDER, _NEVER_WRITTEN)]
@@ -94,18 +94,23 @@ class ImageRecords:
             RecordError: also where the section's header counts another number of inodes.
         """
         cursor = _Cursor(self.image, "INODE")
-        expected = cursor.head(pb.INodeSection()).numInodes
+        cursor.head(pb.INodeSection())
         count = 0
         for inode in cursor.rest(pb.INode):
             yield inode
             count += 1
-            if self._progress is not None and count % PROGRESS_STEP == 0:
-                self._progress(count)
-        if count != expected:
-            text = f"header counts {expected} inodes, found {count}"
+            if self.progress is not None and count % PROGRESS_STEP == 0:
+                self.progress(count)
+        self.check_inode_count(count)
+        if self.progress is not None:
+            self.progress(count)
+
+    def check_inode_count(self, found: int) -> None:
+        """Raises RecordError where the header of INODE counts another number of inodes."""
+        expected = self.inode_header().numInodes
+        if found != expected:
+            text = f"header counts {expected} inodes, found {found}"
             raise self.image.place("INODE").error(RecordError, text, 0)
-        if self._progress is not None:
-            self._progress(count)
 
     def references(self) -> Iterator[pb.INodeReference]:
         return _Cursor(self.image, "INODE_REFERENCE").rest(pb.INodeReference)

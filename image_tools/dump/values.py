@@ -11,6 +11,7 @@ from image_format.string_table import StringKind, StringTable
 __all__ = [
     "Names",
     "Owner",
+    "csv_text",
     "java_text",
     "local_minutes",
     "mode_symbols",
@@ -23,6 +24,7 @@ __all__ = [
 _SYMBOLS = ("---", "--x", "-w-", "-wx", "r--", "r-x", "rw-", "rwx")
 _STICKY = 0o1000
 _CACHED_OWNERS = 1 << 16
+_ODD_IN_CSV = frozenset(',"\r\n')
 
 
 def signed64(value: int) -> int:
@@ -42,6 +44,14 @@ def java_text(value: str | bytes) -> str:
     if value.isascii():
         return value
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def csv_text(text: str) -> str:
+    """In quotes where a comma, a quote or the end of a line would confuse a reader of CSV; line ends as %x0A."""
+    if _ODD_IN_CSV.isdisjoint(text):
+        return text
+    quoted = '"' + text.replace('"', '""') + '"'
+    return quoted.replace("\r\n", "%x0D%x0A") if "\r\n" in quoted else quoted.replace("\n", "%x0A")
 
 
 def rwx(permission: int) -> str:

@@ -26,8 +26,8 @@ def form_of(layout_version: int) -> XmlForm:
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 
-def dump_xml(records: ImageRecords, form: XmlForm | None = None) -> Iterator[str]:
-    """Pieces of the document; sections in the order of their loading, records in the order of the file.
+def dump_xml(records: ImageRecords, form: XmlForm | None = None) -> Iterator[str | bytes]:
+    """Pieces of the document, bytes in UTF-8; sections in the order of their loading, records in the order of the file.
 
     Args:
         records: of the image.

@@ -2,59 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.records import ImageRecords
+from image_tools.dump.template import Step, each, inside, literal, put_data, put_number, put_word, when
 from image_tools.dump.values import signed32, signed64
 from image_tools.dump.xml_text import number, text
 
 __all__ = [
-    "blocks_element",
+    "BLOCKS",
+    "OPEN_FILE",
+    "QUOTAS",
+    "REFERENCE",
+    "UNDER_CONSTRUCTION",
     "created_element",
     "directive_element",
+    "entry_steps",
+    "inode_steps",
+    "number_steps",
     "pool_element",
-    "quota_elements",
-    "reference_element",
     "snapshottable_element",
-    "under_construction_element",
-    "under_construction_section",
+    "text_steps",
+    "word_steps",
 ]
 
 
-def blocks_element(holder: pb.INodeFile | pb.FileDiff) -> str:
-    """The blocks of a file or of a file diff."""
-    return f"<blocks>{''.join(map(_block, holder.blocks))}</blocks>\n"
+def number_steps(tag: str, field: str) -> tuple[Step, ...]:
+    """An element with a number."""
+    return literal(f"<{tag}>"), put_number(field), literal(f"</{tag}>")
 
 
-def _block(block: pb.BlockProto) -> str:
+def text_steps(tag: str, field: str) -> tuple[Step, ...]:
+    """An element with text."""
+    return literal(f"<{tag}>"), put_data(field), literal(f"</{tag}>")
+
+
+def word_steps(tag: str, kind: str, field: str = "") -> tuple[Step, ...]:
+    """An element with what a number stands for."""
+    return literal(f"<{tag}>"), put_word(kind, field), literal(f"</{tag}>")
+
+
+BLOCKS = when(
+    literal("<blocks>"),
+    each(
+        "blocks",
+        literal("<block>"),
+        *number_steps("id", "blockId"),
+        *number_steps("genstamp", "genStamp"),
+        *number_steps("numBytes", "numBytes"),
+        literal("</block>\n"),
+    ),
+    literal("</blocks>\n"),
+    present=["blocks"],
+)
+"""The blocks of a file or of a file diff."""
+
+UNDER_CONSTRUCTION = inside(
+    "fileUC",
+    literal("<file-under-construction>"),
+    *text_steps("clientName", "clientName"),
+    *text_steps("clientMachine", "clientMachine"),
+    literal("</file-under-construction>\n"),
+)
+"""Who writes an open file."""
+
+QUOTAS = when(*number_steps("nsquota", "nsQuota"), *number_steps("dsquota", "dsQuota"), present=["nsQuota", "dsQuota"])
+"""Both quotas of a directory, only where it has both."""
+
+REFERENCE = (
+    literal("<ref>"),
+    *number_steps("referredId", "referredId"),
+    *text_steps("name", "name"),
+    *number_steps("dstSnapshotId", "dstSnapshotId"),
+    *number_steps("lastSnapshotId", "lastSnapshotId"),
+    literal("</ref>\n"),
+)
+"""One INODE_REFERENCE record; absent numbers print as 0."""
+
+OPEN_FILE = (
+    literal("<inode>"),
+    *number_steps("id", "inodeId"),
+    *text_steps("path", "fullPath"),
+    literal("</inode>\n"),
+)
+"""One record of FILES_UNDERCONSTRUCTION."""
+
+
+def inode_steps(file: tuple[Step, ...], directory: tuple[Step, ...], symlink: tuple[Step, ...]) -> tuple[Step, ...]:
+    """An inode, with what is printed of each kind."""
     return (
-        f"<block><id>{signed64(block.blockId)}</id><genstamp>{signed64(block.genStamp)}</genstamp>"
-        f"<numBytes>{signed64(block.numBytes)}</numBytes></block>\n"
+        *number_steps("id", "id"),
+        *word_steps("type", "", "type"),
+        *text_steps("name", "name"),
+        inside("file", *file),
+        *when(inside("directory", *directory), absent=["file"]),
+        *when(inside("symlink", *symlink), absent=["file", "directory"]),
     )
 
 
-def under_construction_element(feature: pb.FileUnderConstructionFeature) -> str:
-    """Who writes an open file."""
+def entry_steps(child: str, reference: str) -> tuple[Step, ...]:
+    """A directory with its children, in elements of these names."""
     return (
-        f"<file-under-construction>{text('clientName', feature.clientName)}"
-        f"{text('clientMachine', feature.clientMachine)}</file-under-construction>\n"
-    )
-
-
-def quota_elements(directory: pb.INodeDirectory) -> str:
-    """Both quotas, only where the record has both."""
-    if not (directory.HasField("dsQuota") and directory.HasField("nsQuota")):
-        return ""
-    return number("nsquota", signed64(directory.nsQuota)) + number("dsquota", signed64(directory.dsQuota))
-
-
-def reference_element(reference: pb.INodeReference) -> str:
-    """One INODE_REFERENCE record; absent numbers print as 0."""
-    return (
-        f"<ref>{number('referredId', signed64(reference.referredId))}{text('name', reference.name)}"
-        f"{number('dstSnapshotId', signed32(reference.dstSnapshotId))}"
-        f"{number('lastSnapshotId', signed32(reference.lastSnapshotId))}</ref>\n"
+        literal("<directory>"),
+        *number_steps("parent", "parent"),
+        each("children", *number_steps(child, "")),
+        each("refChildren", *number_steps(reference, "")),
+        literal("</directory>\n"),
     )
 
 
@@ -64,14 +115,6 @@ def snapshottable_element(header: pb.SnapshotSection) -> str:
         return ""
     directories = "".join([number("dir", signed64(inode_id)) for inode_id in header.snapshottableDir])
     return f"<snapshottableDir>{directories}</snapshottableDir>\n"
-
-
-def under_construction_section(records: ImageRecords) -> Iterator[str]:
-    """FILES_UNDERCONSTRUCTION, alike in both releases."""
-    yield "<FileUnderConstructionSection>"
-    for entry in records.files_under_construction():
-        yield f"<inode>{number('id', signed64(entry.inodeId))}{text('path', entry.fullPath)}</inode>\n"
-    yield "</FileUnderConstructionSection>\n"
 
 
 def created_element(name: bytes) -> str:

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from google.protobuf.message import Message
+
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
-from image_tools.dump.values import Names, mode_symbols, signed32, signed64
+from image_tools.dump.template import CHECKED_FEATURES, CHECKED_QUOTAS, Step, Template, literal
+from image_tools.dump.values import Names, java_text, mode_symbols, signed32, signed64
 from image_tools.dump.xml_elements import (
-    blocks_element,
+    BLOCKS,
+    OPEN_FILE,
+    QUOTAS,
+    REFERENCE,
+    UNDER_CONSTRUCTION,
     created_element,
     directive_element,
+    entry_steps,
+    inode_steps,
+    number_steps,
     pool_element,
-    quota_elements,
-    reference_element,
     snapshottable_element,
-    under_construction_element,
-    under_construction_section,
+    text_steps,
+    word_steps,
 )
-from image_tools.dump.xml_text import number, text
+from image_tools.dump.xml_text import escaped, number, text
 
 __all__ = ["Release2Xml"]
+
+_PERMISSION = word_steps("permission", "permission", "permission")
+_FILE = (
+    *number_steps("replication", "replication"),
+    *number_steps("mtime", "modificationTime"),
+    *number_steps("atime", "accessTime"),
+    *number_steps("perferredBlockSize", "preferredBlockSize"),
+    *_PERMISSION,
+    *BLOCKS,
+    UNDER_CONSTRUCTION,
+    *CHECKED_FEATURES,
+)
+_DIRECTORY = (*number_steps("mtime", "modificationTime"), *_PERMISSION, *QUOTAS, *CHECKED_FEATURES, CHECKED_QUOTAS)
+_SYMLINK = (
+    *_PERMISSION,
+    *text_steps("target", "target"),
+    *number_steps("mtime", "modificationTime"),
+    *number_steps("atime", "accessTime"),
+)
+_INODE = (literal("<inode>"), *inode_steps(_FILE, _DIRECTORY, _SYMLINK), literal("</inode>\n"))
 
 
 class Release2Xml:
@@ -28,13 +57,18 @@ class Release2Xml:
 
     def __init__(self, records: ImageRecords, names: Names) -> None:
         self._records = records
-        self._names = names
+
+        def permission(packed: int) -> str:
+            owner = names.owner(packed)
+            return escaped(java_text(f"{_or_null(owner.user)}:{_or_null(owner.group)}:{mode_symbols(owner.mode)}"))
+
+        self._words = {"permission": permission}
 
     def head(self) -> Iterator[str]:
         """What stands before the first section."""
         yield from ()
 
-    def section(self, name: str) -> Iterator[str]:
+    def section(self, name: str) -> Iterator[str | bytes]:
         """The XML of a section of the image."""
         match name:
             case "NS_INFO":
@@ -48,7 +82,7 @@ class Release2Xml:
             case "INODE_DIR":
                 yield from self._directories()
             case "FILES_UNDERCONSTRUCTION":
-                yield from under_construction_section(self._records)
+                yield from self._open_files()
             case "SNAPSHOT_DIFF":
                 yield from self._snapshot_diffs()
             case "SECRET_MANAGER":
@@ -66,55 +100,20 @@ class Release2Xml:
             f"{number('txid', signed64(info.transactionId))}</NameSection>\n"
         )
 
-    def _inodes(self) -> Iterator[str]:
+    def _inodes(self) -> Iterator[str | bytes]:
         yield f"<INodeSection>{number('lastInodeId', signed64(self._records.inode_header().lastInodeId))}"
-        for inode in self._records.inodes():
-            kind = pb.INode.Type.Name(inode.type)
-            yield (
-                f"<inode><id>{signed64(inode.id)}</id><type>{kind}</type>"
-                f"{text('name', inode.name)}{self._body(inode)}</inode>\n"
-            )
+        yield from inode_texts(self._records, self._template(pb.INode, _INODE))
         yield "</INodeSection>\n"
 
-    def _body(self, inode: pb.INode) -> str:
-        if inode.HasField("file"):
-            return self._file(inode.file)
-        if inode.HasField("directory"):
-            return self._directory(inode.directory)
-        return self._symlink(inode.symlink) if inode.HasField("symlink") else ""
+    def _template(self, message: type[Message], steps: tuple[Step, ...]) -> Template:
+        return Template(message, steps, escape=escaped, words=self._words)
 
-    def _file(self, file: pb.INodeFile) -> str:
-        parts = [
-            number("replication", signed32(file.replication)),
-            number("mtime", signed64(file.modificationTime)),
-            number("atime", signed64(file.accessTime)),
-            number("perferredBlockSize", signed64(file.preferredBlockSize)),
-            self._permission(file.permission),
-        ]
-        if file.blocks:
-            parts.append(blocks_element(file))
-        if file.HasField("fileUC"):
-            parts.append(under_construction_element(file.fileUC))
-        return "".join(parts)
+    def _each(self, section: str, message: type[Message], steps: tuple[Step, ...]) -> Iterator[bytes]:
+        return record_texts(self._records, section, message, self._template(message, steps))
 
-    def _directory(self, directory: pb.INodeDirectory) -> str:
-        head = number("mtime", signed64(directory.modificationTime)) + self._permission(directory.permission)
-        return head + quota_elements(directory)
-
-    def _symlink(self, link: pb.INodeSymlink) -> str:
-        return (
-            f"{self._permission(link.permission)}{text('target', link.target)}"
-            f"{number('mtime', signed64(link.modificationTime))}{number('atime', signed64(link.accessTime))}"
-        )
-
-    def _permission(self, packed: int) -> str:
-        owner = self._names.owner(packed)
-        return text("permission", f"{_or_null(owner.user)}:{_or_null(owner.group)}:{mode_symbols(owner.mode)}")
-
-    def _references(self) -> Iterator[str]:
+    def _references(self) -> Iterator[str | bytes]:
         yield "<INodeReferenceSection>"
-        for reference in self._records.references():
-            yield reference_element(reference)
+        yield from self._each("INODE_REFERENCE", pb.INodeReference, REFERENCE)
         yield "</INodeReferenceSection>"
 
     def _snapshots(self) -> Iterator[str]:
@@ -125,13 +124,15 @@ class Release2Xml:
             yield number("snapshot", signed32(snapshot.snapshotId))
         yield "</SnapshotSection>\n"
 
-    def _directories(self) -> Iterator[str]:
+    def _directories(self) -> Iterator[str | bytes]:
         yield "<INodeDirectorySection>"
-        for entry in self._records.directories():
-            children = "".join([number("inode", signed64(child)) for child in entry.children])
-            references = "".join([number("inodereference-index", signed32(index)) for index in entry.refChildren])
-            yield f"<directory>{number('parent', signed64(entry.parent))}{children}{references}</directory>\n"
+        yield from self._each("INODE_DIR", pb.DirEntry, entry_steps("inode", "inodereference-index"))
         yield "</INodeDirectorySection>\n"
+
+    def _open_files(self) -> Iterator[str | bytes]:
+        yield "<FileUnderConstructionSection>"
+        yield from self._each("FILES_UNDERCONSTRUCTION", pb.FileUnderConstructionEntry, OPEN_FILE)
+        yield "</FileUnderConstructionSection>\n"
 
     def _snapshot_diffs(self) -> Iterator[str]:
         yield "<SnapshotDiffSection>"

@@ -4,30 +4,153 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from google.protobuf.message import Message
+
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.erasure_xml import erasure_coding_section
-from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
+from image_tools.dump.kernels.text import HEX
+from image_tools.dump.record_text import inode_texts, record_texts
+from image_tools.dump.records import FileDiffs, ImageRecords
 from image_tools.dump.secret_xml import secret_manager_section
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.template import (
+    Step,
+    Template,
+    WordOf,
+    always_inside,
+    each,
+    inside,
+    literal,
+    put_data,
+    put_word,
+    tell,
+    when,
+)
+from image_tools.dump.values import Names, java_text, signed32, signed64
 from image_tools.dump.xml_elements import (
-    blocks_element,
+    BLOCKS,
+    OPEN_FILE,
+    QUOTAS,
+    REFERENCE,
+    UNDER_CONSTRUCTION,
     created_element,
     directive_element,
+    entry_steps,
+    inode_steps,
+    number_steps,
     pool_element,
-    quota_elements,
-    reference_element,
     snapshottable_element,
-    under_construction_element,
-    under_construction_section,
+    text_steps,
+    word_steps,
 )
-from image_tools.dump.xml_text import number, text
+from image_tools.dump.xml_text import escaped, number, text
 
 __all__ = ["Release3Xml"]
 
 _REVISION = "4d7825309348956336b8f06a08322b78422849b1"
 """The source revision of Hadoop 3.4.1, whose viewer prints this form."""
 _MODE_BITS = 0o1777
-_STRIPED_REPLICATION = 1
+_PERMISSION = word_steps("permission", "permission", "permission")
+_FEATURES = (
+    *when(
+        literal("<xattrs>"),
+        inside(
+            "xAttrs",
+            each(
+                "xAttrs",
+                literal("<xattr>"),
+                put_word("attribute", "name"),
+                tell("value"),
+                *when(*text_steps("val", "value"), present=["value?"]),
+                *when(literal("<valHex>"), put_data("value", HEX), literal("</valHex>"), absent=["value?"]),
+                literal("</xattr>"),
+            ),
+        ),
+        literal("</xattrs>"),
+        present=["xAttrs"],
+    ),
+    inside(
+        "acl",
+        *when(literal("<acls>"), each("entries", put_word("acl")), literal("</acls>"), present=["entries"]),
+    ),
+)
+"""Extended attributes, then ACL entries."""
+_FILE = (
+    # a striped file has one copy of its blocks
+    *when(literal("<replication>1</replication>"), present=["erasureCodingPolicyID"]),
+    *when(*number_steps("replication", "replication"), absent=["erasureCodingPolicyID"]),
+    *number_steps("mtime", "modificationTime"),
+    *number_steps("atime", "accessTime"),
+    *number_steps("preferredBlockSize", "preferredBlockSize"),
+    *_PERMISSION,
+    *_FEATURES,
+    *BLOCKS,
+    *when(*number_steps("storagePolicyId", "storagePolicyID"), present=["storagePolicyID"]),
+    *when(
+        *word_steps("blockType", "", "blockType"),
+        *number_steps("erasureCodingPolicyId", "erasureCodingPolicyID"),
+        present=["erasureCodingPolicyID"],
+    ),
+    UNDER_CONSTRUCTION,
+)
+_DIRECTORY = (
+    *number_steps("mtime", "modificationTime"),
+    *_PERMISSION,
+    *_FEATURES,
+    *QUOTAS,
+    inside(
+        "typeQuotas",
+        each(
+            "quotas",
+            literal("<typeQuota>"),
+            *word_steps("type", "", "storageType"),
+            *number_steps("quota", "quota"),
+            literal("</typeQuota>"),
+        ),
+    ),
+)
+_SYMLINK = (
+    *_PERMISSION,
+    *text_steps("target", "target"),
+    *number_steps("mtime", "modificationTime"),
+    *number_steps("atime", "accessTime"),
+)
+_INODE = inode_steps(_FILE, _DIRECTORY, _SYMLINK)
+_SNAPSHOT = (
+    literal("<snapshot>"),
+    *number_steps("id", "snapshotId"),
+    literal("<root>"),
+    always_inside("root", *_INODE),
+    literal("</root></snapshot>"),
+)
+_FILE_DIFF = (
+    literal("<fileDiff>"),
+    *number_steps("snapshotId", "snapshotId"),
+    *number_steps("size", "fileSize"),
+    *text_steps("name", "name"),
+    literal("<snapshotCopy>"),
+    # Hadoop prints the copy of a diff without one too, with every field's default
+    always_inside("snapshotCopy", *_FILE),
+    literal("</snapshotCopy>\n"),
+    *BLOCKS,
+    literal("</fileDiff>\n"),
+)
+_DIRECTORY_DIFF = (
+    literal("<dirDiff>"),
+    *number_steps("snapshotId", "snapshotId"),
+    *number_steps("childrenSize", "childrenSize"),
+    *when(literal("<isSnapshotRoot/>"), present=["isSnapshotRoot!"]),
+    *text_steps("name", "name"),
+    *when(
+        literal("<snapshotCopy>"),
+        inside("snapshotCopy", *_DIRECTORY),
+        literal("</snapshotCopy>\n"),
+        present=["snapshotCopy"],
+    ),
+    *number_steps("createdListSize", "createdListSize"),
+    each("deletedINode", *number_steps("deletedInode", "")),
+    each("deletedINodeRef", *number_steps("deletedInoderef", "")),
+)
+"""What stands before the created list; its entries are records of their own."""
 
 
 class Release3Xml:
@@ -35,7 +158,21 @@ class Release3Xml:
 
     def __init__(self, records: ImageRecords, names: Names) -> None:
         self._records = records
-        self._names = names
+
+        def permission(packed: int) -> str:
+            user, group, mode = names.owner(packed)
+            owner = ":".join("null" if name is None else name for name in (user, group))
+            return escaped(java_text(f"{owner}:{mode & _MODE_BITS:04o}"))
+
+        def attribute(packed: int) -> str:
+            namespace, name = names.xattr(packed)
+            return text("ns", namespace) + text("name", name or "")
+
+        self._words: dict[str, WordOf] = {
+            "permission": permission,
+            "attribute": attribute,
+            "acl": lambda packed: text("acl", names.acl_entry(packed)),
+        }
 
     def head(self) -> Iterator[str]:
         """What stands before the first section."""
@@ -45,7 +182,7 @@ class Release3Xml:
             f"{number('onDiskVersion', summary.ondiskVersion)}{text('oivRevision', _REVISION)}</version>\n"
         )
 
-    def section(self, name: str) -> Iterator[str]:
+    def section(self, name: str) -> Iterator[str | bytes]:
         """The XML of a section of the image."""
         match name:
             case "NS_INFO":
@@ -61,7 +198,7 @@ class Release3Xml:
             case "INODE_DIR":
                 yield from self._directories()
             case "FILES_UNDERCONSTRUCTION":
-                yield from under_construction_section(self._records)
+                yield from self._open_files()
             case "SNAPSHOT_DIFF":
                 yield from self._snapshot_diffs()
             case "SECRET_MANAGER":
@@ -79,146 +216,59 @@ class Release3Xml:
             f"{number('txid', signed64(info.transactionId))}</NameSection>\n"
         )
 
-    def _inodes(self) -> Iterator[str]:
+    def _inodes(self) -> Iterator[str | bytes]:
         header = self._records.inode_header()
         yield f"<INodeSection>{number('lastInodeId', signed64(header.lastInodeId))}"
         yield number("numInodes", signed64(header.numInodes))
-        for inode in self._records.inodes():
-            yield f"<inode>{self._inode(inode)}</inode>\n"
+        inode = literal("<inode>"), *_INODE, literal("</inode>\n")
+        yield from inode_texts(self._records, self._template(pb.INode, inode))
         yield "</INodeSection>\n"
 
-    def _inode(self, inode: pb.INode) -> str:
-        kind = pb.INode.Type.Name(inode.type)
-        head = f"<id>{signed64(inode.id)}</id><type>{kind}</type>{text('name', inode.name)}"
-        if inode.HasField("file"):
-            return head + self._file(inode.file)
-        if inode.HasField("directory"):
-            return head + self._directory(inode.directory)
-        return head + self._symlink(inode.symlink) if inode.HasField("symlink") else head
+    def _template(self, message: type[Message], steps: tuple[Step, ...]) -> Template:
+        return Template(message, steps, escape=escaped, words=self._words)
 
-    def _file(self, file: pb.INodeFile) -> str:
-        striped = file.HasField("erasureCodingPolicyID")
-        parts = [
-            number("replication", _STRIPED_REPLICATION if striped else signed32(file.replication)),
-            number("mtime", signed64(file.modificationTime)),
-            number("atime", signed64(file.accessTime)),
-            number("preferredBlockSize", signed64(file.preferredBlockSize)),
-            self._permission(file.permission),
-            self._features(file),
-        ]
-        if file.blocks:
-            parts.append(blocks_element(file))
-        if file.HasField("storagePolicyID"):
-            parts.append(number("storagePolicyId", signed32(file.storagePolicyID)))
-        if striped:
-            parts.append(text("blockType", pb.BlockTypeProto.Name(file.blockType)))
-            parts.append(number("erasureCodingPolicyId", signed32(file.erasureCodingPolicyID)))
-        if file.HasField("fileUC"):
-            parts.append(under_construction_element(file.fileUC))
-        return "".join(parts)
+    def _each(self, section: str, message: type[Message], steps: tuple[Step, ...]) -> Iterator[bytes]:
+        return record_texts(self._records, section, message, self._template(message, steps))
 
-    def _directory(self, directory: pb.INodeDirectory) -> str:
-        parts = [
-            number("mtime", signed64(directory.modificationTime)),
-            self._permission(directory.permission),
-            self._features(directory),
-            quota_elements(directory),
-        ]
-        for entry in directory.typeQuotas.quotas:
-            kind = text("type", pb.StorageTypeProto.Name(entry.storageType))
-            parts.append(f"<typeQuota>{kind}{number('quota', signed64(entry.quota))}</typeQuota>")
-        return "".join(parts)
-
-    def _symlink(self, link: pb.INodeSymlink) -> str:
-        return (
-            f"{self._permission(link.permission)}{text('target', link.target)}"
-            f"{number('mtime', signed64(link.modificationTime))}{number('atime', signed64(link.accessTime))}"
-        )
-
-    def _permission(self, packed: int) -> str:
-        user, group, mode = self._names.owner(packed)
-        names = ":".join("null" if name is None else name for name in (user, group))
-        return text("permission", f"{names}:{mode & _MODE_BITS:04o}")
-
-    def _features(self, holder: pb.INodeFile | pb.INodeDirectory) -> str:
-        """Extended attributes, then ACL entries."""
-        attributes = ""
-        if holder.HasField("xAttrs"):
-            attributes = f"<xattrs>{''.join(map(self._xattr, holder.xAttrs.xAttrs))}</xattrs>"
-        if not holder.acl.entries:
-            return attributes
-        entries = "".join([text("acl", self._names.acl_entry(entry)) for entry in holder.acl.entries])
-        return f"{attributes}<acls>{entries}</acls>"
-
-    def _xattr(self, attribute: pb.XAttrCompactProto) -> str:
-        namespace, name = self._names.xattr(attribute.name)
-        try:
-            value = text("val", attribute.value.decode("utf-8"))
-        except UnicodeDecodeError:
-            value = text("valHex", attribute.value.hex())
-        return f"<xattr>{text('ns', namespace)}{text('name', name or '')}{value}</xattr>"
-
-    def _references(self) -> Iterator[str]:
+    def _references(self) -> Iterator[str | bytes]:
         yield "<INodeReferenceSection>"
-        for reference in self._records.references():
-            yield reference_element(reference)
+        yield from self._each("INODE_REFERENCE", pb.INodeReference, REFERENCE)
         yield "</INodeReferenceSection>"
 
     def _snapshots(self) -> Iterator[str]:
         header = self._records.snapshot_header()
         yield f"<SnapshotSection>{number('snapshotCounter', signed32(header.snapshotCounter))}"
         yield number("numSnapshots", signed32(header.numSnapshots)) + snapshottable_element(header)
-        for snapshot in self._records.snapshots():
-            root = self._inode(snapshot.root)
-            yield f"<snapshot>{number('id', signed32(snapshot.snapshotId))}<root>{root}</root></snapshot>"
+        template = self._template(pb.Snapshot, _SNAPSHOT)
+        yield from map(template.render, self._records.snapshots())
         yield "</SnapshotSection>\n"
 
-    def _directories(self) -> Iterator[str]:
+    def _directories(self) -> Iterator[str | bytes]:
         yield "<INodeDirectorySection>"
-        for entry in self._records.directories():
-            children = "".join([number("child", signed64(child)) for child in entry.children])
-            references = "".join([number("refChild", signed32(index)) for index in entry.refChildren])
-            yield f"<directory>{number('parent', signed64(entry.parent))}{children}{references}</directory>\n"
+        yield from self._each("INODE_DIR", pb.DirEntry, entry_steps("child", "refChild"))
         yield "</INodeDirectorySection>\n"
 
+    def _open_files(self) -> Iterator[str | bytes]:
+        yield "<FileUnderConstructionSection>"
+        yield from self._each("FILES_UNDERCONSTRUCTION", pb.FileUnderConstructionEntry, OPEN_FILE)
+        yield "</FileUnderConstructionSection>\n"
+
     def _snapshot_diffs(self) -> Iterator[str]:
+        file_diff = self._template(pb.FileDiff, _FILE_DIFF)
+        directory_diff = self._template(pb.DirectoryDiff, _DIRECTORY_DIFF)
         yield "<SnapshotDiffSection>"
         for of_inode in self._records.snapshot_diffs():
             tag = "fileDiffEntry" if isinstance(of_inode, FileDiffs) else "dirDiffEntry"
             yield f"<{tag}>{number('inodeId', signed64(of_inode.inode_id))}{number('count', len(of_inode.diffs))}"
             if isinstance(of_inode, FileDiffs):
-                yield from map(self._file_diff, of_inode.diffs)
+                yield from map(file_diff.render, of_inode.diffs)
             else:
-                yield from self._directory_diffs(of_inode)
+                for diff, created in of_inode.diffs:
+                    yield directory_diff.render(diff)
+                    yield from map(created_element, created)
+                    yield "</dirDiff>\n"
             yield f"</{tag}>"
         yield "</SnapshotDiffSection>\n"
-
-    def _file_diff(self, diff: pb.FileDiff) -> str:
-        # Hadoop prints the copy of a diff without one too, with every field's default.
-        blocks = blocks_element(diff) if diff.blocks else ""
-        return (
-            f"<fileDiff>{number('snapshotId', signed32(diff.snapshotId))}{number('size', signed64(diff.fileSize))}"
-            f"{text('name', diff.name)}<snapshotCopy>{self._file(diff.snapshotCopy)}</snapshotCopy>\n"
-            f"{blocks}</fileDiff>\n"
-        )
-
-    def _directory_diffs(self, of_inode: DirectoryDiffs) -> Iterator[str]:
-        for diff, created in of_inode.diffs:
-            root = "<isSnapshotRoot/>" if diff.isSnapshotRoot else ""
-            copy = ""
-            if diff.HasField("snapshotCopy"):
-                copy = f"<snapshotCopy>{self._directory(diff.snapshotCopy)}</snapshotCopy>\n"
-            yield (
-                f"<dirDiff>{number('snapshotId', signed32(diff.snapshotId))}"
-                f"{number('childrenSize', signed32(diff.childrenSize))}{root}{text('name', diff.name)}"
-                f"{copy}{number('createdListSize', signed32(diff.createdListSize))}"
-            )
-            for inode_id in diff.deletedINode:
-                yield number("deletedInode", signed64(inode_id))
-            for index in diff.deletedINodeRef:
-                yield number("deletedInoderef", signed32(index))
-            yield from map(created_element, created)
-            yield "</dirDiff>\n"
 
     def _caches(self) -> Iterator[str]:
         caches = self._records.caches()

@@ -6,7 +6,7 @@ import re
 
 from image_tools.dump.values import java_text
 
-__all__ = ["number", "text"]
+__all__ = ["escaped", "number", "text"]
 
 _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\\\\&\"'<>\ud800-\udfff\ufffe\uffff]")
 _ENTITIES = {"&": "&amp;", '"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;"}
@@ -17,9 +17,14 @@ def _escape(found: re.Match[str]) -> str:
     return _ENTITIES.get(character) or f"\\{ord(character):04x};"
 
 
+def escaped(value: str) -> str:
+    """What XML cannot hold, and the backslash, as `\\hhhh;`."""
+    return _ODD.sub(_escape, value)
+
+
 def text(tag: str, value: str | bytes) -> str:
-    """An element with text: what XML cannot hold, and the backslash, becomes `\\hhhh;`."""
-    return f"<{tag}>{_ODD.sub(_escape, java_text(value))}</{tag}>"
+    """An element with text."""
+    return f"<{tag}>{escaped(java_text(value))}</{tag}>"
 
 
 def number(tag: str, value: int) -> str:

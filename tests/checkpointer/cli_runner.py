@@ -20,7 +20,8 @@ class Outcome(NamedTuple):
 
 
 def run_cli(*arguments: str | Path) -> Outcome:
-    out, err = io.StringIO(), io.StringIO()
+    # with bytes below it, as a program's own
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline=""), io.StringIO()
     code = 0
     with (
         mock.patch.object(sys, "argv", ["checkpointer", *map(str, arguments)]),
@@ -31,7 +32,8 @@ def run_cli(*arguments: str | Path) -> Outcome:
             main()
         except SystemExit as leave:
             code = int(leave.code or 0)
-    return Outcome(code, out.getvalue(), err.getvalue())
+    out.seek(0)
+    return Outcome(code, out.read(), err.getvalue())
 
 
 def fingerprint(directory: Path) -> dict[str, str]:

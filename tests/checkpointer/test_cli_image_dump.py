@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -46,6 +47,37 @@ def test_json() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "json")
     assert code == 0
     assert {json.loads(line)["section"] for line in out.splitlines()} >= {"SUMMARY", "NS_INFO", "INODE", "INODE_DIR"}
+
+
+def test_rows_of_hadoop_3() -> None:
+    code, out, _ = run_cli("image", "dump", OLD.image, "--format", "delimited", "--release", "3.x")
+    assert code == 0
+    head, first, *_ = out.splitlines()
+    assert head.startswith("Path\tReplication\t")
+    assert first.split("\t")[9].startswith("drwx")
+
+
+def test_corruption() -> None:
+    code, out, _ = run_cli("image", "dump", MIXED.image, "--format", "corruption", "--delimiter", "|")
+    assert (code, out) == (0, "CorruptionType|Id|IsSnapshot|ParentPath|ParentId|Name|NodeType|CorruptChildren\n")
+
+
+def test_distribution() -> None:
+    code, out, _ = run_cli("image", "dump", OLD.image, "--format", "distribution", "--max-size", "1m", "--step", "64k")
+    assert code == 0
+    first, head, *lines = out.splitlines()
+    assert (first, head) == ("Processed 0 inodes.", "Size\tNumFiles")
+    *ranges, files = itertools.takewhile(lambda line: not line.startswith("totalDir"), lines)
+    assert int(files.removeprefix("totalFiles = ")) == sum(int(line.split("\t")[1]) for line in ranges) > 1
+    readable = run_cli("image", "dump", OLD.image, "--format", "distribution", "--human-readable").out
+    assert "Size Range\tNumFiles\n[0 B, 0 B]\t" in readable
+
+
+@pytest.mark.parametrize("words", [("--step", "0"), ("--step", "x"), ("--max-size", "1p", "--step", "1")])
+def test_ranges_that_are_none(words: tuple[str, ...]) -> None:
+    code, _, err = run_cli("image", "dump", OLD.image, "--format", "distribution", *words)
+    assert code == 2
+    assert words[0] in err or "--step" in err
 
 
 def test_an_output_file_is_not_overwritten(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,14 @@ def recorded_views(*, large: bool) -> list[Viewed]:
     return [view for view in found if view.complete and (large or "medium-" not in view.id)]
 
 
+def joined(pieces: Iterable[str | bytes]) -> str:
+    return b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces).decode()
+
+
 def open_image(path: Path) -> ImageFile:
     return ImageFile.open(path, verify_md5=False, allow_unknown_layout=True)
 
 
 def xml_of(path: Path, form: XmlForm | None = None) -> str:
     with open_image(path) as image:
-        return "".join(dump_xml(ImageRecords(image), form))
+        return joined(dump_xml(ImageRecords(image), form))

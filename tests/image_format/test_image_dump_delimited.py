@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
+from image_format.room import Room
 from image_format.varint import encode_delimited
 from image_tools.dump.delimited import COLUMNS, dump_delimited, header_row
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import local_minutes
-from tests.image_format.dump_support import Viewed, open_image, recorded_views
+from tests.image_format.dump_support import Viewed, joined, open_image, recorded_views
 from tests.image_format.image_support import RECORDED, build_image, delimited, minimal_sections, store
 
 DATA = Path(__file__).parent / "data"
@@ -42,7 +43,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 def rows_of(path: Path, delimiter: str = "\t") -> list[str]:
     with open_image(path) as image:
-        return list(dump_delimited(ImageRecords(image), delimiter))
+        return joined(dump_delimited(ImageRecords(image), delimiter)).splitlines(keepends=True)
 
 
 @pytest.mark.recorded
@@ -181,6 +182,36 @@ def test_what_a_row_holds(tmp_path: Path, zone: Callable[[str], None]) -> None:
     expected = "/\ufffd,|3|2023-11-14 17:13|2024-07-03 05:46|134217728|2|15|0|0|rw-r----T|hdfs|supergroup\n"
     assert rows_of(path, "|")[1] == expected
     assert rows_of(path, "|")[0] == "/|0|1969-12-31 19:00|1969-12-31 19:00|0|0|0|-1|-1|---------|null|null\n"
+
+
+def test_rows_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
+    zone("UTC")
+    file, plain, folder = node(2, FILE, b'a,"b"'), node(3, FILE, b"c\nd"), node(4, DIRECTORY, b"e")
+    file.file.permission = folder.directory.permission = 1 << 40 | 2 << 16 | 0o755
+    file.file.acl.entries.append(0)
+    folder.directory.acl.entries.append(0)
+    plain.file.acl.SetInParent()
+    path = tree_image(tmp_path, [ROOT, file, plain, folder], [pb.DirEntry(parent=16385, children=[2, 3, 4])], [])
+    with open_image(path) as image:
+        rows = joined(dump_delimited(ImageRecords(image), ";", release_3=True)).splitlines()
+    assert [row.split(";")[0] for row in rows] == ["/", '"/a,""b"""', '"/c%x0Ad"', "/e"]
+    assert [row.split(";")[9:] for row in rows] == [
+        ["d---------", "null", "null"],
+        ["-rwxr-xr-x+", "hdfs", "supergroup"],
+        ["----------", "null", "null"],
+        ["drwxr-xr-x+", "hdfs", "supergroup"],
+    ]
+
+
+@pytest.mark.recorded
+def test_paths_in_a_file(tmp_path: Path) -> None:
+    image = Viewed(RECORDED / "hadoop-2.7.3" / "medium-20k" / "oiv_after.xml.gz").image
+    with open_image(image) as opened:
+        room = Room(0, tmp_path, smallest=1)
+        rows = dump_delimited(ImageRecords(opened), room=room)
+        assert room.in_files > 10_000
+        assert room.in_memory == 0
+        assert joined(rows).splitlines(keepends=True) == rows_of(image, "\t")
 
 
 def test_header() -> None:

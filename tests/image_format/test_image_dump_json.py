@@ -16,7 +16,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
 from tests.checkpointer.recorded_cases import imgcmp
-from tests.image_format.dump_support import Viewed, open_image, recorded_views
+from tests.image_format.dump_support import Viewed, joined, open_image, recorded_views
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 
 Record = dict[str, Any]
@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 def records_of(path: Path) -> list[Record]:
     with open_image(path) as image:
-        return [json.loads(line) for line in dump_json(ImageRecords(image))]
+        return [json.loads(line) for line in joined(dump_json(ImageRecords(image))).splitlines()]
 
 
 def chosen(records: list[Record], section: str, kind: str) -> list[Record]:

@@ -457,6 +457,10 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda parents=parents, root=root: (numbers(*parents), numbers(0, 1, 2, 3), root, zeros(4), zeros(4))
         for parents, root in (((-1, 0, 1, 1), 0), ((-1, 3, 1, 2), 0), ((-1, -1, 1, 0), 0), ((-1, 0, 1, 1), -1))
     ],
+    "directory_tree.add_upwards": [
+        lambda: (numbers(-1, 0, 1), numbers(0, 1, 2), np.arange(6).reshape(3, 2)),
+        lambda: (numbers(1, -1, -1), numbers(1, 2, 0), np.arange(6).reshape(3, 2)),
+    ],
     "directory_tree.fill_directory_paths": [
         lambda: (
             *(NAMES, numbers(-1, 0, 1, -1), numbers(0, 0, 1, 4), numbers(0, 1, 2, 1)),

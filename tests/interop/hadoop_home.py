@@ -243,11 +243,16 @@ SERVER = HadoopRelease(
     _home("2.7.3") / "jars",
     (_ROOT / "requirements" / "hadoop.txt", 220),
     _jars("2.7.3"),
-    ("HadoopTools.java", "HadoopMerge.java", *_RECORDER_SOURCES, *_CLIENT_SOURCES),
+    ("HadoopTools.java", "HadoopMerge.java", *_RECORDER_SOURCES, *_CLIENT_SOURCES, "MediaTypes.java"),
 )
 """Servers, tools and client of the release that the product writes images for."""
 CLIENT = HadoopRelease(
-    "3.5.0", _home("3.5.0"), _pyspark_jars(), None, _jars("3.5.0"), ("AdminCalls.java", *_CLIENT_SOURCES)
+    "3.5.0",
+    _home("3.5.0"),
+    _pyspark_jars(),
+    None,
+    _jars("3.5.0"),
+    ("AdminCalls.java", *_CLIENT_SOURCES, "shaded/MediaTypes.java"),
 )
 """A client alone, of a much later release: the one inside PySpark."""
 RELEASES = (SERVER, CLIENT)

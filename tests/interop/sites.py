@@ -156,7 +156,7 @@ class Site(ABC):
 
 def _traces(image: Path) -> list[str]:
     with ImageFile.open(image, verify_md5=True) as opened:
-        rows = [line.split("\t") for line in "".join(dump_delimited(ImageRecords(opened), "\t")).splitlines()]
+        rows = [line.split("\t") for line in b"".join(dump_delimited(ImageRecords(opened), "\t")).decode().splitlines()]
     return [row[0] for row in rows if row[0].startswith("/lost") or "drwx-----x" in row]
 
 

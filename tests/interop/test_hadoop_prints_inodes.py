@@ -1,4 +1,4 @@
-"""The table `inodes` is what Hadoop 2.7.3's own viewer prints as Delimited, for every recorded image it can print."""
+"""The table `inodes` and the texts of `image dump` are what Hadoop 2.7.3's own viewer prints of recorded images."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.pipeline.test_inodes_recorded import delimited_row, read
@@ -26,3 +27,22 @@ def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path:
         assert any(row["type"] == "SYMLINK" for row in rows) or imgcmp.Image(str(image)).snaps
         pytest.xfail("this viewer knows neither symlinks nor snapshots")
     assert "".join(delimited_row(row, None) for row in rows).splitlines() == printed.splitlines()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
+def test_texts_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
+    image = case.image("after")
+    assert dumped(image, "distribution") == hadoop.view_image(image, "FileDistribution")
+    assert dumped(image, "xml") == hadoop.view_image(image, "XML")
+    try:
+        printed = hadoop.view_image(image, "Delimited")
+    except HadoopRefusedError:
+        return
+    # in the time zone of this process, which is that of the JVM
+    assert dumped(image, "delimited") == printed
+
+
+def dumped(image: Path, form: str) -> str:
+    code, out, _ = run_cli("image", "dump", image, "--format", form, "--release", "2.7")
+    assert code == 0
+    return out

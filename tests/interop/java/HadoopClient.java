@@ -39,6 +39,9 @@ public final class HadoopClient {
     PrintStream answers = new PrintStream(System.out, true, "UTF-8");
     PrintStream log = System.err;
     System.setOut(log);
+    for (String prefix : new String[] {"", "org.apache.hadoop.shaded."}) {
+      System.setProperty(prefix + "javax.ws.rs.ext.RuntimeDelegate", "interop.MediaTypes");
+    }
     // loggers keep the standard error of the time of their first use
     UserGroupInformation.getLoginUser();
     HadoopClient client = new HadoopClient();

@@ -1,0 +1,122 @@
+"""`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, in turns.
+
+Both are timed as whole processes, start included, and both texts are compared to the byte. Processor time is that of
+all threads; memory is what a process holds apart from mapped files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.generate import generate_image
+from bench.oiv import heap_for, oiv_command
+from bench.scene import machine, read_all
+
+_POLL_SECONDS = 0.01
+_OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distribution"}
+
+
+class BenchError(Exception):
+    """The two texts differ; the message says which."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Wall and processor seconds of a process, and the most memory of its own in bytes."""
+
+    seconds: float
+    cpu: float
+    memory: int
+
+
+def _timed(command: list[str]) -> _Run:
+    started = time.perf_counter()
+    with psutil.Popen(command, stderr=subprocess.DEVNULL) as child:
+        cpu, memory = 0.0, 0
+        while child.poll() is None:
+            try:
+                with child.oneshot():
+                    found, times = child.memory_info(), child.cpu_times()
+            except psutil.NoSuchProcess:
+                break
+            memory = max(memory, found.rss - found.shared)
+            cpu = times.user + times.system
+            time.sleep(_POLL_SECONDS)
+        seconds = time.perf_counter() - started
+    if child.returncode:
+        raise BenchError(f"{command} ended with {child.returncode}")
+    return _Run(seconds, cpu, memory)
+
+
+def _measure(image: Path, files: int, processor: str, rounds: int) -> dict[str, list[_Run]]:
+    form = _OURS[processor]
+    theirs, ours = image.with_name(f"oiv-{processor}"), image.with_name(f"ours-{processor}")
+    commands = {
+        "oiv": oiv_command(processor, image, theirs, heap_for(files)),
+        "ours": [
+            *(sys.executable, "-m", "checkpointer", "image", "dump", str(image)),
+            *("--format", form, "--output", str(ours), "--force"),
+        ],
+    }
+    # which compiles the kernels, once per installation
+    _timed(commands["ours"])
+    found: dict[str, list[_Run]] = {name: [] for name in commands}
+    for number in range(rounds):
+        # who goes first changes
+        for name in list(commands)[:: 1 if number % 2 else -1]:
+            read_all(image.parent)
+            found[name].append(_timed(commands[name]))
+        if not filecmp.cmp(theirs, ours, shallow=False):
+            raise BenchError(f"{theirs} and {ours} differ")
+        theirs.unlink()
+        ours.unlink()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.dump", description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--processor", choices=tuple(_OURS), action="append", help="of OIV; repeatable (default: all)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    results = []
+    for files in arguments.files:
+        with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
+            image = generate_image(Path(scratch), files)
+            for processor in arguments.processor or _OURS:
+                found = _measure(image, files, processor, arguments.rounds)
+                medians = {
+                    name: {each: statistics.median(getattr(run, each) for run in runs) for each in _Run.__annotations__}
+                    for name, runs in found.items()
+                }
+                results.append({"files": files, "processor": processor, **medians})
+                if not arguments.json:
+                    _print(results[-1])
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "rounds": arguments.rounds, "results": results}))
+
+
+def _print(result: dict[str, dict[str, float]]) -> None:
+    ours, theirs = result["ours"], result["oiv"]
+    print(f"{result['files']:,} files, {result['processor']}")
+    for name, run in (("OIV", theirs), ("ours", ours)):
+        print(f"  {name:<5}{run['seconds']:>8.2f} s{run['cpu']:>8.2f} s CPU{run['memory'] / 1e6:>8.0f} MB")
+    slower, more = (theirs[each] / ours[each] for each in ("seconds", "cpu"))
+    print(f"  OIV takes {slower:.1f} times as long, {more:.1f} times as much of the processors")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`checkpointer image serve`: WebHDFS of an fsimage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.service_logging import logging_options, set_up_logging
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from image_format.memory_limit import MemoryLimit
+from image_tools.cli.image_file import open_image
+from image_tools.cli.memory_options import memory_options
+
+_PORT = 5978
+_POLL_SECONDS = 60.0
+
+
+@click.command("serve")
+@click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes a free one.")
+@memory_options("the index", configured=False)
+@logging_options
+def command(
+    path: Path,
+    host: str,
+    port: int,
+    memory: int | None,
+    spill_dir: Path | None,
+    verbose: bool,
+    log_config: Path | None,
+) -> None:
+    """Serve the current tree of an image as read-only WebHDFS, as `hdfs oiv -p Web` does.
+
+    Whoever reaches the address can read all names, owners and attributes: there is no authentication. Stops at
+    SIGTERM and SIGINT.
+
+    \b
+    Examples:
+      checkpointer image serve /data/nn/current/fsimage_0000000000000000042
+      hdfs dfs -ls webhdfs://127.0.0.1:5978/
+    """
+    set_up_logging(verbose, log_config)
+    from checkpointer.daemon.control import Control
+    from image_tools.browse import ImageBrowser
+    from servlets.application import create_application
+    from servlets.http_server import HttpServer
+    from servlets.webhdfs import webhdfs_blueprint
+
+    control = Control()
+    control.take_signals()
+    with open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
+        browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).room())
+        with HttpServer(create_application(webhdfs_blueprint(browser)), host, port) as server:
+            click.echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")
+            while not control.stopping():
+                control.wait(_POLL_SECONDS)

@@ -1,0 +1,61 @@
+"""Text that a command prints, or writes to a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from hadoop_common.durable import written_atomically
+from hadoop_common.file_faults import told
+from image_format.errors import ImageStorageError
+
+__all__ = ["check_output", "emit"]
+
+_CHUNK = 1 << 16
+
+
+def check_output(output: Path | None, source: Path, *, force: bool) -> None:
+    """Refuse an output file that exists, and always the file that is read.
+
+    Raises:
+        click.BadParameter: the file must not be written.
+    """
+    if output is None or not output.exists():
+        return
+    if output.samefile(source):
+        raise click.BadParameter(f"{output} is the file to read", param_hint="--output")
+    if not force:
+        raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
+
+
+def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
+    """Print `pieces` as UTF-8, or put them into `output` by way of a temporary file beside it.
+
+    Raises:
+        ImageStorageError: the file cannot be written; what was there before is as it was.
+    """
+    if output is None:
+        for chunk in _chunks(pieces):
+            click.echo(chunk, nl=False)
+        return
+    try:
+        with written_atomically(output) as out:
+            out.writelines(_chunks(pieces))
+    except OSError as error:
+        hint = "Free space, or name another --output."
+        raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
+
+
+def _chunks(pieces: Iterable[str | bytes]) -> Iterator[bytes]:
+    """The same text in fewer and larger pieces."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece if isinstance(piece, bytes) else piece.encode())
+        size += len(waiting[-1])
+        if size >= _CHUNK:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)

@@ -1,0 +1,63 @@
+"""Paths of inodes and local time as the kernel that prints records takes them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.index_arrays import IndexArrays
+from image_format.reader import ImageFile
+from image_format.room import Room
+from image_tools.directory_paths import chain_directories, place_inodes, write_paths
+from image_tools.dump.kernels.text import Paths
+
+__all__ = ["inode_paths", "path_of"]
+
+_DAY = 86400
+_LAST_DAY = 47482
+"""2100-01-01; a time behind it is for Python."""
+
+
+def inode_paths(image: ImageFile, room: Room) -> Paths:
+    """Where each inode of an image is; large arrays lie in `room`.
+
+    Raises:
+        RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.
+        ImageStorageError: there is no room.
+    """
+    image.decompress(("INODE", "INODE_DIR", "INODE_REFERENCE"))
+    arrays = IndexArrays.scan(image, room)
+    parents = place_inodes(image, arrays, room)
+    chain = chain_directories(image, arrays, parents, room)
+    paths = room.zeros(int(chain.bounds[-1]), np.uint8)
+    write_paths(image, chain, paths)
+    return Paths(parents, chain.in_tree, chain.bounds, paths, *_local_changes(), arrays.slot(ROOT_INODE_ID))
+
+
+def path_of(paths: Paths, slot: int, name: bytes) -> bytes:
+    """Path of the inode in a slot, which has that name and is in the tree."""
+    if slot == paths.root:
+        return b"/"
+    row = paths.parents[slot]
+    return paths.paths[paths.bounds[row] : paths.bounds[row + 1]].tobytes() + b"/" + name
+
+
+def _local_changes() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(seconds at which local time has another offset, where it ends to be known; the offset from each on)."""
+    changes, offsets = [0], [_offset(0)]
+    for day in range(1, _LAST_DAY + 1):
+        if _offset(day * _DAY) != offsets[-1]:
+            before, behind = (day - 1) * _DAY, day * _DAY
+            while behind - before > 1:
+                middle = (before + behind) // 2
+                before, behind = (middle, behind) if _offset(middle) == offsets[-1] else (before, middle)
+            changes.append(behind)
+            offsets.append(_offset(behind))
+    return np.array([*changes, _LAST_DAY * _DAY], np.int64), np.array(offsets, np.int64)
+
+
+def _offset(seconds: int) -> int:
+    return time.localtime(seconds).tm_gmtoff

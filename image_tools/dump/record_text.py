@@ -1,0 +1,188 @@
+"""Prints the records of a section by a template: kernels do, and Python where one is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import Message
+
+from image_format.errors import Place
+from image_format.inode_scan import read_inode_header
+from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import parse_message, read_record
+from image_tools.dump.kernels import text as kernel
+from image_tools.dump.records import PROGRESS_STEP, ImageRecords
+from image_tools.dump.template import Template
+
+__all__ = ["inode_texts", "record_texts"]
+
+M = TypeVar("M", bound=Message)
+Bytes = npt.NDArray[np.uint8]
+
+_CHUNK = 1 << 20
+_FIRST_WORDS = 1 << 10
+_MOST_WORDS = 1 << 18
+_UINT64 = (1 << 64) - 1
+_NO_NUMBERS = np.zeros(0, np.int64)
+_NO_PATHS = kernel.Paths(
+    np.zeros(0, np.int32), np.zeros(0, np.bool_), _NO_NUMBERS, np.zeros(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, -1
+)
+
+
+def record_texts(records: ImageRecords, name: str, message: type[M], template: Template) -> Iterator[bytes]:
+    """All records of a section of one kind of record, UTF-8; nothing where there is no such section.
+
+    Raises:
+        RecordError: a record is damaged, or holds a number that stands for nothing.
+    """
+    section = records.image.section(name)
+    if section is not None and section.size:
+        yield from _RecordText(template, message, section, records.image.place(name)).pieces(0)
+
+
+def inode_texts(
+    records: ImageRecords,
+    template: Template,
+    paths: kernel.Paths = _NO_PATHS,
+    path_of: Callable[[int, pb.INode], bytes] = lambda _slot, _inode: b"",
+) -> Iterator[bytes]:
+    """As `record_texts`, of INODE; `records.progress` is told.
+
+    Args:
+        paths, path_of: of an inode by its slot, where a step prints it.
+
+    Raises:
+        RecordError: as there, or the header of the section counts another number of inodes.
+    """
+    image = records.image
+    section = image.section("INODE")
+    if section is None or not section.size:
+        return
+    text = _RecordText(template, pb.INode, section, image.place("INODE"), paths)
+    yield from text.pieces(read_inode_header(image)[1], path_of, step=PROGRESS_STEP, progress=records.progress)
+    records.check_inode_count(text.count)
+
+
+def _clean(data: bytes) -> bytes:
+    """The text as Java decodes and encodes it: U+FFFD stands for what is not UTF-8."""
+    if data.isascii():
+        return data
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace").encode("utf-8")
+    return data
+
+
+class _Dictionary:
+    """The words that a kernel has asked for; all are forgotten where they become very many."""
+
+    def __init__(self, template: Template) -> None:
+        self._kinds = template.kinds
+        self._clear()
+
+    def _clear(self) -> None:
+        self._known: list[tuple[int, int]] = []
+        self._texts = bytearray()
+        self._spans: list[tuple[int, int]] = []
+        self.words = self._table(_FIRST_WORDS)
+
+    def learn(self, kind: int, key: int) -> bool:
+        """Have the word of a number; whether there is one. Raises what the template's function does."""
+        try:
+            word = self._kinds[kind](key & _UINT64)
+        except KeyError:
+            return False
+        if len(self._known) >= _MOST_WORDS:
+            self._clear()
+        self._known.append((kind, key))
+        start = len(self._texts)
+        self._texts += word.encode("utf-8", "replace")
+        self._spans.append((start, len(self._texts)))
+        size = self.words.keys.size
+        self.words = self._table(size if 2 * len(self._known) < size else 4 * size)
+        return True
+
+    def _table(self, size: int) -> kernel.Words:
+        kinds, keys = np.full(size, -1, np.int64), np.zeros(size, np.int64)
+        spans = np.zeros((size, 2), np.int64)
+        for (kind, key), span in zip(self._known, self._spans, strict=True):
+            entry = kernel.find_word(kinds, keys, kind, key)
+            kinds[entry], keys[entry], spans[entry] = kind, key, span
+        return kernel.Words(kinds, keys, spans, np.frombuffer(bytes(self._texts), np.uint8).copy())
+
+
+class _RecordText(Generic[M]):
+    """Prints the records of one section.
+
+    Its memory is a buffer, which grows to the longest text of a record, and the words that numbers stand for.
+
+    Attributes:
+        count: how many there were.
+
+    Args:
+        message: what the records are.
+        section: its bytes; place: of it, for errors.
+        paths: of inodes, by the number of the record.
+    """
+
+    def __init__(
+        self, template: Template, message: type[M], section: Bytes, place: Place, paths: kernel.Paths = _NO_PATHS
+    ) -> None:
+        self._template, self._message = template, message
+        self._section, self._place, self._paths = section, place, paths
+        self._dictionary = _Dictionary(template)
+        self._scratch = [np.zeros(kernel.SCRATCH, np.int64) for _ in range(4)]
+        self._out = np.empty(_CHUNK, np.uint8)
+        self.count = 0
+
+    def pieces(
+        self,
+        start: int,
+        path_of: Callable[[int, M], bytes] = lambda _number, _message: b"",
+        *,
+        step: int = 1 << 62,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[bytes]:
+        """The texts of all records from `start` of the section on, UTF-8.
+
+        Args:
+            path_of: path of the inode that is a record, of that number.
+            progress: told every `step` records, and at the end, how many there were.
+
+        Raises:
+            RecordError: a record is damaged, or holds a number that stands for nothing.
+        """
+        pos, at, number, told = start, 0, 0, 0
+        section, program, paths = self._section, self._template.program, self._paths
+        while pos < section.size:
+            behind = number - number % step + step
+            pos, at, number, why = kernel.write_records(
+                section, pos, self._out, at, number, behind, program, self._dictionary.words, paths, *self._scratch
+            )
+            if why == kernel.FULL and at == 0:
+                self._out = np.empty(2 * self._out.size, np.uint8)
+            elif why == kernel.FULL:
+                yield _clean(self._out[:at].tobytes())
+                at = 0
+            elif why == kernel.UNUSUAL or (why == kernel.UNKNOWN_WORD and not self._learn()):
+                yield _clean(self._out[:at].tobytes())
+                at = 0
+                record = read_record(section.data, pos, self._place)
+                message = parse_message(self._message, record, self._place)
+                yield self._template.render(message, path_of(number, message)).encode("utf-8", "replace")
+                pos, number = record.end, number + 1
+            if progress is not None and number - told >= step:
+                told = number
+                progress(number)
+        yield _clean(self._out[:at].tobytes())
+        self.count = number
+        if progress is not None and number > told:
+            progress(number)
+
+    def _learn(self) -> bool:
+        asked = self._scratch[2]
+        return self._dictionary.learn(int(asked[0]), int(asked[1]))
