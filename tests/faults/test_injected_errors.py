@@ -5,7 +5,6 @@ The quick tier tries two calls of each operation.
 
 from __future__ import annotations
 
-import gc
 import shutil
 from pathlib import Path
 
@@ -41,8 +40,6 @@ def test_an_error_of_the_system_is_one_sentence(name: str, tmp_path: Path) -> No
     missed, wrong, chosen = [], [], sample([(call, error) for call in calls for error in ERRORS], 2, name)
     for call, error in chosen:
         shutil.rmtree(folder)
-        # what serves has an image mapped, which keeps a descriptor until it is collected
-        gc.collect()
         try:
             if not faulty_run(SCENES[name], folder, call, error):
                 missed.append(str(call))
