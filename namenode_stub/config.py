@@ -10,8 +10,9 @@ from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
 from checkpointer.config.rpc_user import process_user, rpc_user
 from checkpointer.config.shared_edits import directory_of, journal_uris
-from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
+from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
@@ -53,6 +54,7 @@ class StubConfig:
         quorum: limits on JournalNodes.
         standby: how it follows another NameNode while it is not active itself.
         supergroup: whose members administer, beside `rpc_user`.
+        port_limits: what the peers of its servers may take.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
         log_directory: where metaSave writes; HADOOP_LOG_DIR, or where the stub was started.
@@ -78,6 +80,7 @@ class StubConfig:
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = SUPERGROUP.fallback
+    port_limits: PortLimits = field(default_factory=PortLimits)
     list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
@@ -156,6 +159,7 @@ class _Reader:
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._get(SUPERGROUP),
+            port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),
             server_defaults=ServerDefaults.of(self._settings, self._faults),

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from engine.loaded_image import LoadedImage
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
@@ -174,9 +175,14 @@ class NameNodeStub:
         self._node = self._make_parts(check_storage(config.own_directories))
         self._state = self._new_standby() if self._standby else self._new_active()
         started.callback(self._close_state)
+        limits, refusals = config.port_limits, self._node.refusals
         if config.rpc_address is not None:
-            self.rpc_server = started.enter_context(RpcServer(self._gate.doors(PROTOCOLS), *config.rpc_address))
-        self.server = started.enter_context(HttpServer(self._doorway, *config.http_address))
+            doors = self._gate.doors(PROTOCOLS)
+            rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals)
+            self.rpc_server = started.enter_context(rpc)
+        self.server = started.enter_context(
+            HttpServer(self._doorway, *config.http_address, limits=limits, refusals=refusals)
+        )
         started.callback(self._end_state)
         self._serve()
 
@@ -193,6 +199,7 @@ class NameNodeStub:
             self._gate,
             UploadReservations(),
             TransferCounter(),
+            Refusals(),
             addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
@@ -33,12 +33,13 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """The process: host:port of its RPC server, start in seconds since the epoch."""
+    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason."""
 
     address: str
     version: str
     started_at: float
     journals: tuple[JournalFacts, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def journal_facts(journal: HostedJournal) -> JournalFacts:

@@ -30,6 +30,7 @@ from hadoop_common.config_key import (
     paths,
     text,
 )
+from hadoop_common.port_limits import PORT_KEYS
 from journal.quorum.settings import READER_KEYS
 
 CHECKPOINT_PERIOD = ConfigKey(
@@ -390,7 +391,7 @@ TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *PORT_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})
 

@@ -57,6 +57,7 @@ def daemon_blueprints(
                 version=facts.software_version,
                 started_at=facts.started_at,
                 counter=role.counter,
+                refused=role.refusals.counts(),
             )
         ),
     ]

@@ -86,7 +86,9 @@ def serve(
         role, service, config, limits, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat
     )
     application = create_application(*daemon_blueprints(role, service, config, limits))
-    with HttpServer(application, *config.http_bind_address) as server:
+    with HttpServer(
+        application, *config.http_bind_address, limits=config.port_limits, refusals=role.refusals
+    ) as server:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,

@@ -12,8 +12,9 @@ from checkpointer.config import keys
 from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.rpc_user import rpc_user
-from hadoop_common.config_key import ConfigKey
+from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS
@@ -63,6 +64,7 @@ class JournalNodeConfig:
     transfer_timeout: float
     transfer_bandwidth: int
     rpc_user: str
+    port_limits: PortLimits
     journals: tuple[ConfiguredJournal, ...]
 
     @classmethod
@@ -111,6 +113,7 @@ class _Reader:
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
             rpc_user=self._take(lambda: rpc_user(settings), ""),
+            port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
             journals=self._take(self._journals, ()),
         )
 

@@ -14,6 +14,7 @@ from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.errors import StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
 from hadoop_rpc.server import RpcServer
@@ -55,14 +56,21 @@ class JournalNodeServer:
         self.node = JournalNode(self._places, fetch=self._fetch, cache_bytes=config.cache_bytes)
         heard = self._places.heard
         services = [qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard)]
-        self._rpc = RpcServer(services, *config.rpc_address, handlers=config.handlers)
+        self._refusals = Refusals()
+        self._rpc = RpcServer(
+            services,
+            *config.rpc_address,
+            handlers=config.handlers,
+            limits=config.port_limits,
+            refusals=self._refusals,
+        )
         application = create_application(
             get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)),
             health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
         )
-        self._http = HttpServer(application, *config.http_address)
+        self._http = HttpServer(application, *config.http_address, limits=config.port_limits, refusals=self._refusals)
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
 
@@ -125,6 +133,7 @@ class JournalNodeServer:
             version=importlib.metadata.version(_PACKAGE),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
+            refused=self._refusals.counts(),
         )
 
     def live(self) -> Health:

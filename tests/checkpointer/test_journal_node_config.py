@@ -12,6 +12,7 @@ from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfi
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.port_limits import PortLimits
 from journal.quorum.address import NodeAddress
 
 SHARED = "dfs.namenode.shared.edits.dir"
@@ -37,6 +38,7 @@ def test_defaults_are_hadoops() -> None:
         transfer_timeout=30.0,
         transfer_bandwidth=0,
         rpc_user="x",
+        port_limits=PortLimits(),
         journals=(),
     )
 

@@ -40,6 +40,7 @@ from engine.stretches import Recorder
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
@@ -101,6 +102,7 @@ class BackupRole:
         self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
         self._http_address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         self._uploader = Uploader(
             (self._http_address,), UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
         )
@@ -176,7 +178,13 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                server = RpcServer([journal_service(self._receiver)], *server_address, handlers=_HANDLERS)
+                server = RpcServer(
+                    [journal_service(self._receiver)],
+                    *server_address,
+                    handlers=_HANDLERS,
+                    limits=self._config.port_limits,
+                    refusals=self.refusals,
+                )
                 server.start()
                 resources.callback(server.stop)
                 self._link.addresses = OwnAddresses(

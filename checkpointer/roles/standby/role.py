@@ -34,6 +34,7 @@ from checkpointer.storage.rollback import latest_rollback_image, started_at
 from engine.merge import MergeResult, Observer
 from engine.stretches import HeldImage
 from hadoop_common.errors import StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from journal.segment_file import EditLogSegment
@@ -74,6 +75,7 @@ class StandbyRole:
         self._nodes = nodes or NameNodes.of(config)
         self._source = source or open_edit_source(config)
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         self._uploader = Uploader(
             config.namenode_http_addresses,
             UploadPolicy.of(config),
