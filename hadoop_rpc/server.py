@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from hadoop_common.fair_queue import FairQueue
+from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
@@ -102,7 +103,7 @@ class RpcServer:
             self.stop()
             raise RpcError(
                 f"the RPC server of {host}:{port} cannot start: {fault}",
-                hint="Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax).",
+                hint=MORE_THREADS,
             ) from fault
         _LOG.info("RPC listens on %s:%d", *self.address)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import click
 import requests
@@ -115,17 +113,9 @@ def run(conf_dir: Path, standby: bool) -> None:
     Example: namenode-stub run --conf /etc/hadoop/conf
     """
     logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
-    stub = NameNodeStub(stub_config(_load(conf_dir)), standby=standby)
-
-    # A handler that interrupts whoever waits for an Event must not set it.
-    control = Control()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        control.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    with stub:
+    config = stub_config(_load(conf_dir))
+    stub = NameNodeStub(config, standby=standby)
+    with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:
             pass
 

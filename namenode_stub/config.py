@@ -80,6 +80,7 @@ class StubConfig:
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = SUPERGROUP.fallback
+    stop_timeout: float = keys.STOP_TIMEOUT.fallback
     port_limits: PortLimits = field(default_factory=PortLimits)
     list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
@@ -159,6 +160,7 @@ class _Reader:
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._get(SUPERGROUP),
+            stop_timeout=self._get(keys.STOP_TIMEOUT),
             port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),

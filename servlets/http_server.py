@@ -20,6 +20,7 @@ import h11
 
 from hadoop_common.endpoint import host_port
 from hadoop_common.fair_queue import FairQueue
+from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
@@ -115,7 +116,7 @@ class HttpServer:
             self.stop()
             raise HttpServerError(
                 f"the HTTP server of {host}:{port} cannot start: {fault}",
-                hint="Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax).",
+                hint=MORE_THREADS,
             ) from fault
         _LOG.info("listening on %s:%d", *self.address)
 

@@ -116,6 +116,7 @@ class CheckpointConfig:
     engine: EngineSettings
     merge_settings: MergeSettings
     port_limits: PortLimits
+    stop_timeout: float = bound(keys.STOP_TIMEOUT)
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
     transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
     bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)

@@ -387,6 +387,14 @@ IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0 is none.", release2="0", least=0
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey("dfs.image.transfer.chunksize", "65536", BYTES, "Chunk of an upload.", least=1)
+STOP_TIMEOUT = ConfigKey(
+    "checkpointer.stop-timeout",
+    "240s",
+    SECONDS,
+    "How long a daemon, JournalNode or stub may take to end after SIGTERM; then its process ends with exit code 1. "
+    "Specific to the checkpointer.",
+    least=0.001,
+)
 TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )

@@ -53,17 +53,16 @@ def run_role(
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
     """
-    control = Control()
-    control.take_signals()
-    try:
-        role.open(control.stopping)
-    except CheckpointCancelledError as error:
-        _LOG.info("stopped: %s", error)
-        return
-    try:
-        serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
-    finally:
-        role.close()
+    with Control(config.stop_timeout) as control:
+        try:
+            role.open(control.stopping)
+        except CheckpointCancelledError as error:
+            _LOG.info("stopped: %s", error)
+            return
+        try:
+            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
+        finally:
+            role.close()
 
 
 def serve(

@@ -65,6 +65,7 @@ class JournalNodeConfig:
     transfer_bandwidth: int
     rpc_user: str
     port_limits: PortLimits
+    stop_timeout: float
     journals: tuple[ConfiguredJournal, ...]
 
     @classmethod
@@ -113,6 +114,7 @@ class _Reader:
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
             rpc_user=self._take(lambda: rpc_user(settings), ""),
+            stop_timeout=self._get(keys.STOP_TIMEOUT),
             port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
             journals=self._take(self._journals, ()),
         )

@@ -22,6 +22,7 @@ from engine.saver import SaveResult
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.node_state import RoleDetails
@@ -53,6 +54,7 @@ class FakeRole:
 
     def __init__(self) -> None:
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         self.urgent = ""
         self.raised: list[str] = []
         self.image = 0

@@ -39,6 +39,7 @@ def test_defaults_are_hadoops() -> None:
         transfer_bandwidth=0,
         rpc_user="x",
         port_limits=PortLimits(),
+        stop_timeout=240.0,
         journals=(),
     )
 
