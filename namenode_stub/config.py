@@ -13,6 +13,7 @@ from checkpointer.config.shared_edits import directory_of, journal_uris
 from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.quantities import Network
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
@@ -81,6 +82,7 @@ class StubConfig:
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = SUPERGROUP.fallback
     stop_timeout: float = keys.STOP_TIMEOUT.fallback
+    control_hosts: tuple[Network, ...] = keys.CONTROL_HOSTS.fallback
     port_limits: PortLimits = field(default_factory=PortLimits)
     list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
@@ -161,6 +163,7 @@ class _Reader:
             standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._get(SUPERGROUP),
             stop_timeout=self._get(keys.STOP_TIMEOUT),
+            control_hosts=self._get(keys.CONTROL_HOSTS),
             port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),

@@ -34,6 +34,7 @@ from namenode_stub.standby_state import StandbyState
 from namenode_stub.storage import StorageLocks, check_storage
 from namenode_stub.switchable_application import SwitchableApplication
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
@@ -223,8 +224,9 @@ class NameNodeStub:
         if self.shutdown_requested.is_set() and isinstance(state, ActiveState):
             state.refuse_changes()
         transitions = {"active": self.transition_to_active, "standby": self.transition_to_standby}
+        guard = ChangeGuard(self._config.control_hosts, self._node.refusals)
         own = [transition_blueprint(transitions), shutdown_blueprint(self.request_shutdown)]
-        self._doorway.application = create_application(*state.blueprints(), *own)
+        self._doorway.application = create_application(*state.blueprints(), *own, guard=guard)
         services = [*state.services(), self._ha]
         if self.shutdown_requested.is_set():
             return

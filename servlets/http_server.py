@@ -190,18 +190,18 @@ class HttpServer:
             peer, (channel, http, request) = found
             paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
             try:
-                answered = self._perform(_Exchange(paced, http, request, prompt=queue is self._prompt), peer)
+                answered = self._perform(_Exchange(paced, http, request, prompt=queue is self._prompt), channel)
             finally:
                 queue.done(peer)
             self._loop.call(_Done(channel, answered))
 
-    def _perform(self, exchange: _Exchange, peer: str) -> Answered:
+    def _perform(self, exchange: _Exchange, channel: HttpChannel) -> Answered:
         try:
-            return exchange.perform(self._application, peer, self.address)
+            return exchange.perform(self._application, channel)
         except OSError as fault:
-            _LOG.info("a request of %s is given up: %s", peer, fault)
+            _LOG.info("a request of %s is given up: %s", channel.peer, fault)
         except Exception:
-            _LOG.exception("a request of %s failed in an unexpected way", peer)
+            _LOG.exception("a request of %s failed in an unexpected way", channel.peer)
         return Answered()
 
 
@@ -242,7 +242,7 @@ class _Exchange:
         self._status = ""
         self._headers: list[tuple[str, str]] = []
 
-    def perform(self, application: WSGIApplication, peer: str, address: tuple[str, int]) -> Answered:
+    def perform(self, application: WSGIApplication, channel: HttpChannel) -> Answered:
         """Have `application` answer.
 
         Raises:
@@ -252,7 +252,8 @@ class _Exchange:
         if self._expected and not self._body.complete:
             self._connection.sendall(self._http.send(_CONTINUE) or b"")
         body = cast(BinaryIO, self._body)
-        content = application(environment(self._request, body, peer, address), self._start_response)
+        here = channel.socket.getsockname()[:2]
+        content = application(environment(self._request, body, channel.peer, here), self._start_response)
         try:
             return self._answer(content)
         finally:

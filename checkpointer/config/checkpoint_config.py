@@ -28,6 +28,7 @@ from engine.settings import MergeSettings
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.quantities import Network
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.quorum import settings as quorum_keys
@@ -117,6 +118,7 @@ class CheckpointConfig:
     merge_settings: MergeSettings
     port_limits: PortLimits
     stop_timeout: float = bound(keys.STOP_TIMEOUT)
+    control_hosts: tuple[Network, ...] = bound(keys.CONTROL_HOSTS)
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
     transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
     bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)

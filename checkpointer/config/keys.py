@@ -18,6 +18,7 @@ from hadoop_common.config_key import (
     FACTOR,
     MILLISECONDS,
     NAMES,
+    NETWORKS,
     OPTIONAL_BYTES,
     OPTIONAL_SWITCH,
     RATE,
@@ -387,6 +388,13 @@ IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0 is none.", release2="0", least=0
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey("dfs.image.transfer.chunksize", "65536", BYTES, "Chunk of an upload.", least=1)
+CONTROL_HOSTS = ConfigKey(
+    "checkpointer.http.control-hosts",
+    "127.0.0.0/8,::1",
+    NETWORKS,
+    "Who may ask for changes by HTTP POST (/checkpoint and /cancel; of the stub all others), beside this host under "
+    "its own address; specific to the checkpointer.",
+)
 STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",

@@ -25,6 +25,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 
@@ -84,7 +85,8 @@ def serve(
     daemon = _Daemon(
         role, service, config, limits, reload=reload, notifier=notifier or Notifier(""), heartbeat=heartbeat
     )
-    application = create_application(*daemon_blueprints(role, service, config, limits))
+    guard = ChangeGuard(config.control_hosts, role.refusals)
+    application = create_application(*daemon_blueprints(role, service, config, limits), guard=guard)
     with HttpServer(
         application, *config.http_bind_address, limits=config.port_limits, refusals=role.refusals
     ) as server:
