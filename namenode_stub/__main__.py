@@ -15,13 +15,14 @@ from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.daemon.control import Control
 from hadoop_common.configuration import Configuration
 from hadoop_common.file_faults import explained
+from hadoop_common.log_lines import log_to_stderr
+from hadoop_common.printable import escaped
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _DEFAULT_LAYOUT = -67
 # Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
 _TRANSITION_SECONDS = 900.0
@@ -112,7 +113,7 @@ def run(conf_dir: Path, standby: bool) -> None:
     \b
     Example: namenode-stub run --conf /etc/hadoop/conf
     """
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
+    log_to_stderr(logging.INFO)
     config = stub_config(_load(conf_dir))
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
@@ -160,9 +161,9 @@ def main() -> None:
         known = explained(fault)
         if known is None:
             raise
-        click.echo(f"namenode-stub: {known.message}", err=True)
+        click.echo(escaped(f"namenode-stub: {known.message}", keep="\n"), err=True)
         if known.hint:
-            click.echo(f"  next: {known.hint}", err=True)
+            click.echo(escaped(f"  next: {known.hint}"), err=True)
         sys.exit(known.exit_code)
 
 

@@ -8,6 +8,7 @@ import click
 
 from checkpointer.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
+from hadoop_common.printable import escaped
 
 __all__ = ["main"]
 
@@ -63,7 +64,7 @@ def main() -> None:
         known = explained(fault)
         if known is None:
             raise
-        click.echo(f"checkpointer: {known.message}", err=True)
+        click.echo(escaped(f"checkpointer: {known.message}", keep="\n"), err=True)
         if known.hint:
-            click.echo(f"  next: {known.hint}", err=True)
+            click.echo(escaped(f"  next: {known.hint}"), err=True)
         sys.exit(known.exit_code)

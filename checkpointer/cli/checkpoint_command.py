@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
@@ -101,15 +101,15 @@ def command(
     if as_json:
         echo_json(answer)
     elif not code:
-        click.echo(answer["message"])
+        echo(answer["message"])
     for warning in answer.get("warnings", ()):
-        click.echo(f"checkpointer: warning: {warning}", err=True)
+        echo(f"checkpointer: warning: {warning}", err=True)
     for healed in () if as_json else answer.get("healed", ()):
         where = f"{healed['code']} at inode {healed['inode']} {healed['path']}"
-        click.echo(f"healed: {where}: {healed['message']}", err=True)
+        echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
-        click.echo(f"checkpointer: {answer['message']}", err=True)
-        click.echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
+        echo(f"checkpointer: {answer['message']}", err=True)
+        echo(f"  next: {answer.get('hint') or _LOG_HINT}", err=True)
         sys.exit(code)
 
 
@@ -132,7 +132,7 @@ def _forewarn(urls: dict[str, Role]) -> None:
         at = target.get("takesFrom")
         if isinstance(at, int | float) and at > time.time():
             clock = time.strftime("%H:%M:%S", time.localtime(at))
-            click.echo(
+            echo(
                 f"note: {target.get('address')} does not accept an image with few transactions before {clock}, "
                 "as its last one is recent; the checkpoint is made anyway",
                 err=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.output import echo, echo_json, json_option
 
 __all__ = ["command"]
 
@@ -30,4 +30,4 @@ def command(first: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"seconds": round(seconds, 3)})
     else:
-        click.echo(f"compiled, or found compiled, in {seconds:.1f} s")
+        echo(f"compiled, or found compiled, in {seconds:.1f} s")

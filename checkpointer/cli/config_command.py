@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
 from hadoop_common.configuration import ConfigurationError
@@ -54,7 +54,7 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
     else:
         _show(found, only_set=only_set)
     for warning in found.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if found.faults:
         # the list is shown by the one place that shows errors, so that it looks the same in every command
         raise ConfigurationError(found.faults)
@@ -81,7 +81,7 @@ def _show(found: ConfigReport, *, only_set: bool) -> None:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in shown.get().splitlines()))
     counts = Counter(setting.status for setting in found.settings)
-    click.echo(", ".join(f"{counts[status]} {status}" for status in _STYLES))
+    echo(", ".join(f"{counts[status]} {status}" for status in _STYLES))
 
 
 def _origin(setting: KeySetting) -> Text:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.output import echo, echo_json, json_option
 from checkpointer.cli.segment_argument import segment_ops
 from journal.segment import decode_header
 from journal.segment_file import map_file
@@ -45,6 +45,6 @@ def command(path: Path, as_json: bool) -> None:
         return
     operations = summary.pop("operations")
     for name, value in summary.items():
-        click.echo(f"{name:<16} {value}")
+        echo(f"{name:<16} {value}")
     for name, count in operations.items():
-        click.echo(f"  {name:<30} {count:>10}")
+        echo(f"  {name:<30} {count:>10}")

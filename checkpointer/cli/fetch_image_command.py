@@ -21,7 +21,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from checkpointer.cli.output import conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
 from hadoop_common.configuration import Configuration
@@ -197,8 +197,8 @@ def _show(found: FetchedImage, *, as_json: bool) -> None:
         )
         return
     for note in found.notes:
-        click.echo(f"warning: {note}", err=True)
+        echo(f"warning: {note}", err=True)
     done = f"fetched from {found.source}" if found.fetched else "was here already, and is whole"
-    click.echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
+    echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
     for path in found.removed:
-        click.echo(f"removed {path}")
+        echo(f"removed {path}")

@@ -9,7 +9,7 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.image_file import open_image
-from checkpointer.cli.output import ProgressObserver, echo_json, json_option
+from checkpointer.cli.output import ProgressObserver, echo, echo_json, json_option
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
@@ -99,7 +99,7 @@ def _verify(image: ImageFile) -> None:
     if md5_path(image.path).exists():
         image.verify_md5()
     else:
-        click.echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
+        echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
 
 
 def _report(target: Path, written: Written, as_json: bool) -> None:
@@ -117,4 +117,4 @@ def _report(target: Path, written: Written, as_json: bool) -> None:
         echo_json(content)
         return
     codec = content["codec"].rpartition(".")[2] or "no codec"
-    click.echo(f"{target}: layout {content['layoutVersion']}, {codec}, {written.size} bytes, txid {content['txid']}")
+    echo(f"{target}: layout {content['layoutVersion']}, {codec}, {written.size} bytes, txid {content['txid']}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import ProgressObserver
+from checkpointer.cli.output import ProgressObserver, echo
 from checkpointer.cli.text_file import check_output, emit
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
@@ -77,6 +77,6 @@ def _warn(records: ImageRecords) -> None:
     image = records.image
     if image.layout_version < NEWEST_LAYOUT:
         text = f"layout version {image.layout_version} is newer than {NEWEST_LAYOUT.value}, the newest known one"
-        click.echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
+        echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
     for name in records.unknown_sections:
-        click.echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)
+        echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)

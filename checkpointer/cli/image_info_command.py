@@ -9,7 +9,7 @@ import click
 
 from checkpointer.cli.existing_path import EXISTING_FILE
 from checkpointer.cli.image_file import open_image
-from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.output import echo, echo_json, json_option
 
 
 @click.command("info")
@@ -41,6 +41,6 @@ def command(path: Path, as_json: bool) -> None:
         return
     sections = content.pop("sections")
     for name, value in content.items():
-        click.echo(f"{name:<22} {value}")
+        echo(f"{name:<22} {value}")
     for section in sections:
-        click.echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")
+        echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from checkpointer.cli.existing_path import EXISTING_FILE
-from checkpointer.cli.output import echo_json, json_option
+from checkpointer.cli.output import echo, echo_json, json_option
 from image_format.errors import ImageFormatError
 from image_format.md5_file import md5_path
 from image_tools.verify.catalogue import Severity
@@ -98,10 +98,10 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
         echo_json(found.as_dict())
     else:
         for finding in found.findings.listed:
-            click.echo(str(finding))
+            echo(str(finding))
         _echo_unlisted(found.findings.counts, Counter(finding.code for finding in found.findings.listed))
         if found.valid:
-            click.echo(
+            echo(
                 f"{found.path}: valid; txid {found.txid}, {found.inodes} inodes, "
                 f"{found.directories} directories with children"
             )
@@ -131,17 +131,17 @@ def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> No
         )
         return
     if done.output is None:
-        click.echo(f"{done.source}: nothing to repair, nothing written")
+        echo(f"{done.source}: nothing to repair, nothing written")
         return
     shown: Counter[str] = Counter()
     for finding in done.changes:
         if shown[finding.code] < limit:
             shown[finding.code] += 1
-            click.echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
+            echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
     _echo_unlisted(counts, shown)
-    click.echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
+    echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
 
 
 def _echo_unlisted(counts: Counter[str], listed: Counter[str]) -> None:
     for code, count in sorted((counts - listed).items()):
-        click.echo(f"… and {count} more {code}")
+        echo(f"… and {count} more {code}")

@@ -12,7 +12,7 @@ import click
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
 from checkpointer.cli.existing_path import EXISTING_FOLDER
 from checkpointer.cli.memory_options import memory_options, with_options
-from checkpointer.cli.output import ProgressObserver, conf_option, echo_json, json_option, load_configuration
+from checkpointer.cli.output import ProgressObserver, conf_option, echo, echo_json, json_option, load_configuration
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
@@ -128,7 +128,7 @@ def command(
             with ProgressObserver(show=not as_json) as observer:
                 found = measure(plan, settings, observer=observer)
             for warning in found.warnings:
-                click.echo(f"warning: {warning}", err=True)
+                echo(f"warning: {warning}", err=True)
             content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
             _report(as_json, plan, content, dry_run_text(found))
             found.check_room()
@@ -162,15 +162,15 @@ def command(
         f"(load {timings.load:.2f} s, replay {timings.replay:.2f} s, save {timings.save:.2f} s)"
     )
     if result.layout_version != plan.version_layout:
-        click.echo(
+        echo(
             f"note: the image is of layout {result.layout_version}, VERSION still says {plan.version_layout}; "
             "a NameNode of another release takes the directory over with -upgrade",
             err=True,
         )
     for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     for healed in result.healed:
-        click.echo(f"healed: {healed}", err=True)
+        echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)
 
 
@@ -195,9 +195,9 @@ def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) 
     if as_json:
         echo_json({**content, "inProgress": left_alone, "inProgressRead": read})
         return
-    click.echo(f"{text}; newest transaction is {content['txid']}")
+    echo(f"{text}; newest transaction is {content['txid']}")
     for item in read:
         cut = f", {item['cutBytes']} bytes after it are not a transaction" if item["cutBytes"] else ""
-        click.echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
+        echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
     for path in left_alone:
-        click.echo(f"left alone, still in progress: {path}")
+        echo(f"left alone, still in progress: {path}")
