@@ -15,8 +15,8 @@ import socket
 import struct
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 
 from hadoop_common.port_limits import PortLimits, Refusals
 
@@ -95,7 +95,8 @@ class SocketLoop:
         self._waker: socket.socket | None = None
         self._tasks: deque[Callable[[], None]] = deque()
         self._channels: set[Channel] = set()
-        self._of_peer: Counter[str] = Counter()
+        # The same by the peer's address, the oldest first.
+        self._peers: dict[str, dict[Channel, None]] = {}
         self._listener: socket.socket | None = None
         self._accepts_from = 0.0
         self._accepting = False
@@ -190,28 +191,33 @@ class SocketLoop:
         if channel not in self._channels:
             return
         self._channels.remove(channel)
-        self._of_peer[channel.peer] -= 1
-        if not self._of_peer[channel.peer]:
-            del self._of_peer[channel.peer]
+        of_peer = self._peers[channel.peer]
+        del of_peer[channel]
+        if not of_peer:
+            del self._peers[channel.peer]
         if channel.socket in self._selector.get_map():
             self._selector.unregister(channel.socket)
         if reason:
             self._refusals.count(reason)
-            _LOG.info("a connection of %s is ended: %s", channel.peer, reason)
+            _LOG.debug("a connection of %s is ended: %s", channel.peer, reason)
             if not channel.polite:
                 # What it did not take is not kept for it by the system either.
                 channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         channel.ended()
         channel.socket.close()
 
-    def make_room(self, among: Iterable[Channel] | None = None) -> bool:
-        """End the connection that deserves its place least; False where all are busy."""
-        found = [each for each in (self._channels if among is None else among) if each.standing() != BUSY]
-        if not found:
-            return False
-        worst = max(found, key=lambda each: (self._of_peer[each.peer], each.standing(), -each.since))
-        self.discard(worst, "made room")
-        return True
+    def make_room(self, peer: str | None = None) -> bool:
+        """End the connection that deserves its place least, of `peer` or of all; False where all are busy."""
+        peers = [self._peers[peer]] if peer is not None else sorted(self._peers.values(), key=len, reverse=True)
+        for channels in peers:
+            # The oldest of those that never asked for anything is mostly the first.
+            worst = next((each for each in channels if each.standing() == UNPROVEN), None) or min(
+                (each for each in channels if each.standing() == IDLE), key=lambda each: each.since, default=None
+            )
+            if worst is not None:
+                self.discard(worst, "made room")
+                return True
+        return False
 
     def _run(self) -> None:
         try:
@@ -302,16 +308,16 @@ class SocketLoop:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             channel = self._make(connection, peer)
         except OSError as fault:
-            _LOG.info("the connection of %s cannot be served: %s", peer, fault)
+            _LOG.warning("the connection of %s cannot be served: %s", peer, fault)
             connection.close()
             return
         self._channels.add(channel)
-        self._of_peer[peer] += 1
+        self._peers.setdefault(peer, {})[channel] = None
         self.update(channel)
 
     def _has_room(self, peer: str) -> bool:
-        if self._of_peer[peer] >= self._limits.peer_connections:
-            return self.make_room([each for each in self._channels if each.peer == peer])
+        if len(self._peers.get(peer, ())) >= self._limits.peer_connections:
+            return self.make_room(peer)
         return len(self._channels) < self._limits.connections or self.make_room()
 
     def _close_listener(self) -> None:

@@ -219,7 +219,7 @@ class RpcChannel(Channel):
                 pass
             except OSError as fault:
                 self._sent_all = True
-                _LOG.info("%s did not take an answer: %s", self.peer, fault)
+                _LOG.debug("%s did not take an answer: %s", self.peer, fault)
                 return
         if sent < len(data):
             self._unsent.append(memoryview(data)[sent:])

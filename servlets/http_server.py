@@ -199,7 +199,7 @@ class HttpServer:
         try:
             return exchange.perform(self._application, channel)
         except OSError as fault:
-            _LOG.info("a request of %s is given up: %s", channel.peer, fault)
+            _LOG.warning("a request of %s is given up: %s", channel.peer, fault)
         except Exception:
             _LOG.exception("a request of %s failed in an unexpected way", channel.peer)
         return Answered()
