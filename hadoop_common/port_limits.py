@@ -53,8 +53,8 @@ RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
     BYTES,
-    "What requests and answers of RPC that are on their way may take together; then the slow ones go. One request of "
-    "64 MiB always fits.",
+    "What requests and answers of RPC that are on their way may take together; from half of it on, slow ones go. One "
+    "request of 64 MiB always fits.",
     least=1 << 20,
 )
 
@@ -70,7 +70,7 @@ class PortLimits:
         stall: a transfer, in either direction, has to move `least_rate` times this within it.
         least_rate: bytes a second.
         peer_transfers: requests of one address that HTTP works on at once; others wait.
-        memory: what requests and answers of RPC that are on their way may take together; then those go that are slow.
+        memory: what requests and answers of RPC on their way may take together; from half of it on, slow ones go.
     """
 
     connections: int = bound(CONNECTIONS)

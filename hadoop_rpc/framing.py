@@ -121,18 +121,19 @@ class DelimitedReader:
     def done(self) -> bool:
         return self._position == len(self._data)
 
-    def read(self, kind: type[M]) -> M:
-        """The next message as `kind`.
+    def read(self, kind: type[M], limit: int = MAX_FRAME) -> M:
+        """The next message as `kind`, of at most `limit` bytes.
 
         Raises:
-            RpcProtocolError: it is cut off or is none.
+            RpcProtocolError: it is cut off, too long or is none.
         """
-        start = self._position
+        start, name = self._position, kind.DESCRIPTOR.name
         body = self.read_bytes()
+        if len(body) > limit:
+            raise RpcProtocolError(f"a {name} has {len(body)} bytes, expected {limit} at most")
         try:
             return parse(kind, body)
         except DecodeError as fault:
-            name = kind.DESCRIPTOR.name
             raise RpcProtocolError(f"byte {start} of a frame does not begin a {name}: {fault}") from fault
 
     def read_bytes(self) -> bytes:

@@ -171,6 +171,11 @@ class RpcServer:
             self.loop.call(self._read_on)
 
     @property
+    def pressed(self) -> bool:
+        """Whether so much is on its way that slow peers get less time."""
+        return self._held >= self._memory // 2
+
+    @property
     def full(self) -> bool:
         """Whether no more is to be read for now from who has something on its way."""
         return self._held >= self._memory

@@ -34,7 +34,7 @@ _RECEIVE_BYTES = 1 << 16
 _MAX_CALLS = 100
 _MAX_QUEUED = 1 << 20
 _MAX_UNSENT = 1 << 18
-# the share of the usual time that a frame or an answer gets where there is no memory left
+# the share of the usual time that a frame or an answer gets where memory is short
 _PRESSED = 1 / 30
 
 
@@ -145,7 +145,7 @@ class RpcChannel(Channel):
             if self._state.state is not ServerState.OPEN:
                 return "no caller named" if now > self.since + self._limits.opening else ""
             if self._owing_since is not None:
-                if self._server.full and now > self._owing_since + self._limits.stall * _PRESSED:
+                if self._server.pressed and now > self._owing_since + self._limits.stall * _PRESSED:
                     return "memory"
                 # Where we do not read, it owes nothing.
                 owes = self._unsent or self._may_read()

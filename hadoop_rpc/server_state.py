@@ -39,6 +39,8 @@ _HEADER_LENGTH = len(MAGIC) + 3
 # the largest frame of who has not said yet who it is
 _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
+# a method and its protocol
+_MAX_REQUEST_HEADER = 4096
 # more of a text than this is not echoed
 _MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
@@ -256,7 +258,7 @@ class ServerConnection:
             raise _RefusedError(
                 RpcServerError("Connection context not established"), ErrorCode.FATAL_INVALID_RPC_HEADER
             )
-        request = reader.read(pb.RequestHeaderProto)
+        request = reader.read(pb.RequestHeaderProto, _MAX_REQUEST_HEADER)
         return Call(
             call_id=header.callId,
             client_id=header.clientId,

@@ -14,7 +14,7 @@ import pytest
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.port_limits import PortLimits
 from hadoop_rpc.client import RpcClient
-from hadoop_rpc.errors import NoSuchRpcMethodError
+from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.framing import delimited
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
@@ -91,14 +91,24 @@ def test_who_takes_no_answers_holds_no_handler() -> None:
         is_served(server)
 
 
-def test_a_name_is_not_echoed_at_length() -> None:
+def test_a_long_name_is_not_echoed() -> None:
+    with serving() as server, stranger(server) as peer:
+        peer.sendall(hello() + call("m" * MIB, text("")))
+        said = end_of(peer)
+        assert b"a RequestHeaderProto has 10486" in said
+        assert len(said) < 1000
+
+
+def test_a_long_text_of_a_handler_is_cut() -> None:
+    def fail(_: Answer, __: CallContext) -> Answer:
+        raise RemoteError("/name" * MIB)
+
     with (
-        serving() as server,
+        serving(fail=fail) as server,
         RpcClient(*server.address, PROTOCOL, user="alice", timeout=WAIT, retry=NO_RETRY) as rpc,
-        pytest.raises(NoSuchRpcMethodError) as caught,
+        pytest.raises(RemoteError, match=r"/name/name.*\(5242880 characters\)") as caught,
     ):
-        rpc.call("m" * MIB, text(""), Answer)
-    assert "Unknown method mmm" in caught.value.text
+        rpc.call("fail", text(""), Answer)
     assert len(caught.value.text) < 5000
 
 
