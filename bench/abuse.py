@@ -29,7 +29,7 @@ from bench.load import _free_ports, _site
 from hadoop_rpc.client import RpcClient
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
-__all__ = ["Cluster", "Measured", "measure"]
+__all__ = ["Cluster", "Measured", "attack", "measure"]
 
 _HERE = "127.0.0.1"
 _PROTOCOL = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
@@ -203,7 +203,7 @@ def _repeat(name: str, work: Callable[[], Any], pause: float, end: float, measur
         time.sleep(pause)
 
 
-def _attack(cluster: Cluster, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
+def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
     """A process for each port; `sources` addresses take turns. They have less of the processors than the cluster."""
     return [
         subprocess.Popen(
@@ -245,10 +245,11 @@ def main() -> None:
         cluster = closing.enter_context(Cluster(root))
         measure(cluster, 5.0)
         _print("alone", measure(cluster, arguments.quiet), cluster.usage())
-        attackers = _attack(cluster, arguments.sources, arguments.connections, 60 * arguments.minutes + 5)
+        seconds = 60 * arguments.minutes
+        attackers = attack(cluster, sources=arguments.sources, count=arguments.connections, seconds=seconds + 5)
         time.sleep(5)
         title = f"beside {arguments.connections} hostile connections of each kind on each of {len(cluster.ports)} ports"
-        _print(title, measure(cluster, 60 * arguments.minutes - 5), cluster.usage())
+        _print(title, measure(cluster, seconds - 5), cluster.usage())
         for attacker in attackers:
             attacker.wait()
         time.sleep(_SETTLE_SECONDS)

@@ -56,10 +56,12 @@ def serving(threads: int = 2, **limits) -> HttpServer:
     )
 
 
-def stranger(server: HttpServer, sent: bytes = b"", host: str = "127.0.0.1") -> socket.socket:
+def stranger(
+    server: HttpServer, sent: bytes = b"", host: str = "127.0.0.1", receive_bytes: int = 4096
+) -> socket.socket:
     """A client with a small receive buffer, from an address of its own."""
     peer = socket.socket()
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(WAIT)
     peer.bind((host, 0))
     peer.connect(server.address)
@@ -145,7 +147,7 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
 
 def test_who_does_not_read_has_less_time_while_others_wait():
     """All of them come from one address, which has a single thread at a time."""
-    with serving(threads=2, peer_transfers=1, stall=2.0) as server, ExitStack() as closing:
+    with serving(threads=2, peer_transfers=1, stall=1.0) as server, ExitStack() as closing:
         for _ in range(3):
             closing.enter_context(stranger(server, GET_BIG))
         assert len(get(server, "/imagetransfer")) == BIG
@@ -221,7 +223,7 @@ def test_lines_that_are_no_requests_are_refused(line):
 def test_requests_that_come_together_are_answered_in_order():
     live = b" /health/live HTTP/1.1\r\nHost: x\r\n"
     together = b"GET" + live + b"\r\nHEAD" + live + b"\r\n" + GET_BIG + b"GET" + live + b"Connection: close\r\n\r\n"
-    with serving() as server, stranger(server, together) as peer:
+    with serving() as server, stranger(server, together, receive_bytes=1 << 20) as peer:
         came = end_of(peer)
     assert came.count(b"HTTP/1.1 200") == 4
     assert came.count(b"\r\nConnection: close\r\n") == 1
