@@ -26,7 +26,8 @@ _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 65536
 _LONGEST_DRAIN = 3600.0
-MAX_HEADER_BYTES = 16384
+_MAX_HEADER_BYTES = 16384
+_MAX_PROBLEM = 200
 
 
 class _Stage(Enum):
@@ -150,7 +151,7 @@ class HttpChannel(Channel):
                 self._http.receive_data(data)
             event = self._http.next_event()
         except h11.RemoteProtocolError as fault:
-            self._refuse(fault.error_status_hint, str(fault))
+            self._refuse(fault.error_status_hint, str(fault)[:_MAX_PROBLEM])
             return
         if not isinstance(event, h11.Request):
             return
@@ -206,4 +207,4 @@ class HttpChannel(Channel):
 
 
 def _new_parser() -> h11.Connection:
-    return h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
