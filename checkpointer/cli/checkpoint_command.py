@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hadoop_common.errors import EXIT_FAILURE
 _CONNECT_TIMEOUT = 10.0
 _GOOD_STATES = ("done", "skipped")
 _LOG_HINT = "Check the daemon's log."
+_HERE_HINT = "Run this command on the daemon's host."
 
 
 class _UnreachableError(TransferError):
@@ -179,6 +181,8 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
             session.trust_env = False
             wait = (_CONNECT_TIMEOUT, timeout)
             response = session.request(method, url, params=query, timeout=wait)
+            if response.status_code == HTTPStatus.FORBIDDEN:
+                raise TransferError(url, response.text.strip(), status=response.status_code, hint=_HERE_HINT)
             answer = response.json()
     except requests.ReadTimeout as error:
         raise TransferError(
