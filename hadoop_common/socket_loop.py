@@ -33,7 +33,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""How much a connection deserves its place: one that is busy keeps it."""
+"""How much a connection deserves its place: one that a thread works on keeps it."""
 
 
 class Channel:
@@ -71,6 +71,10 @@ class Channel:
     def standing(self) -> int:
         """BUSY, IDLE or UNPROVEN."""
         raise NotImplementedError
+
+    def let_go(self) -> bool:
+        """Whether it may be ended for another one: False where a thread has just begun to work on it."""
+        return True
 
     def ended(self) -> None:
         """It was taken from the loop, and its socket is closed after this."""
@@ -214,7 +218,7 @@ class SocketLoop:
             worst = next((each for each in channels if each.standing() == UNPROVEN), None) or min(
                 (each for each in channels if each.standing() == IDLE), key=lambda each: each.since, default=None
             )
-            if worst is not None:
+            if worst is not None and worst.let_go():
                 self.discard(worst, "made room")
                 return True
         return False

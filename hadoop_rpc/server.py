@@ -171,6 +171,11 @@ class RpcServer:
             self.loop.call(self._read_on)
 
     @property
+    def waiting(self) -> bool:
+        """Whether calls wait for a handler, so that memory will be free."""
+        return len(self._calls) > 0
+
+    @property
     def pressed(self) -> bool:
         """Whether so much is on its way that slow peers get less time."""
         return self._held >= self._memory // 2
@@ -193,6 +198,6 @@ class RpcServer:
         while (found := self._calls.get()) is not None:
             peer, (channel, call) = found
             try:
-                channel.answer(call, self._dispatcher.perform(call, channel.context(call)))
+                channel.perform(call, self._dispatcher)
             finally:
                 self._calls.done(peer)

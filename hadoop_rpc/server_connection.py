@@ -19,7 +19,7 @@ from google.protobuf.message import EncodeError, Message
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.server_state import Call, Closing, ServerConnection, ServerState
-from hadoop_rpc.service import CallContext
+from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import ErrorCode
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class RpcChannel(Channel):
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
-        self._calls = 0
+        self._calls = self._running = 0
         self._queued_bytes = 0
         self._held = 0
         self._leaving = False
@@ -74,6 +74,16 @@ class RpcChannel(Channel):
             call_id=call.call_id,
             retry_count=call.retry,
         )
+
+    def perform(self, call: Call, dispatcher: Dispatcher) -> None:
+        """Have a call performed, and answer it."""
+        with self._lock:
+            self._running += 1
+        try:
+            self.answer(call, dispatcher.perform(call, self.context(call)))
+        finally:
+            with self._lock:
+                self._running -= 1
 
     def answer(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> None:
         """Send what became of a call; a client that has gone away is no fault."""
@@ -145,17 +155,18 @@ class RpcChannel(Channel):
             if self._state.state is not ServerState.OPEN:
                 return "no caller named" if now > self.since + self._limits.opening else ""
             if self._owing_since is not None:
-                if self._server.pressed and now > self._owing_since + self._limits.stall * _PRESSED:
+                owed = now - self._owing_since
+                # Where it is not read, others are at work, and it owes nothing: unless that would be for ever.
+                waited_for = self._unsent or self._may_read() or not self._server.waiting
+                if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
-                # Where we do not read, it owes nothing.
-                owes = self._unsent or self._may_read()
-                return "too slow" if owes and now > self._owing_since + self._limits.stall else ""
+                return "too slow" if owed > self._limits.stall else ""
             return "idle" if not self._calls and now > self.since + self._limits.idle else ""
 
     def standing(self) -> int:
         if self._state.state is not ServerState.OPEN:
             return UNPROVEN
-        return BUSY if self._calls or self._owing_since is not None else IDLE
+        return BUSY if self._running else IDLE
 
     def ended(self) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +73,9 @@ class HttpChannel(Channel):
         self._stage = _Stage.READING
         self._http = _new_parser()
         self._proven = False
+        # Whether a thread works on it, and whether none is to begin any more.
+        self._lock = threading.Lock()
+        self._taken = self._ended = False
         # When the headers of the request began to arrive; None while the connection waits for one.
         self._begun: float | None = self.since
         self._unsent = memoryview(b"")
@@ -117,12 +121,18 @@ class HttpChannel(Channel):
         return ""
 
     def standing(self) -> int:
-        if self._stage is _Stage.WORKING:
+        if self._taken:
             return BUSY
         return IDLE if self._proven else UNPROVEN
 
+    def let_go(self) -> bool:
+        with self._lock:
+            self._ended = not self._taken
+            return self._ended
+
     def done(self, answered: Answered) -> None:
         """A thread has ended its work."""
+        self._taken = False
         self.since = time.monotonic()
         self._after = answered
         self._unsent = memoryview(answered.unsent)
@@ -131,9 +141,17 @@ class HttpChannel(Channel):
             self._next()
         self._port.loop.update(self)
 
+    # ---- for any thread ------------------------------------------------------------------------------------
+
+    def take(self) -> bool:
+        """A thread begins to work on the request; False where the connection was ended meanwhile."""
+        with self._lock:
+            self._taken = not self._ended
+            return self._taken
+
     def cut(self) -> None:
-        """End a connection that a thread works on, for any thread."""
-        if self._stage is _Stage.WORKING:
+        """End a connection that a thread works on."""
+        if self._taken:
             self._shut(socket.SHUT_RDWR)
 
     @property

@@ -188,6 +188,9 @@ class HttpServer:
     def _serve(self, queue: FairQueue[_Work]) -> None:
         while (found := queue.get()) is not None:
             peer, (channel, http, request) = found
+            if not channel.take():
+                queue.done(peer)
+                continue
             paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
             try:
                 answered = self._perform(_Exchange(paced, http, request, prompt=queue is self._prompt), channel)
