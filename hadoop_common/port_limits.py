@@ -18,7 +18,11 @@ CONNECTIONS = ConfigKey(
     least=1,
 )
 PEER_CONNECTIONS = ConfigKey(
-    "checkpointer.port.peer-connections", "100", COUNT, "The same for one address; an idle one makes room.", least=1
+    "checkpointer.port.peer-connections",
+    "100",
+    COUNT,
+    "The same for one address; one that idles or waits makes room.",
+    least=1,
 )
 PEER_TRANSFERS = ConfigKey(
     "checkpointer.port.peer-transfers",
