@@ -182,7 +182,6 @@ def test_connections_make_room_unless_a_thread_works_on_them(sent):
         b"Transfer-Encoding : chunked",
         b"Transfer-Encoding: gzip, chunked",
         b"Transfer-Encoding: xchunked",
-        b" Folded: first",
         b"Host: another",
         b"No colon",
         b"Zero\0: x",
