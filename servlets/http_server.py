@@ -40,8 +40,8 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-_PROMPT_THREADS = 4
-# What operators and their monitors ask has threads of its own, which wait for nobody.
+# What operators and their monitors ask has threads of its own, which wait for nobody; no address has both.
+_PROMPT_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
 # An answer of this size or less is left to the loop, so that no thread waits until it is taken.
 _MAX_LEFT = 1 << 20
@@ -82,7 +82,7 @@ class HttpServer:
         self._shutdown_timeout = shutdown_timeout
         self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
         self._port = Port(self._limits, self._loop, self.refusals.count, self._work, linger)
-        self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS)
+        self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
         queues = [self._prompt] * _PROMPT_THREADS + [self._others] * threads
         self._threads = [
