@@ -29,6 +29,7 @@ _ACCEPTS_AT_ONCE = 32
 _TICK = 1.0
 # how long nobody is accepted when the system has no descriptor or memory left
 _EXHAUSTED_SECONDS = 1.0
+_AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -206,7 +207,8 @@ class SocketLoop:
             _LOG.debug("a connection of %s is ended: %s", channel.peer, reason)
             if not channel.polite:
                 # What it did not take is not kept for it by the system either.
-                channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                with contextlib.suppress(OSError):
+                    channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         channel.ended()
         channel.socket.close()
 
@@ -226,7 +228,12 @@ class SocketLoop:
     def _run(self) -> None:
         try:
             while self._running:
-                self._turn()
+                try:
+                    self._turn()
+                except Exception:
+                    # A port goes on, whatever one connection or task brought about.
+                    _LOG.exception("%s met a fault of this server's own", self._thread.name)
+                    time.sleep(_AFTER_FAULT_SECONDS)
         finally:
             self._release()
 
@@ -240,11 +247,7 @@ class SocketLoop:
             else:
                 self._serve(key.data, events)
         for _ in range(len(self._tasks)):
-            task = self._tasks.popleft()
-            try:
-                task()
-            except Exception:
-                _LOG.exception("a task of %s failed in an unexpected way", self._thread.name)
+            self._tasks.popleft()()
         now = time.monotonic()
         if now >= self._scan_at:
             self._scan_at = now + self._tick

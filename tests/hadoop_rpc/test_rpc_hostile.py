@@ -328,3 +328,16 @@ def test_without_descriptors_the_log_stays_short(caplog: pytest.LogCaptureFixtur
         release.set()
         is_served(server)
     assert len(caplog.records) < 30
+
+
+def test_a_fault_of_the_loop_ends_no_port(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError
+
+    with serving(limits=PortLimits(idle=0.2)) as server, stranger(server) as peer:
+        with monkeypatch.context() as patched:
+            patched.setattr("hadoop_rpc.server_connection.RpcChannel.overdue", fail)
+            peer.sendall(hello())
+            while "a fault of this server's own" not in caplog.text:
+                threading.Event().wait(0.01)
+        is_served(server)
