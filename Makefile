@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
 BENCH ?=
+ABUSE ?=
 DEPTH ?= deep
 SEED ?= 1
 FUZZ_SECONDS ?= 60
@@ -19,7 +20,7 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline bench-dump load screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -108,6 +109,9 @@ screenshots: setup ## make the pictures of the report page in docs/images anew
 
 load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 	$(BIN)/python -m bench.load
+
+abuse: setup ## ABUSE="--minutes 3 --connections 20": hostile clients of all ports of a working cluster: latency, memory, descriptors, threads
+	$(BIN)/python -m bench.abuse $(ABUSE)
 
 bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
 	$(BIN)/python -m bench $(BENCH)

@@ -6,17 +6,17 @@ import logging
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from hadoop_common.port_limits import Refusals
+from hadoop_common.quantities import Network
 
 __all__ = ["ANYBODY", "LOOPBACK", "AccessControl", "AccessRules", "Caller", "Grant", "Right", "Verdict", "decide"]
 
 _LOG = logging.getLogger(__name__)
-
-Network = IPv4Network | IPv6Network
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 ANYBODY = "*"
@@ -84,33 +84,27 @@ class AccessControl:
     """Decides by names of hosts, which it looks up when a caller is of none of their addresses; any thread may ask.
 
     Args:
+        refusals: counts calls that are refused as "may not read" or "may not change".
         look_up: the addresses of a name; raises OSError.
-
-    Attributes:
-        refused: how many calls were refused, by right.
     """
 
     def __init__(
         self,
         rules: AccessRules = AccessRules(),
+        refusals: Refusals | None = None,
         *,
         look_up: Callable[[str], Iterable[str]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hosts = rules.hosts
         self._users = rules.users
+        self._refusals = refusals or Refusals()
         self._look_up = look_up or _addresses_of
         self._clock = clock
         self._lock = threading.Lock()
         self._networks: frozenset[Network] = frozenset(filter(None, map(_network, self._hosts)))
         self._names = tuple(host for host in self._hosts if _network(host) is None)
         self._looked_up = self._logged = float("-inf")
-        self.refused: Counter[Right] = Counter(dict.fromkeys(Right, 0))
-
-    def counts(self) -> dict[str, int]:
-        """`refused`, for metrics."""
-        with self._lock:
-            return {right.value: count for right, count in self.refused.items()}
 
     def warn_if_open(self) -> None:
         """Say in the log what an operator may not know."""
@@ -160,8 +154,8 @@ class AccessControl:
             return True
 
     def _note(self, right: Right, reason: str) -> None:
+        self._refusals.count(f"may not {right}")
         with self._lock:
-            self.refused[right] += 1
             now = self._clock()
             if now - self._logged < _LOG_SECONDS:
                 return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
-from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_size, parse_time
+from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_networks, parse_size, parse_time
 
 __all__ = [
     "ABSENT",
@@ -20,6 +20,7 @@ __all__ = [
     "MEGABYTES",
     "MILLISECONDS",
     "NAMES",
+    "NETWORKS",
     "OPTIONAL_BYTES",
     "OPTIONAL_SWITCH",
     "RATE",
@@ -87,6 +88,7 @@ def count_of(unit: str) -> Kind[int]:
 
 
 COUNT, TRANSACTIONS = count_of("count"), count_of("transactions")
+NETWORKS = _parsed("networks", parse_networks)
 FACTOR = _parsed("factor", parse_float)
 SWITCH = _parsed("switch", parse_bool)
 OPTIONAL_SWITCH = _optional("switch", parse_bool)

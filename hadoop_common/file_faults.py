@@ -12,7 +12,15 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
 
-__all__ = ["FileFaultError", "NetworkFaultError", "explained", "file_faults", "network_reason", "told"]
+__all__ = [
+    "MORE_THREADS",
+    "FileFaultError",
+    "NetworkFaultError",
+    "explained",
+    "file_faults",
+    "network_reason",
+    "told",
+]
 
 _SPACE = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process the right to it, then try again."
@@ -31,6 +39,8 @@ _HINTS = {
     errno.ENOTDIR: _GONE,
     errno.EEXIST: "Move away what is there, or name another file.",
 }
+_NO_THREADS = "can't start new thread"
+MORE_THREADS = "Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax)."
 # The system answers so to a mistake of the program alone.
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.ENOTSOCK)
 _NETWORK = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
@@ -70,6 +80,8 @@ def explained(error: BaseException) -> HdfsError | None:
         return error
     if isinstance(error, MemoryError):
         return StorageError("there is not enough memory", hint="Free memory, or raise the process's limit (ulimit -v).")
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREADS:
+        return HdfsError(f"this process fails: {_NO_THREADS}", hint=MORE_THREADS)
     if not isinstance(error, OSError) or error.errno in _MISTAKES:
         return None
     if isinstance(error, _NETWORK):

@@ -36,7 +36,9 @@ class JsonFormatter(logging.Formatter):
         for name, value in vars(record).items():
             if name not in _OF_EVERY_RECORD:
                 fields[f"{name}_" if name in fields else name] = _plain(value)
-        return json.dumps(fields, ensure_ascii=False)
+        # JSON leaves some characters as they are that terminals act on.
+        line = json.dumps(fields, ensure_ascii=False)
+        return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 
-__all__ = ["duration", "parse_bool", "parse_float", "parse_int", "parse_size", "parse_time"]
+__all__ = [
+    "Network",
+    "duration",
+    "parse_bool",
+    "parse_float",
+    "parse_int",
+    "parse_networks",
+    "parse_size",
+    "parse_time",
+]
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
@@ -41,6 +53,14 @@ def parse_float(text: str) -> float:
     if math.isinf(number):
         raise ValueError("is too large")
     return number
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Addresses and networks such as 10.1.0.0/16, separated by commas."""
+    try:
+        return tuple(ipaddress.ip_network(name.strip()) for name in text.split(","))
+    except ValueError as fault:
+        raise ValueError("is not a list of addresses and networks") from fault
 
 
 def parse_bool(text: str) -> bool:

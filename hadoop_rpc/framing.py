@@ -65,13 +65,17 @@ def _check_strings(message: Message) -> None:
 class FrameBuffer:
     """Joins what a socket delivers to frames.
 
-    Args:
+    Attributes:
         limit: largest frame that is taken, in bytes.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._limit = limit
+        self.limit = limit
         self._data = bytearray()
+
+    def __len__(self) -> int:
+        """Bytes that wait for the rest of their frame."""
+        return len(self._data)
 
     def feed(self, data: bytes) -> None:
         self._data += data
@@ -80,7 +84,8 @@ class FrameBuffer:
         """The next `count` bytes as they are, None while there are fewer."""
         if len(self._data) < count:
             return None
-        taken = bytes(self._data[:count])
+        with memoryview(self._data) as data:
+            taken = bytes(data[:count])
         del self._data[:count]
         return taken
 
@@ -97,8 +102,8 @@ class FrameBuffer:
         if len(self._data) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._data)
-        if not 0 <= length <= self._limit:
-            raise RpcProtocolError(f"a frame of {length} bytes was announced, expected 0 to {self._limit}")
+        if not 0 <= length <= self.limit:
+            raise RpcProtocolError(f"a frame of {length} bytes was announced, expected 0 to {self.limit}")
         if len(self._data) < _LENGTH.size + length:
             return None
         self.take(_LENGTH.size)
@@ -116,18 +121,19 @@ class DelimitedReader:
     def done(self) -> bool:
         return self._position == len(self._data)
 
-    def read(self, kind: type[M]) -> M:
-        """The next message as `kind`.
+    def read(self, kind: type[M], limit: int = MAX_FRAME) -> M:
+        """The next message as `kind`, of at most `limit` bytes.
 
         Raises:
-            RpcProtocolError: it is cut off or is none.
+            RpcProtocolError: it is cut off, too long or is none.
         """
-        start = self._position
+        start, name = self._position, kind.DESCRIPTOR.name
         body = self.read_bytes()
+        if len(body) > limit:
+            raise RpcProtocolError(f"a {name} has {len(body)} bytes, expected {limit} at most")
         try:
             return parse(kind, body)
         except DecodeError as fault:
-            name = kind.DESCRIPTOR.name
             raise RpcProtocolError(f"byte {start} of a frame does not begin a {name}: {fault}") from fault
 
     def read_bytes(self) -> bytes:

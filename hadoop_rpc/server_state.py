@@ -36,6 +36,13 @@ from hadoop_rpc.wire import (
 __all__ = ["Call", "Closing", "Reply", "ServerConnection", "ServerState"]
 
 _HEADER_LENGTH = len(MAGIC) + 3
+# the largest frame of who has not said yet who it is
+_FIRST_FRAMES = 16 << 10
+_CLIENT_ID_LENGTH = 16
+# a method and its protocol
+_MAX_REQUEST_HEADER = 4096
+# more of a text than this is not echoed
+_MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
 _HTTP_ANSWER = (
     b"HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n"
@@ -106,11 +113,17 @@ class ServerConnection:
     """
 
     def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
-        self._frames = FrameBuffer(max_frame)
+        self._frames = FrameBuffer(min(max_frame, _FIRST_FRAMES))
+        self._max_frame = max_frame
         self.state = ServerState.HEADER
         self.user = ""
         self.real_user = ""
         self.protocol = ""
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that wait for the rest of their frame."""
+        return len(self._frames)
 
     def receive(self, data: bytes) -> list[Call | Reply | Closing]:
         """What `data` completes, in order; a `Closing` is the last event of a connection."""
@@ -196,6 +209,9 @@ class ServerConnection:
         if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
             problem = f"rpcKind {header.rpcKind} is not served, only protobuf requests are"
             raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
+        if len(header.clientId) > _CLIENT_ID_LENGTH:
+            problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"
+            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
         if header.callId >= 0:
             return self._read_call(header, reader)
         if header.callId == PING_CALL_ID:
@@ -234,6 +250,7 @@ class ServerConnection:
         self.protocol = context.protocol
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), ErrorCode.FATAL_UNAUTHORIZED)
+        self._frames.limit = self._max_frame
         self.state = ServerState.OPEN
 
     def _read_call(self, header: pb.RpcRequestHeaderProto, reader: DelimitedReader) -> Call:
@@ -241,7 +258,7 @@ class ServerConnection:
             raise _RefusedError(
                 RpcServerError("Connection context not established"), ErrorCode.FATAL_INVALID_RPC_HEADER
             )
-        request = reader.read(pb.RequestHeaderProto)
+        request = reader.read(pb.RequestHeaderProto, _MAX_REQUEST_HEADER)
         return Call(
             call_id=header.callId,
             client_id=header.clientId,
@@ -255,7 +272,10 @@ class ServerConnection:
 
 def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: ErrorCode) -> bytes:
     header.exceptionClassName = error.class_name
+    text = error.text
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}... ({len(text)} characters)"
     # A name that is not UTF-8, which the text may quote, has surrogates, and those have no encoding.
-    header.errorMsg = error.text.encode("utf-8", "replace").decode()
+    header.errorMsg = text.encode("utf-8", "replace").decode()
     header.errorDetail = code.value
     return frame(delimited(header))

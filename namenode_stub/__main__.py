@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import click
 import requests
@@ -17,13 +15,14 @@ from checkpointer.daemon.control import Control
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
 from hadoop_common.file_faults import explained
+from hadoop_common.log_lines import log_to_stderr
+from hadoop_common.printable import escaped
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _DEFAULT_LAYOUT = -67
 # Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
 _TRANSITION_SECONDS = 900.0
@@ -114,18 +113,10 @@ def run(conf_dir: Path, standby: bool) -> None:
     \b
     Example: namenode-stub run --conf /etc/hadoop/conf
     """
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
-    stub = NameNodeStub(stub_config(_load(conf_dir)), standby=standby)
-
-    # A handler that interrupts whoever waits for an Event must not set it.
-    control = Control()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        control.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    with stub:
+    log_to_stderr(logging.INFO)
+    config = stub_config(_load(conf_dir))
+    stub = NameNodeStub(config, standby=standby)
+    with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:
             pass
 
@@ -170,9 +161,9 @@ def main() -> None:
         known = explained(fault)
         if known is None:
             raise
-        click.echo(f"namenode-stub: {known.message}", err=True)
+        click.echo(escaped(f"namenode-stub: {known.message}", keep="\n"), err=True)
         if known.hint:
-            click.echo(f"  next: {known.hint}", err=True)
+            click.echo(escaped(f"  next: {known.hint}"), err=True)
         sys.exit(known.exit_code)
 
 

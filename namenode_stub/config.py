@@ -11,8 +11,10 @@ from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.access import AccessRules
-from hadoop_common.config_key import COUNT, ConfigKey, text
+from hadoop_common.config_key import COUNT, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.quantities import Network
 from hadoop_rpc.user import process_user, rpc_user
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
@@ -49,6 +51,7 @@ class StubConfig:
         quorum: limits on JournalNodes.
         standby: how it follows another NameNode while it is not active itself.
         supergroup: whose members administer, beside `rpc_user`.
+        port_limits: what the peers of its servers may take.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
         access: who may send and fetch images.
@@ -75,6 +78,9 @@ class StubConfig:
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = SUPERGROUP.fallback
+    stop_timeout: float = keys.STOP_TIMEOUT.fallback
+    control_hosts: tuple[Network, ...] = keys.CONTROL_HOSTS.fallback
+    port_limits: PortLimits = field(default_factory=PortLimits)
     list_limit: int = LIST_LIMIT.fallback
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
@@ -154,6 +160,9 @@ class _Reader:
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._get(SUPERGROUP),
+            stop_timeout=self._get(keys.STOP_TIMEOUT),
+            control_hosts=self._get(keys.CONTROL_HOSTS),
+            port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),
             server_defaults=ServerDefaults.of(self._settings, self._faults),

@@ -12,6 +12,7 @@ from engine.loaded_image import LoadedImage
 from hadoop_common.access import AccessControl
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
@@ -34,6 +35,7 @@ from namenode_stub.standby_state import StandbyState
 from namenode_stub.storage import StorageLocks, check_storage
 from namenode_stub.switchable_application import SwitchableApplication
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
@@ -65,7 +67,8 @@ class NameNodeStub:
         self._changing = threading.RLock()
         self._locks = StorageLocks()
         self._gate = Gate(config.rpc_user, config.supergroup)
-        self._access = AccessControl(config.access)
+        self._refusals = Refusals()
+        self._access = AccessControl(config.access, self._refusals)
         self._doorway = SwitchableApplication()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
@@ -176,9 +179,14 @@ class NameNodeStub:
         self._node = self._make_parts(check_storage(config.own_directories))
         self._state = self._new_standby() if self._standby else self._new_active()
         started.callback(self._close_state)
+        limits, refusals = config.port_limits, self._refusals
         if config.rpc_address is not None:
-            self.rpc_server = started.enter_context(RpcServer(self._gate.doors(PROTOCOLS), *config.rpc_address))
-        self.server = started.enter_context(HttpServer(self._doorway, *config.http_address))
+            doors = self._gate.doors(PROTOCOLS)
+            rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals)
+            self.rpc_server = started.enter_context(rpc)
+        self.server = started.enter_context(
+            HttpServer(self._doorway, *config.http_address, limits=limits, refusals=refusals)
+        )
         started.callback(self._end_state)
         self._serve()
 
@@ -195,6 +203,7 @@ class NameNodeStub:
             self._gate,
             UploadReservations(),
             TransferCounter(),
+            self._refusals,
             addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),
@@ -219,8 +228,9 @@ class NameNodeStub:
         if self.shutdown_requested.is_set() and isinstance(state, ActiveState):
             state.refuse_changes()
         transitions = {"active": self.transition_to_active, "standby": self.transition_to_standby}
+        guard = ChangeGuard(self._config.control_hosts, self._refusals)
         own = [transition_blueprint(transitions), shutdown_blueprint(self.request_shutdown)]
-        self._doorway.application = create_application(*state.blueprints(), *own)
+        self._doorway.application = create_application(*state.blueprints(), *own, guard=guard)
         services = [*state.services(), self._ha]
         if self.shutdown_requested.is_set():
             return

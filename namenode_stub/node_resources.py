@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hadoop_common.access import AccessControl
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop
@@ -45,6 +46,7 @@ class NodeResources:
     gate: Gate
     reservations: UploadReservations
     counter: TransferCounter
+    refusals: Refusals
     addresses: Callable[[], Addresses]
     clock: Callable[[], float]
     started_at: float

@@ -107,6 +107,7 @@ class StatusPages:
             version=version(_PACKAGE),
             started_at=self._resources.started_at,
             counter=self._resources.counter,
+            refused=self._resources.refusals.counts(),
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+from http import HTTPStatus
 
-from flask import Blueprint, Flask, Response
+from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.file_faults import explained
+from servlets.change_guard import ChangeGuard
 from servlets.errors import ServletError
 
 __all__ = ["create_application", "sentence_response"]
@@ -28,12 +30,24 @@ def sentence_response(status: int, sentence: str) -> Response:
     return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
 
 
-def create_application(*blueprints: Blueprint) -> Flask:
-    """An application of `blueprints` that answers any fault with one plain sentence, no traceback."""
+def create_application(*blueprints: Blueprint, guard: ChangeGuard | None = None) -> Flask:
+    """An application of `blueprints` that answers any fault with one plain sentence, no traceback.
+
+    `guard` decides who may ask for changes; without one only this host may.
+    """
+    guard = guard or ChangeGuard()
     application = Flask("servlets", static_folder=None, template_folder=None)
     application.config["MAX_CONTENT_LENGTH"] = None
     for blueprint in blueprints:
         application.register_blueprint(blueprint)
+
+    @application.before_request
+    def check() -> Response | None:
+        problem = guard.refusal(request)
+        if not problem:
+            return None
+        _LOG.warning("%s %s of %s is refused: %s", request.method, request.path, request.remote_addr, problem)
+        return sentence_response(HTTPStatus.FORBIDDEN, problem)
 
     @application.errorhandler(ServletError)
     def refused(fault: ServletError) -> Response:

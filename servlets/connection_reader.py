@@ -1,50 +1,56 @@
-"""The receiving side of an HTTP connection, buffered in C: cheroot's own is written in Python."""
+"""The receiving side of an HTTP connection while a thread reads the body of a request."""
 
 from __future__ import annotations
 
 import io
-import socket
 from typing import TYPE_CHECKING
 
-from cheroot.makefile import StreamWriter
+from hadoop_common.paced_socket import PacedSocket
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BufferedConnection", "connection_file"]
+__all__ = ["BufferedConnection"]
 
 # holds a few chunks of an upload; larger reads go past it straight into the reader's memory
 _BUFFER = 1 << 18
 
 
-class _Raw(socket.SocketIO):
-    """Reads nothing while it is told not to wait."""
+class _Raw(io.RawIOBase):
+    """What came with the headers already, then the connection; nothing while it is told not to wait."""
 
-    silent = False
+    def __init__(self, connection: PacedSocket, begun: bytes) -> None:
+        super().__init__()
+        self._connection = connection
+        self.begun = memoryview(begun)
+        self.silent = False
+
+    def readable(self) -> bool:
+        return True
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
-        return None if self.silent else super().readinto(buffer)
+        if self.silent:
+            return None
+        if not self.begun:
+            return self._connection.recv_into(buffer)
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self.begun))
+        view[:count] = self.begun[:count]
+        self.begun = self.begun[count:]
+        return count
 
 
 class BufferedConnection(io.BufferedReader):
-    """What cheroot expects of the file it reads requests from."""
+    """Reads from `connection`, after the bytes `begun` that were read from it before."""
 
-    # cheroot adds it to statistics that are off
-    bytes_read = 0
+    def __init__(self, connection: PacedSocket, begun: bytes = b"") -> None:
+        self._source = _Raw(connection, begun)
+        super().__init__(self._source, _BUFFER)
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = _Raw(connection, "r")
-        super().__init__(self._connection, _BUFFER)
-
-    def has_data(self) -> bool:
-        """Whether the next request has begun to arrive here already."""
-        self._connection.silent = True
+    def rest(self) -> bytes:
+        """What was read from the connection and not from here: the beginning of the next request."""
+        self._source.silent = True
         try:
-            return bool(self.peek(1))
+            return self.peek(1) + bytes(self._source.begun)
         finally:
-            self._connection.silent = False
-
-
-def connection_file(connection: socket.socket, mode: str, size: int) -> BufferedConnection | StreamWriter:
-    """The file of one direction of `connection`, in the manner of cheroot's `MakeFile`."""
-    return BufferedConnection(connection) if "r" in mode else StreamWriter(connection, mode, size)
+            self._source.silent = False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from servlets.errors import ImageRejectedError
 from servlets.throttle import Throttle
@@ -12,6 +11,12 @@ from servlets.throttle import Throttle
 __all__ = ["FileBody"]
 
 _PIECE = 1 << 20
+
+
+class _Sender(Protocol):
+    """A connection; `sendfile` returns how many of `count` bytes from `offset` there were, all of which it sent."""
+
+    def sendfile(self, file: BinaryIO, offset: int, count: int) -> int: ...
 
 
 class FileBody:
@@ -23,7 +28,7 @@ class FileBody:
     def __init__(self, file: BinaryIO, name: str, size: int, throttle: Throttle, least: int) -> None:
         self._file = file
         self._name = name
-        self._size = size
+        self.size = size
         self._throttle = throttle
         self._least = least
         self._sent = 0
@@ -36,12 +41,12 @@ class FileBody:
             self._sent += len(data)
             yield data
 
-    def send_to(self, connection: socket.socket) -> None:
+    def send_to(self, connection: _Sender) -> None:
         """Send all of it, by sendfile where `file` is a real one.
 
         Raises:
             ImageRejectedError: the file has become shorter.
-            OSError: the connection broke, or nothing went out for the timeout of the socket.
+            OSError: the connection broke, or the peer takes too little.
         """
         for count in self._pieces():
             self._sent += connection.sendfile(self._file, self._sent, count)
@@ -52,12 +57,12 @@ class FileBody:
     def _pieces(self) -> Iterator[int]:
         """The size of each piece when its time has come; the caller adds what it sent to `_sent`."""
         with self._throttle.transfer():
-            while (left := self._size - self._sent) > 0:
+            while (left := self.size - self._sent) > 0:
                 count = min(left, self._throttle.piece(max(_PIECE, self._least), self._least))
                 self._throttle.acquire(count)
                 before = self._sent
                 yield count
                 if self._sent == before:
                     raise ImageRejectedError(
-                        f"{self._name} ended at byte {before} while it was sent, expected {self._size} bytes"
+                        f"{self._name} ended at byte {before} while it was sent, expected {self.size} bytes"
                     )

@@ -1,49 +1,66 @@
-"""The HTTP server of a daemon: cheroot in this process, with streamed bodies and clean ends."""
+"""The HTTP server of a daemon: h11 and threads in this process, with streamed bodies, deadlines and clean ends.
+
+No kept WSGI server does what is needed here. cheroot gives a thread to each connection before its headers are there,
+and has one timeout, which is that of a wait; waitress holds whole bodies. h11 leaves sockets and threads to its user.
+"""
 
 from __future__ import annotations
 
 import logging
-import re
 import socket
 import threading
 import time
+from collections.abc import Iterable
+from email.utils import formatdate
+from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-from cheroot import wsgi
-from cheroot.server import HTTPConnection, HTTPRequest
-from cheroot.workers.threadpool import ThreadPool
+import h11
 
 from hadoop_common.endpoint import host_port
-from servlets.connection_reader import connection_file
+from hadoop_common.fair_queue import FairQueue
+from hadoop_common.file_faults import MORE_THREADS
+from hadoop_common.paced_socket import PacedSocket
+from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.socket_loop import SocketLoop
+from servlets.connection_reader import BufferedConnection
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
+from servlets.http_connection import Answered, HttpChannel, Port
 from servlets.request_body import ChunkedBody, SizedBody
+from servlets.wsgi_environment import body_length, environment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-__all__ = ["DEFAULT_LINGER", "DEFAULT_THREADS", "DEFAULT_TIMEOUT", "HttpServer"]
+__all__ = ["DEFAULT_LINGER", "DEFAULT_THREADS", "HttpServer"]
 
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
-DEFAULT_TIMEOUT = 60.0
 DEFAULT_LINGER = 10.0
-_MAX_HEADER_BYTES = 65536
-_DRAIN_BYTES = 65536
-_LONGEST_DRAIN = 3600.0
-_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# What operators and their monitors ask has threads of its own, which wait for nobody; no address has both.
+_PROMPT_THREADS = 2
+_PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
+# An answer of this size or less is left to the loop, so that no thread waits until it is taken.
+_MAX_LEFT = 1 << 20
+_FLUSH_SECONDS = 0.01
+
+_CONTINUE = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+
+_Work = tuple[HttpChannel, h11.Connection, h11.Request]
 
 
 class HttpServer:
     """Serves a WSGI application from threads of this process; a context manager.
 
-    Bodies are streamed both ways and have no size limit. `port` 0 takes a free port, see `address`. `timeout`
-    bounds each wait on a connection, `shutdown_timeout` how long running requests may go on after `stop()`.
-    A client that still sends when its request is already answered is heard until it pauses for `linger` seconds, an
-    hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when their whole image is sent, and
-    make the checkpoint again at once where the connection breaks before. All times are seconds.
+    Bodies are streamed both ways and have no size limit. `port` 0 takes a free port, see `address`. `limits` bound
+    what peers may take, and `refusals` counts what they were refused; `shutdown_timeout` bounds how long running
+    requests may go on after `stop()`. A client that still sends when its request is already answered is heard until it
+    pauses for `linger` seconds, an hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when
+    their whole image is sent, and make the checkpoint again at once where the connection breaks before.
+    All times are seconds.
     """
 
     def __init__(
@@ -53,39 +70,54 @@ class HttpServer:
         port: int,
         *,
         threads: int = DEFAULT_THREADS,
-        timeout: float = DEFAULT_TIMEOUT,
+        limits: PortLimits | None = None,
+        refusals: Refusals | None = None,
         shutdown_timeout: float = 5.0,
         linger: float = DEFAULT_LINGER,
     ) -> None:
         self._requested = (host, port)
-        self._server = _Server(
-            self._requested,
-            application,
-            threads=threads,
-            timeout=timeout,
-            shutdown_timeout=shutdown_timeout,
-            linger=linger,
-        )
-        self._thread: threading.Thread | None = None
+        self._application = application
+        self._limits = limits or PortLimits()
+        self.refusals = refusals or Refusals()
+        self._shutdown_timeout = shutdown_timeout
+        self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
+        self._port = Port(self._limits, self._loop, self.refusals.count, self._work, linger)
+        self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
+        self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
+        queues = [self._prompt] * _PROMPT_THREADS + [self._others] * threads
+        self._threads = [
+            threading.Thread(target=self._serve, args=(queue,), name=f"http-{number}", daemon=True)
+            for number, queue in enumerate(queues)
+        ]
+        self._address: tuple[str, int] | None = None
+        self._stopped = False
 
     def start(self) -> None:
-        """Bind, listen, and serve from a thread; connections are accepted when this returns.
+        """Bind, listen, and serve from threads; connections are accepted when this returns.
 
         Raises:
-            HttpServerError: the address cannot be bound, or the server was started before.
+            HttpServerError: the address cannot be bound, there can be no more threads, or it was started before.
         """
-        if self._thread is not None:
+        if self._address is not None:
             raise HttpServerError("this HTTP server was started before", hint="Make a new HttpServer to serve again.")
         host, port = self._requested
         try:
-            self._server.prepare()
+            self._address = self._loop.listen(host, port)
         except OSError as fault:
             raise HttpServerError(
                 f"cannot listen on {host}:{port}: {fault}",
                 hint="Free the port or configure another address for this HTTP server.",
             ) from fault
-        self._thread = threading.Thread(target=self._server.serve, name=f"http-{self.address[1]}", daemon=True)
-        self._thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+            self._loop.start()
+        except RuntimeError as fault:
+            self.stop()
+            raise HttpServerError(
+                f"the HTTP server of {host}:{port} cannot start: {fault}",
+                hint=MORE_THREADS,
+            ) from fault
         _LOG.info("listening on %s:%d", *self.address)
 
     @property
@@ -95,10 +127,9 @@ class HttpServer:
         Raises:
             HttpServerError: it was not started yet.
         """
-        if self._thread is None and not self._server.ready:
+        if self._address is None:
             raise HttpServerError("this HTTP server does not listen yet", hint="Call start() first.")
-        host, port = self._server.bind_addr
-        return str(host), int(port)
+        return self._address
 
     @property
     def url(self) -> str:
@@ -107,9 +138,28 @@ class HttpServer:
 
     def stop(self) -> None:
         """Stop accepting, let running requests end for `shutdown_timeout`, then cut them; idempotent."""
-        self._server.stop()
-        if self._thread is not None:
-            self._thread.join()
+        if self._address is None or self._stopped:
+            return
+        self._stopped = True
+        self._loop.stop_listening()
+        self._prompt.close()
+        self._others.close()
+        if not self._join():
+            for channel in self._channels():
+                channel.cut()
+            if not self._join():
+                _LOG.warning("requests that are still worked on are given up")
+        deadline = time.monotonic() + self._shutdown_timeout
+        while any(channel.sending for channel in self._channels()) and time.monotonic() < deadline:
+            time.sleep(_FLUSH_SECONDS)
+        self._loop.stop()
+
+    def _join(self) -> bool:
+        deadline = time.monotonic() + self._shutdown_timeout
+        started = [thread for thread in self._threads if thread.ident is not None]
+        for thread in started:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in started)
 
     def __enter__(self) -> Self:
         self.start()
@@ -120,133 +170,139 @@ class HttpServer:
     ) -> None:
         self.stop()
 
+    # ---- the loop's thread ---------------------------------------------------------------------------------
 
-class _EscapedLine:
-    """The first line of a request, bytes that are not ASCII as %XX: Hadoop's clients send names as they are."""
+    def _connected(self, connection: socket.socket, peer: str) -> HttpChannel:
+        return HttpChannel(self._port, connection, peer)
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def _work(self, channel: HttpChannel, http: h11.Connection, request: h11.Request) -> None:
+        path = request.target.partition(b"?")[0]
+        queue = self._prompt if path in _PROMPT_PATHS and request.method in (b"GET", b"HEAD") else self._others
+        queue.put(channel.peer, channel, (channel, http, request))
 
-    def readline(self) -> bytes:
-        line: bytes = self._file.readline()
-        return line if line.isascii() else _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line)
+    def _channels(self) -> list[HttpChannel]:
+        return [each for each in self._loop.channels() if isinstance(each, HttpChannel)]
 
+    # ---- the threads ---------------------------------------------------------------------------------------
 
-class _Request(HTTPRequest):
-    """A request whose body is streamed, and whose connection is reused only when all of it was read."""
+    def _serve(self, queue: FairQueue[_Work]) -> None:
+        while (found := queue.get()) is not None:
+            peer, (channel, http, request) = found
+            if not channel.take():
+                queue.done(peer)
+                continue
+            paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
+            try:
+                answered = self._perform(_Exchange(paced, http, request, prompt=queue is self._prompt), channel)
+            finally:
+                queue.done(peer)
+            self._loop.call(_Done(channel, answered))
 
-    rfile: Any
-
-    def read_request_line(self) -> bool:
-        file, self.rfile = self.rfile, _EscapedLine(self.rfile)
+    def _perform(self, exchange: _Exchange, channel: HttpChannel) -> Answered:
         try:
-            read: Any = super().read_request_line
-            return bool(read())
-        finally:
-            self.rfile = file
-
-    def respond(self) -> None:
-        if self.chunked_read:
-            self.rfile = ChunkedBody(self.conn.rfile)
-        elif (size := int(self.inheaders.get(b"Content-Length", 0))) >= 0:
-            self.rfile = SizedBody(self.conn.rfile, size)
-        else:
-            self.close_connection = True
-            self.simple_response("400 Bad Request", f"Content-Length is {size}, expected 0 or more.\n")
-            return
-        self.server.gateway(self).respond()
-        if self.ready:
-            self.ensure_headers_sent()
-        if self.chunked_write:
-            self.conn.wfile.write(b"0\r\n\r\n")
-        if not self.rfile.complete:
-            self._drain()
-
-    def send_headers(self) -> None:
-        # cheroot would otherwise read the rest of the body into memory, or take it for the next request
-        if not self.rfile.complete:
-            self.close_connection = True
-        super().send_headers()
-
-    def _drain(self) -> None:
-        """Take what the client still sends: closing over unread bytes would reset the connection."""
-        connection: socket.socket = self.conn.socket
-        deadline = time.monotonic() + _LONGEST_DRAIN
-        try:
-            connection.shutdown(socket.SHUT_WR)
-            while time.monotonic() < deadline:
-                connection.settimeout(self.server.linger)
-                if not connection.recv(_DRAIN_BYTES):
-                    return
+            return exchange.perform(self._application, channel)
         except OSError as fault:
-            _LOG.debug("client %s did not end its request: %s", self.conn.remote_addr, fault)
+            _LOG.warning("a request of %s is given up: %s", channel.peer, fault)
+        except Exception:
+            _LOG.exception("a request of %s failed in an unexpected way", channel.peer)
+        return Answered()
 
 
-class _Gateway(wsgi.Gateway_10):
-    """Sends files by `FileBody.send_to`, and all else as cheroot does."""
+class _Done:
+    """Hands a connection back to the loop."""
 
-    def respond(self) -> None:
-        body = self.req.server.wsgi_app(self.env, self.start_response)
+    def __init__(self, channel: HttpChannel, answered: Answered) -> None:
+        self._channel = channel
+        self._answered = answered
+
+    def __call__(self) -> None:
+        self._channel.done(self._answered)
+
+
+class _Sized:
+    """Stands for bytes that go past h11, which counts them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class _Exchange:
+    """A request and its answer, in the thread that works on it."""
+
+    def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, prompt: bool) -> None:
+        self._connection = connection
+        self._http = http
+        self._request = request
+        self._prompt = prompt
+        self._expected = http.they_are_waiting_for_100_continue
+        begun, _ = http.trailing_data
+        self._reader = BufferedConnection(connection, begun)
+        size = body_length(request)
+        self._body = ChunkedBody(self._reader) if size is None else SizedBody(self._reader, size)
+        self._status = ""
+        self._headers: list[tuple[str, str]] = []
+
+    def perform(self, application: WSGIApplication, channel: HttpChannel) -> Answered:
+        """Have `application` answer.
+
+        Raises:
+            OSError: the connection broke, or the peer is too slow.
+            Exception: what the application raised; nothing is known of what was sent.
+        """
+        if self._expected and not self._body.complete:
+            self._connection.sendall(self._http.send(_CONTINUE) or b"")
+        body = cast(BinaryIO, self._body)
+        here = channel.socket.getsockname()[:2]
+        content = application(environment(self._request, body, channel.peer, here), self._start_response)
         try:
-            if isinstance(body, FileBody):
-                self.req.ensure_headers_sent()
-                body.send_to(self.req.conn.socket)
-                return
-            for chunk in filter(None, body):
-                self.write(chunk)
+            return self._answer(content)
         finally:
-            self.req.ensure_headers_sent()
-            if hasattr(body, "close"):
-                body.close()
+            if hasattr(content, "close"):
+                content.close()
 
+    def _start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        self._status, self._headers = status, headers
+        return self._connection.sendall
 
-class _Connection(HTTPConnection):
-    RequestHandlerClass = _Request
+    def _answer(self, content: Iterable[bytes]) -> Answered:
+        if isinstance(content, FileBody) and self._request.method != b"HEAD":
+            self._connection.sendall(self._head())
+            self._http.send_with_data_passthrough(h11.Data(data=cast(bytes, _Sized(content.size))))
+            content.send_to(self._connection)
+            return self._left(b"")
+        if self._prompt or self._length() <= _MAX_LEFT:
+            data = b"".join(content)
+            return self._left(self._head() + self._piece(data))
+        head = self._head()
+        for data in content:
+            self._connection.sendall(head + self._piece(data))
+            head = b""
+        return self._left(head)
 
-    def __init__(self, server: _Server, connection: socket.socket, makefile: object) -> None:
-        super().__init__(server, connection, connection_file)
+    def _length(self) -> float:
+        """Bytes of the answer, infinite where it does not say."""
+        return next((int(value) for name, value in self._headers if name.lower() == "content-length"), float("inf"))
 
+    def _head(self) -> bytes:
+        code, _, reason = self._status.partition(" ")
+        headers = [*self._headers, ("Date", formatdate(usegmt=True)), ("Server", "hdfs-checkpointer")]
+        if not self._body.complete:
+            headers.append(("Connection", "close"))
+        status = HTTPStatus(int(code))
+        response = h11.Response(status_code=status, headers=headers, reason=(reason or status.phrase).encode("latin-1"))
+        return self._http.send(response) or b""
 
-class _ThreadPool(ThreadPool):
-    """Worker threads that can be stopped while they send."""
+    def _piece(self, data: bytes) -> bytes:
+        if not data or self._request.method == b"HEAD":
+            return b""
+        return self._http.send(h11.Data(data=data)) or b""
 
-    @staticmethod
-    def _force_close(conn: HTTPConnection | None) -> None:
-        if conn is None:
-            return
-        try:
-            conn.socket.shutdown(socket.SHUT_RDWR)
-        except OSError as fault:
-            _LOG.debug("connection of %s was closed already: %s", conn.remote_addr, fault)
-
-
-class _Server(wsgi.Server):
-    ConnectionClass = _Connection
-    max_request_header_size = _MAX_HEADER_BYTES
-    # the accepting thread wakes this often, in seconds, and sees that it is to stop
-    expiration_interval = 0.1
-
-    def __init__(
-        self,
-        bind_addr: tuple[str, int],
-        application: WSGIApplication,
-        *,
-        threads: int,
-        timeout: float,
-        shutdown_timeout: float,
-        linger: float,
-    ) -> None:
-        super().__init__(
-            bind_addr,
-            application,
-            server_name="hdfs-checkpointer",
-            request_queue_size=128,
-        )
-        self.gateway = _Gateway
-        self.timeout = timeout
-        self.shutdown_timeout = shutdown_timeout
-        self.requests = _ThreadPool(self, min=threads)
-        self.linger = linger
-
-    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-        _LOG.log(level, "%s", msg, exc_info=traceback)
+    def _left(self, unsent: bytes) -> Answered:
+        """All of the answer is made; `unsent` is to be sent by the loop."""
+        end = self._http.send(h11.EndOfMessage()) or b""
+        complete = self._body.complete
+        reuse = complete and self._http.our_state is h11.DONE
+        return Answered(unsent + end, reuse=reuse, rest=self._reader.rest() if reuse else b"", drain=not complete)

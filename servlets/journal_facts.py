@@ -33,7 +33,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """The process: host:port of its RPC server, start in seconds since the epoch, calls refused by right."""
+    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason."""
 
     address: str
     version: str

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
-from servlets.metrics import collector_blueprint
+from servlets.metrics import collector_blueprint, refused_family
 
 __all__ = ["JournalNodeCollector", "journal_metrics_blueprint"]
 
@@ -66,13 +66,8 @@ class JournalNodeCollector(Collector):
             yield _family(GaugeMetricFamily, name, documentation, value, now)
         for name, documentation, count in _COUNTERS:
             yield _family(CounterMetricFamily, name, documentation, count, now)
-        refused = CounterMetricFamily(
-            f"{_PREFIX}_calls_refused", "Calls and requests of those who may not make them.", labels=("right",)
-        )
-        for right, calls in sorted(now.refused.items()):
-            refused.add_metric((right,), calls)
-        yield refused
         yield self._sync_times(now)
+        yield refused_family(_PREFIX, now.refused)
 
     def _sync_times(self, now: JournalNodeFacts) -> Metric:
         family = GaugeMetricFamily(

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from servlets.node_state import LakeState, NodeState, Record, TargetState
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["CheckpointerCollector", "MetricsSnapshot", "collector_blueprint", "metrics_blueprint"]
+__all__ = ["CheckpointerCollector", "MetricsSnapshot", "collector_blueprint", "metrics_blueprint", "refused_family"]
 
 _PREFIX = "hdfs_checkpointer"
 # the results of an offer, each a series, so that an alarm needs no text to compare
@@ -26,9 +26,9 @@ _Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """A state, and what of the process stands beside it; `now` and `started_at` are seconds since the epoch.
+    """A state, and what of the process stands beside it.
 
-    `refused` counts the requests of those who may not make them, by right.
+    `refused` counts what peers were refused; `now` and `started_at` are seconds since the epoch.
     """
 
     state: NodeState
@@ -83,8 +83,17 @@ class CheckpointerCollector(Collector):
         yield from _transfer(state.record, now.counter)
         yield from _targets(state.targets, now.now)
         yield from _lake(state.lake)
-        refused = [((right,), float(count)) for right, count in sorted(now.refused.items())]
-        yield _counter("requests_refused", "Requests of those who may not make them.", refused, ("right",))
+        yield refused_family(_PREFIX, now.refused)
+
+
+def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
+    """What the ports of a process refused their peers, by reason."""
+    family = CounterMetricFamily(
+        f"{prefix}_refused", "Connections and requests that were refused or ended, by reason.", labels=("reason",)
+    )
+    for reason, count in sorted(refused.items()):
+        family.add_metric((reason,), count)
+    return family
 
 
 def _checkpoint(state: NodeState) -> Iterator[Metric]:

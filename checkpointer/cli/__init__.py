@@ -10,6 +10,7 @@ import click
 from hadoop_common.cli.json_failure import as_failure, failure, one_object
 from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
+from hadoop_common.printable import escaped
 
 __all__ = ["main"]
 
@@ -73,8 +74,8 @@ def main() -> None:
             known = explained(fault)
             if known is None:
                 raise
-            click.echo(f"checkpointer: {known.message}", err=True)
+            click.echo(escaped(f"checkpointer: {known.message}", keep="\n"), err=True)
             if known.hint:
-                click.echo(f"  next: {known.hint}", err=True)
+                click.echo(escaped(f"  next: {known.hint}"), err=True)
             fail(as_failure(known))
             sys.exit(known.exit_code)

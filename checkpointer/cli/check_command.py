@@ -15,7 +15,7 @@ from checkpointer.checks.verdict import State
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.report import likely_role
 from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,7 +127,8 @@ def _unknown(error: HdfsError, *, as_json: bool) -> None:
         echo_json({**found, "message": error.message, "hint": error.hint, **as_failure(error), **code})
         return
     first, *others = error.message.splitlines()
-    click.echo("\n".join([f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"]))
+    for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"):
+        echo(line)
 
 
 def _as_dict(outcomes: list[Outcome], role: Role) -> dict[str, Any]:
@@ -160,13 +161,13 @@ def _show(outcomes: list[Outcome]) -> None:
     summary = "; ".join(bad) or f"{len(outcomes)} checks: {', '.join(each.name for each in outcomes)}"
     metrics = " ".join(str(metric) for each in outcomes for metric in each.verdict.metrics)
     line = f"CHECKPOINTER {state.name} - {_plain(summary)}"
-    click.echo(f"{line} | {metrics}" if metrics else line)
+    echo(f"{line} | {metrics}" if metrics else line)
     for each in outcomes:
-        click.echo(_plain(f"[{each.verdict.state.name}] {each.name}: {each.verdict.summary}"))
+        echo(_plain(f"[{each.verdict.state.name}] {each.name}: {each.verdict.summary}"))
         if each.verdict.state is not State.OK:
             for detail in each.verdict.details:
-                click.echo(_plain(f"    {detail}"))
-            click.echo(_plain(f"  next: {each.hint}"))
+                echo(_plain(f"    {detail}"))
+            echo(_plain(f"  next: {each.hint}"))
 
 
 def _plain(text: str) -> str:

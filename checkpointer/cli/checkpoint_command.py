@@ -14,7 +14,7 @@ from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.cli.json_failure import as_failure, failure
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
 
 _FOREWARN_SECONDS = 10.0
@@ -102,15 +102,15 @@ def command(
         failed = failure(answer["message"], code, next_step=next_step, txid=answer.get("txid"))
         echo_json(answer | (failed if code else {}))
     elif not code:
-        click.echo(answer["message"])
+        echo(answer["message"])
     for warning in answer.get("warnings", ()):
-        click.echo(f"checkpointer: warning: {warning}", err=True)
+        echo(f"checkpointer: warning: {warning}", err=True)
     for healed in () if as_json else answer.get("healed", ()):
         where = f"{healed['code']} at inode {healed['inode']} {healed['path']}"
-        click.echo(f"healed: {where}: {healed['message']}", err=True)
+        echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
-        click.echo(f"checkpointer: {answer['message']}", err=True)
-        click.echo(f"  next: {next_step}", err=True)
+        echo(f"checkpointer: {answer['message']}", err=True)
+        echo(f"  next: {next_step}", err=True)
         sys.exit(code)
 
 
@@ -130,7 +130,7 @@ def _forewarn(urls: dict[str, Role]) -> None:
     for target in targets:
         if target.takes_from is not None and target.takes_from > time.time():
             clock = time.strftime("%H:%M:%S", time.localtime(target.takes_from))
-            click.echo(
+            echo(
                 f"note: {target.address} does not accept an image with few transactions before {clock}, "
                 "as its last one is recent; the checkpoint is made anyway",
                 err=True,

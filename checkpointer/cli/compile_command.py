@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.text_layout import duration
 
@@ -42,4 +42,4 @@ def command(first: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"seconds": round(seconds, 3), "compiled": count})
     else:
-        click.echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels were compiled before")
+        echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels were compiled before")

@@ -13,12 +13,14 @@ from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import (
     coloured,
     conf_option,
+    echo,
     echo_json,
     json_option,
     load_configuration,
     terminal_width,
 )
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.printable import escaped
 from hadoop_common.text_layout import wrapped
 
 _COLOURS = {"supported": "green", "ignored": "white", "refused": "red", "unknown": "yellow"}
@@ -59,23 +61,23 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
     else:
         _show(found, only_set=only_set)
     for warning in found.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if fault is not None:
         raise fault
 
 
 def _show(found: ConfigReport, *, only_set: bool) -> None:
-    click.echo(f"role {found.role.value}")
+    echo(f"role {found.role.value}")
     width = terminal_width()
     for setting in found.settings:
         if only_set and setting.source == _DEFAULT:
             continue
         first, *others = wrapped(f"{setting.status:<{_STATUS}}", _sentence(setting), width)
-        click.echo(coloured(first[:_STATUS], _COLOURS[setting.status]) + first[_STATUS:])
+        click.echo(coloured(first[:_STATUS], _COLOURS[setting.status]) + escaped(first[_STATUS:]))
         for line in others:
-            click.echo(line)
+            echo(line)
     counts = Counter(setting.status for setting in found.settings)
-    click.echo(", ".join(f"{counts[status]} {status}" for status in _COLOURS))
+    echo(", ".join(f"{counts[status]} {status}" for status in _COLOURS))
 
 
 def _sentence(setting: KeySetting) -> str:

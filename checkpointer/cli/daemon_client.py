@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from checkpointer.config.checkpoint_config import Role
@@ -13,6 +14,7 @@ __all__ = ["ask_daemon", "known_answer"]
 
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
+_HERE_HINT = "Run this command on the daemon's host."
 
 
 class _UnreachableError(TransferError):
@@ -64,6 +66,8 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
             session.trust_env = False
             wait = (_CONNECT_TIMEOUT, timeout)
             response = session.request(method, url, params=query, timeout=wait)
+            if response.status_code == HTTPStatus.FORBIDDEN:
+                raise TransferError(url, response.text.strip(), status=response.status_code, hint=_HERE_HINT)
             answer = response.json()
     except requests.ReadTimeout as error:
         raise TransferError(

@@ -11,7 +11,7 @@ import click
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
 from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
@@ -168,8 +168,8 @@ def _show(found: FetchedImage, *, as_json: bool) -> None:
         )
         return
     for note in found.notes:
-        click.echo(f"warning: {note}", err=True)
+        echo(f"warning: {note}", err=True)
     done = f"fetched from {found.source}" if found.fetched else "was here already, and is whole"
-    click.echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
+    echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
     for path in found.removed:
-        click.echo(f"removed {path}")
+        echo(f"removed {path}")

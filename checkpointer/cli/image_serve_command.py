@@ -8,6 +8,7 @@ import click
 
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.image_file import open_image
 from image_tools.cli.memory_options import memory_options
@@ -48,11 +49,9 @@ def command(
     from servlets.http_server import HttpServer
     from servlets.webhdfs import webhdfs_blueprint
 
-    control = Control()
-    control.take_signals()
-    with open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
+    with Control() as control, open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
         browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).room())
         with HttpServer(create_application(webhdfs_blueprint(browser)), host, port) as server:
-            click.echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")
+            echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")
             while not control.stopping():
                 control.wait(_POLL_SECONDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 
 
 @click.command("format")
@@ -46,4 +46,4 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
         echo_json({name: "formatted" if new else "was formatted" for name, new in formatted.items()})
         return
     for name, new in formatted.items():
-        click.echo(f"{name}: {'formatted' if new else 'was formatted already, nothing is changed'}")
+        echo(f"{name}: {'formatted' if new else 'was formatted already, nothing is changed'}")

@@ -33,11 +33,10 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     from checkpointer.journal_node.process import run_journal_node
 
     config = JournalNodeConfig.from_configuration(load_configuration(conf_dir))
-    control = Control()
-    control.take_signals()
-    run_journal_node(
-        config,
-        control,
-        notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
-        heartbeat=watchdog_interval(os.environ, os.getpid()),
-    )
+    with Control(config.stop_timeout) as control:
+        run_journal_node(
+            config,
+            control,
+            notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
+            heartbeat=watchdog_interval(os.environ, os.getpid()),
+        )

@@ -17,7 +17,7 @@ from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
@@ -130,14 +130,14 @@ def command(
 
         room = expected_room(plan)
         if not as_json:
-            click.echo(room_text(room, about=True), err=True)
+            echo(room_text(room, about=True), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
             with ProgressObserver(show=not as_json) as observer:
                 found = measure(plan, settings, observer=observer)
             for warning in found.warnings:
-                click.echo(f"warning: {warning}", err=True)
+                echo(f"warning: {warning}", err=True)
             content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
             _report(as_json, plan, content, dry_run_text(found))
             found.check_room()
@@ -174,15 +174,15 @@ def command(
         f"(load {timings.load:.2f} s, replay {timings.replay:.2f} s, save {timings.save:.2f} s)"
     )
     if result.layout_version != plan.version_layout:
-        click.echo(
+        echo(
             f"note: the image is of layout {result.layout_version}, VERSION still says {plan.version_layout}; "
             "a NameNode of another release takes the directory over with -upgrade",
             err=True,
         )
     for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     for healed in result.healed:
-        click.echo(f"healed: {healed}", err=True)
+        echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)
 
 
@@ -207,9 +207,10 @@ def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) 
     if as_json:
         echo_json({**content, "inProgress": left_alone, "inProgressRead": read})
         return
-    click.echo(f"{text}; newest transaction is {content['txid']}")
+    for line in f"{text}; newest transaction is {content['txid']}".split("\n"):
+        echo(line)
     for item in read:
         cut = f", {item['cutBytes']} bytes after it are not a transaction" if item["cutBytes"] else ""
-        click.echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
+        echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
     for path in left_alone:
-        click.echo(f"left alone, still in progress: {path}")
+        echo(f"left alone, still in progress: {path}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import logging.config
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any, TypeVar
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.log_lines import log_to_stderr
 
 __all__ = ["logging_options", "set_up_logging"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def logging_options(function: F) -> F:
@@ -39,7 +37,7 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
         click.UsageError: the file is not a logging configuration.
     """
     if log_config is None:
-        logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=_FORMAT, stream=sys.stderr)
+        log_to_stderr(logging.DEBUG if verbose else logging.INFO)
         # Connections to Java, and polls that a checkpoint makes needless, are not worth a line each.
         for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
             logging.getLogger(name).setLevel(level)

@@ -13,7 +13,7 @@ from checkpointer.cli.daemon_client import ask_daemon, known_answer
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration, terminal_width
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
 from servlets.status_text import status_lines
 
 _TIMEOUT = 30.0
@@ -54,14 +54,15 @@ def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool
             if as_json:
                 echo_json(state)
                 return
-            shown = "\n".join(status_lines(state, time.time(), terminal_width()))
+            shown = list(status_lines(state, time.time(), terminal_width()))
         except TransferError as error:
             if watch is None:
                 raise
-            shown = error.message
+            shown = error.message.splitlines()
         if watch is not None and sys.stdout.isatty():
             click.clear()
-        click.echo(shown)
+        for line in shown:
+            echo(line)
         if watch is None:
             return
         time.sleep(watch)

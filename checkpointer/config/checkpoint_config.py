@@ -27,6 +27,8 @@ from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.quantities import Network
 from hadoop_rpc.user import rpc_user
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
@@ -74,6 +76,7 @@ class CheckpointConfig:
         nameservice: "" where there is none.
         quorum: limits on reading a quorum of JournalNodes.
         engine: what merges in the secondary.
+        port_limits: what the peers of its servers may take.
         merge_settings: how edits are replayed and images are written.
         standby_checkpoints: false where a standby is to make none.
         rebootstrap: whether a standby fetches an image by itself where edits are missing.
@@ -116,6 +119,9 @@ class CheckpointConfig:
     access: AccessRules
     engine: EngineSettings
     merge_settings: MergeSettings
+    port_limits: PortLimits
+    stop_timeout: float = bound(keys.STOP_TIMEOUT)
+    control_hosts: tuple[Network, ...] = bound(keys.CONTROL_HOSTS)
     transfer_timeout: float = bound(keys.IMAGE_TRANSFER_TIMEOUT)
     transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
     bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)
@@ -235,6 +241,7 @@ class _Reader:
                 rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
                 memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
             ),
+            port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
         )
 
     def _get(self, key: ConfigKey[T], *, scoped: bool = False) -> T:

@@ -18,6 +18,7 @@ from hadoop_common.config_key import (
     FACTOR,
     MILLISECONDS,
     NAMES,
+    NETWORKS,
     OPTIONAL_BYTES,
     OPTIONAL_SWITCH,
     RATE,
@@ -32,6 +33,7 @@ from hadoop_common.config_key import (
     text,
 )
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.port_limits import PORT_KEYS
 from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
 
@@ -400,10 +402,25 @@ IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0 is none.", release2="0", least=0
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey("dfs.image.transfer.chunksize", "65536", BYTES, "Chunk of an upload.", least=1)
+CONTROL_HOSTS = ConfigKey(
+    "checkpointer.http.control-hosts",
+    "127.0.0.0/8,::1",
+    NETWORKS,
+    "Who may ask for changes by HTTP POST (/checkpoint and /cancel; of the stub all others), beside this host under "
+    "its own address; specific to the checkpointer.",
+)
+STOP_TIMEOUT = ConfigKey(
+    "checkpointer.stop-timeout",
+    "240s",
+    SECONDS,
+    "How long a daemon, JournalNode or stub may take to end after SIGTERM; then its process ends with exit code 1. "
+    "Specific to the checkpointer.",
+    least=0.001,
+)
 TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *PORT_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})

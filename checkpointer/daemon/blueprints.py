@@ -41,7 +41,7 @@ def daemon_blueprints(
 ) -> list[Blueprint]:
     """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
     facts = _facts(config)
-    access = AccessControl(config.access)
+    access = AccessControl(config.access, role.refusals)
     return [
         restrict(
             image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
@@ -62,7 +62,7 @@ def daemon_blueprints(
                 version=facts.software_version,
                 started_at=facts.started_at,
                 counter=role.counter,
-                refused=access.counts(),
+                refused=role.refusals.counts(),
             )
         ),
     ]

@@ -6,6 +6,10 @@ import signal
 from enum import Enum
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Self
+
+from checkpointer.config.keys import STOP_TIMEOUT
+from hadoop_common.process_end import end_within
 
 __all__ = ["Command", "Control"]
 
@@ -18,9 +22,14 @@ class Command(Enum):
 
 
 class Control:
-    """Commands to a daemon in their order; `stop` and `reload` may be called from any thread or signal handler."""
+    """Commands to a daemon in their order; `stop` and `reload` may be called from any thread or signal handler.
 
-    def __init__(self) -> None:
+    As a context manager, around the work of a process and in its main thread, it takes signals, and sees to it that the
+    process ends `stop_within` seconds after it was told to, or after its work has ended or failed, whatever hangs then.
+    """
+
+    def __init__(self, stop_within: float = STOP_TIMEOUT.fallback) -> None:
+        self._stop_within = stop_within
         # Unlike Queue and Event it may be used by a handler that interrupts its own caller.
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._stopping = False
@@ -29,6 +38,7 @@ class Control:
         """SIGTERM and SIGINT stop, SIGHUP reloads; for the main thread."""
 
         def stop(number: int, frame: FrameType | None) -> None:
+            end_within(self._stop_within)
             self.stop()
 
         def reload(number: int, frame: FrameType | None) -> None:
@@ -37,6 +47,13 @@ class Control:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGHUP, reload)
+
+    def __enter__(self) -> Self:
+        self.take_signals()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_within(self._stop_within)
 
     def stop(self) -> None:
         self._stopping = True

@@ -29,6 +29,7 @@ from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.trouble import with_next
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 
@@ -66,17 +67,16 @@ def run_role(
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
     """
-    control = Control()
-    control.take_signals()
-    try:
-        role.open(control.stopping)
-    except CheckpointCancelledError as error:
-        _LOG.info("stopped: %s", error)
-        return
-    try:
-        serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
-    finally:
-        role.close()
+    with Control(config.stop_timeout) as control:
+        try:
+            role.open(control.stopping)
+        except CheckpointCancelledError as error:
+            _LOG.info("stopped: %s", error)
+            return
+        try:
+            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
+        finally:
+            role.close()
 
 
 def serve(
@@ -103,8 +103,11 @@ def serve(
     daemon = _Daemon(
         role, service, config, limits, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
-    application = create_application(*daemon_blueprints(role, service, config, limits))
-    with HttpServer(application, *config.http_bind_address) as server:
+    guard = ChangeGuard(config.control_hosts, role.refusals)
+    application = create_application(*daemon_blueprints(role, service, config, limits), guard=guard)
+    with HttpServer(
+        application, *config.http_bind_address, limits=config.port_limits, refusals=role.refusals
+    ) as server:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,

@@ -13,8 +13,9 @@ from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
 from checkpointer.config.catalogue import refusals
 from hadoop_common.access import AccessRules
-from hadoop_common.config_key import ConfigKey
+from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
 from hadoop_rpc.user import rpc_user
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
@@ -68,6 +69,8 @@ class JournalNodeConfig:
     transfer_timeout: float
     transfer_bandwidth: int
     rpc_user: str
+    port_limits: PortLimits
+    stop_timeout: float
     journals: tuple[ConfiguredJournal, ...]
     access: AccessRules
     format_not_empty: bool
@@ -121,6 +124,8 @@ class _Reader:
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
             rpc_user=self._take(lambda: rpc_user(settings), ""),
+            stop_timeout=self._get(keys.STOP_TIMEOUT),
+            port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
             journals=journals,
             access=self._take(lambda: access_rules(settings), AccessRules()),
             format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),

@@ -10,6 +10,9 @@ from journal.journal_node.file_disk import FileDisk
 
 __all__ = ["JournalPlaces"]
 
+# Anybody may tell of any journal.
+_MOST_HEARD = 1000
+
 
 class JournalPlaces:
     """The folder of a journal by its id (JournalNode.getLogDir); any thread may call."""
@@ -22,7 +25,7 @@ class JournalPlaces:
     def heard(self, journal_id: str, nameservice: str) -> None:
         """A caller told the nameservice of a journal; the configuration's word counts more."""
         with self._lock:
-            if self._nameservices.get(journal_id) is None:
+            if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MOST_HEARD:
                 self._nameservices[journal_id] = nameservice
 
     def __call__(self, journal_id: str) -> Disk:

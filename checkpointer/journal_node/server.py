@@ -16,6 +16,7 @@ from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules
 from hadoop_common.errors import StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_rpc.access import guarded
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
@@ -61,7 +62,8 @@ class JournalNodeServer:
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
         throttle = Throttle(config.transfer_bandwidth)
-        self._access = AccessControl(config.access)
+        self._refusals = Refusals()
+        self._access = AccessControl(config.access, self._refusals)
         self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, _peers(config))
         self._places = JournalPlaces(config)
         self.node = JournalNode(
@@ -77,14 +79,20 @@ class JournalNodeServer:
             guarded(service, self._access, right_of)
             for service in (qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard))
         ]
-        self._rpc = RpcServer(services, *config.rpc_address, handlers=config.handlers)
+        self._rpc = RpcServer(
+            services,
+            *config.rpc_address,
+            handlers=config.handlers,
+            limits=config.port_limits,
+            refusals=self._refusals,
+        )
         application = create_application(
             restrict(get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)), self._access),
             health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
         )
-        self._http = HttpServer(application, *config.http_address)
+        self._http = HttpServer(application, *config.http_address, limits=config.port_limits, refusals=self._refusals)
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
 
@@ -148,7 +156,7 @@ class JournalNodeServer:
             version=importlib.metadata.version(_PACKAGE),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
-            refused=self._access.counts(),
+            refused=self._refusals.counts(),
         )
 
     def live(self) -> Health:

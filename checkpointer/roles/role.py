@@ -11,6 +11,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.refusals import has_image, too_recent
 from engine.merge import MergeResult, Observer
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment
 from servlets.node_state import RoleDetails
@@ -198,6 +199,10 @@ class CheckpointRole(Protocol):
     @property
     def counter(self) -> TransferCounter:
         """Bytes of images and segments that the role sent and received; the process adds what it serves."""
+
+    @property
+    def refusals(self) -> Refusals:
+        """What peers of the process were refused."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 

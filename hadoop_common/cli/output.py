@@ -16,10 +16,12 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration
+from hadoop_common.printable import escaped
 
 __all__ = [
     "coloured",
     "conf_option",
+    "echo",
     "echo_json",
     "json_option",
     "load_configuration",
@@ -50,6 +52,11 @@ def load_configuration(conf_dir: Path) -> Configuration:
     # A service manager may set no USER, and Hadoop's default directories hold the user's name.
     user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
     return Configuration.load(conf_dir, environment=user | dict(os.environ))
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line, whatever names of files or other texts of strangers are in it."""
+    click.echo(escaped(line), err=err)
 
 
 def echo_json(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
@@ -104,7 +104,7 @@ def _verify(image: ImageFile) -> None:
     if md5_path(image.path).exists():
         image.verify_md5()
     else:
-        click.echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
+        echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
 
 
 def _report(target: Path, written: Written, as_json: bool) -> None:
@@ -122,4 +122,4 @@ def _report(target: Path, written: Written, as_json: bool) -> None:
         echo_json(content)
         return
     codec = content["codec"].rpartition(".")[2] or "no codec"
-    click.echo(f"{target}: layout {content['layoutVersion']}, {codec}, {written.size} bytes, txid {content['txid']}")
+    echo(f"{target}: layout {content['layoutVersion']}, {codec}, {written.size} bytes, txid {content['txid']}")

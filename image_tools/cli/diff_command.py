@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.reader import ImageFile
 from image_tools.cli.memory_options import memory_bound
@@ -63,13 +63,13 @@ def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
 
 def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int]) -> None:
     for difference in shown:
-        click.echo(_line(difference))
+        echo(_line(difference))
     if not counts:
-        click.echo(f"the same: {inodes[0]} inodes")
+        echo(f"the same: {inodes[0]} inodes")
         return
     if left := counts.total() - len(shown):
-        click.echo(f"... and {left} more; --limit 0 prints all")
-    click.echo(f"{counts.total()} differences: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+        echo(f"... and {left} more; --limit 0 prints all")
+    echo(f"{counts.total()} differences: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 def _line(difference: Difference) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
@@ -128,6 +129,6 @@ def _warn(records: ImageRecords) -> None:
     image = records.image
     if image.layout_version < NEWEST_LAYOUT:
         text = f"layout version {image.layout_version} is newer than {NEWEST_LAYOUT.value}, the newest known one"
-        click.echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
+        echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
     for name in records.unknown_sections:
-        click.echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)
+        echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from hadoop_common.cli.output import echo
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
 
@@ -20,7 +19,7 @@ def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = 
     """
     image = ImageFile.open(path, verify_md5=verify_md5, allow_unknown_layout=True, spool_dir=spool_dir)
     if is_unknown(image.layout_version):
-        click.echo(
+        echo(
             f"warning: {path} is of layout version {image.layout_version}, newer than the newest known one "
             f"({NEWEST_LAYOUT.value}); what is shown may not be all it holds",
             err=True,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from image_format.proto.fsimage_pb2 import INodeSection
 from image_format.reader import ImageFile
 from image_tools.cli.image_file import open_image
@@ -44,9 +44,9 @@ def command(path: Path, as_json: bool) -> None:
         return
     sections = content.pop("sections")
     for name, value in content.items():
-        click.echo(f"{name:<22} {value if value != '' else 'none'}")
+        echo(f"{name:<22} {value if value != '' else 'none'}")
     for section in sections:
-        click.echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")
+        echo(f"  {section['name']:<24} {section['length']:>14} bytes at {section['offset']}")
 
 
 def _inodes(image: ImageFile) -> int | None:

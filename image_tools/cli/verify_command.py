@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
@@ -102,10 +102,10 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
         echo_json(found.as_dict())
     else:
         for finding in found.findings.listed:
-            click.echo(str(finding))
+            echo(str(finding))
         _echo_unlisted(found.findings.counts, Counter(finding.code for finding in found.findings.listed))
         if found.valid:
-            click.echo(
+            echo(
                 f"{found.path}: valid; txid {found.txid}, {found.inodes} inodes, "
                 f"{found.directories} directories with children"
             )
@@ -126,7 +126,7 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
 def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> None:
     counts = Counter(finding.code for finding in done.changes)
     if not done.digest_checked:
-        click.echo(
+        echo(
             f"warning: the digest did not confirm the bytes of {done.source}: "
             "changed values that satisfy all rules are in the copy, too, and its .md5 file vouches for them",
             err=True,
@@ -148,17 +148,17 @@ def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> No
         )
         return
     if done.output is None:
-        click.echo(f"{done.source}: nothing to repair, nothing written")
+        echo(f"{done.source}: nothing to repair, nothing written")
         return
     shown: Counter[str] = Counter()
     for finding in done.changes:
         if shown[finding.code] < limit:
             shown[finding.code] += 1
-            click.echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
+            echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
     _echo_unlisted(counts, shown)
-    click.echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
+    echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
 
 
 def _echo_unlisted(counts: Counter[str], listed: Counter[str]) -> None:
     for code, count in sorted((counts - listed).items()):
-        click.echo(f"… and {count} more {code}")
+        echo(f"… and {count} more {code}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
@@ -147,4 +147,4 @@ def _report(source: str, target: str, parts: list[CopiedSegment], transactions: 
             }
         )
         return
-    click.echo(f"{target}: {transactions} transactions, {first} to {last}, in {len(parts)} segments")
+    echo(f"{target}: {transactions} transactions, {first} to {last}, in {len(parts)} segments")

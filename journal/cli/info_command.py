@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from journal.salvage import is_padding
 from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
@@ -51,11 +51,11 @@ def command(path: Path, as_json: bool) -> None:
         return
     operations = summary.pop("operations")
     for name, value in summary.items():
-        click.echo(f"{name:<16} {value}")
+        echo(f"{name:<16} {value}")
     for name, count in operations.items():
-        click.echo(f"  {name:<30} {count:>10}")
+        echo(f"  {name:<30} {count:>10}")
     if summary["tornBytes"]:
-        click.echo(
+        echo(
             f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are no whole "
             "transaction; `checkpointer edits recover` writes what is before them",
             err=True,

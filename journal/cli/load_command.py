@@ -10,7 +10,7 @@ from typing import BinaryIO
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.json_codec import parse_json
@@ -87,6 +87,6 @@ def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[
             }
         )
         return
-    click.echo(f"{written.path}: {written.transactions} transactions, {written.first_txid} to {written.last_txid}")
+    echo(f"{written.path}: {written.transactions} transactions, {written.first_txid} to {written.last_txid}")
     for name, fields in lost.items():
-        click.echo(f"note: XML holds no {' and no '.join(fields)} of {name}; they have their defaults", err=True)
+        echo(f"note: XML holds no {' and no '.join(fields)} of {name}; they have their defaults", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
 from journal.errors import SegmentError
 from journal.salvage import SegmentExamination, examine_segment
@@ -71,17 +71,15 @@ def _report(path: Path, written: Path, found: SegmentExamination) -> dict[str, A
 
 
 def _print(report: dict[str, Any]) -> None:
-    click.echo(
-        f"{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}"
-    )
+    echo(f"{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}")
     damage = report["damage"]
     if damage is None:
-        click.echo("not damaged")
+        echo("not damaged")
     else:
-        click.echo(f"damaged at offset {damage['offset']}: {damage['problem']}")
-    click.echo(f"cut: {report['cutBytes']} bytes after offset {report['end']}, and {report['paddingBytes']} of padding")
+        echo(f"damaged at offset {damage['offset']}: {damage['problem']}")
+    echo(f"cut: {report['cutBytes']} bytes after offset {report['end']}, and {report['paddingBytes']} of padding")
     for run in report["lost"]:
-        click.echo(
+        echo(
             f"lost: intact transactions {run['firstTxid']} to {run['lastTxid']} after the damage, "
             f"at offset {run['offset']}"
         )

@@ -42,6 +42,18 @@ class _Slot:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     journal: HostedJournal | None = None
+    calls: int = 0
+    kept: bool = False
+
+    @property
+    def is_needless(self) -> bool:
+        """Whether it holds nothing: anybody may ask for any name."""
+        if self.calls or self.kept or (self.journal is not None and self.journal.is_formatted):
+            return False
+        try:
+            return self.journal is None or not self.journal.storage.disk.names("")
+        except OSError:
+            return True
 
 
 class JournalNode:
@@ -106,16 +118,35 @@ class JournalNode:
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def open_journal(self, journal_id: str) -> HostedJournal:
-        """The journal of that id, formatted or not.
+        """The journal of that id, formatted or not, which is known from now on.
 
         Raises:
             RemoteError: its folder cannot be worked with, or the node is closed.
         """
+        with self._called(journal_id) as slot:
+            slot.kept = True
+            return self._opened(journal_id, slot)
+
+    @contextmanager
+    def _called(self, journal_id: str) -> Iterator[_Slot]:
+        """The place of a journal for one call; what was asked for in vain leaves none behind."""
         check_journal_id(journal_id)
         with self._lock:
             self._refuse_when_closed()
             self._refuse_unknown(journal_id)
             slot = self._slots.setdefault(journal_id, _Slot())
+            slot.calls += 1
+        try:
+            yield slot
+        finally:
+            with self._lock:
+                slot.calls -= 1
+                if slot.is_needless:
+                    del self._slots[journal_id]
+                    if slot.journal is not None:
+                        slot.journal.close()
+
+    def _opened(self, journal_id: str, slot: _Slot) -> HostedJournal:
         with slot.lock, _refusals(journal_id):
             if slot.journal is None:
                 self._refuse_when_closed()
@@ -125,7 +156,8 @@ class JournalNode:
                 except BaseException:
                     journal.close()
                     raise
-                _LOG.info("journal %s is in %s", journal_id, journal.storage.location)
+                if journal.is_formatted:
+                    _LOG.info("journal %s is in %s", journal_id, journal.storage.location)
                 slot.journal = journal
             return slot.journal
 
@@ -154,8 +186,8 @@ class JournalNode:
 
     @contextmanager
     def _working(self, journal_id: str) -> Iterator[HostedJournal]:
-        journal = self.open_journal(journal_id)
-        with _refusals(journal_id):
+        with self._called(journal_id) as slot, _refusals(journal_id):
+            journal = self._opened(journal_id, slot)
             try:
                 yield journal
             except OSError as fault:
@@ -165,7 +197,8 @@ class JournalNode:
     # ---- whole journals ------------------------------------------------------------------------------------
 
     def is_formatted(self, journal_id: str) -> bool:
-        return self.open_journal(journal_id).is_formatted
+        with self._working(journal_id) as journal:
+            return journal.is_formatted
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
         with self._working(journal_id) as journal:

@@ -45,6 +45,9 @@ _NO_SERIAL = -1
 _LARGEST_STEP = 1_000_000
 # An operation has an opcode, a txid and a checksum at least.
 _SMALLEST_OP = 13
+_LONGEST_ID = 255
+# of folders and of the names of management beans
+_NO_PART_OF_IDS = frozenset('/\\,=:*?"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,11 @@ class BatchVerdict:
 
 
 def check_journal_id(journal_id: str) -> None:
-    """Raises IllegalArgumentRemoteError for what can be no folder's name (QuorumJournalManager.checkJournalId)."""
-    if not journal_id or journal_id.startswith(".") or "/" in journal_id or "\0" in journal_id:
-        raise IllegalArgumentRemoteError(f"{journal_id!r} is not a journal id: a plain name without / is expected")
+    """Raises IllegalArgumentRemoteError for what can name no folder or bean (QuorumJournalManager.checkJournalId)."""
+    plain = journal_id.isprintable() and not journal_id.startswith(".") and not _NO_PART_OF_IDS & set(journal_id)
+    if not (plain and 0 < len(journal_id.encode()) <= _LONGEST_ID):
+        problem = f"{journal_id[:80]!a} is not a journal id: a plain name without / and other marks is expected"
+        raise IllegalArgumentRemoteError(problem)
 
 
 def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None:

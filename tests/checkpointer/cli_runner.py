@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import hashlib
 import io
 import sys
@@ -32,6 +33,9 @@ def run_cli(*arguments: str | Path) -> Outcome:
             main()
         except SystemExit as leave:
             code = int(leave.code or 0)
+        finally:
+            # A service would bound the end of this process.
+            faulthandler.cancel_dump_traceback_later()
     out.seek(0)
     return Outcome(code, out.read(), err.getvalue())
 

@@ -84,7 +84,7 @@ def test_a_stranger_changes_nothing_of_a_journal(tmp_path: Path) -> None:
                 call()
         assert stranger.is_formatted("j1")
         assert writer.new_epoch("j1", NAMESPACE, 1) is None
-        assert server.facts().refused == {"read": 0, "change": 3}
+        assert server.facts().refused == {"may not change": 3}
 
 
 def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from servlets.change_guard import ChangeGuard
 from servlets.parameters import DIGEST_HEADER, NAME_HEADER
 from tests.checkpointer.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
@@ -271,6 +272,17 @@ def test_no_daemon_answers(cluster: Cluster) -> None:
     with_json = cluster.checkpoint("--force", "--json")
     assert with_json.code == 7
     assert json.loads(with_json.out)["exitCode"] == 7
+
+
+def test_a_daemon_that_takes_no_changes_from_here(
+    cluster: Cluster, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChangeGuard, "refusal", lambda self, asked: "not from here" if asked.method == "POST" else "")
+    with daemon(cluster):
+        outcome = cluster.checkpoint()
+    assert (outcome.code, outcome.out) == (7, "")
+    assert "not from here" in outcome.err
+    assert "on the daemon's host" in outcome.err
 
 
 def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:

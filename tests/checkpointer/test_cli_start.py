@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numba", "numpy", "pyspark", "pyarrow", "requests", "flask", "apscheduler", "cheroot")
+HEAVY = ("numba", "numpy", "pyspark", "pyarrow", "requests", "flask", "apscheduler", "h11")
 
 COMMANDS = (
     "",

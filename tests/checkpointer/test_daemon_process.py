@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import socket
@@ -240,5 +241,6 @@ def test_signals_become_commands() -> None:
         assert control.stopping()
         assert control.wait(0.0) is None
     finally:
+        faulthandler.cancel_dump_traceback_later()
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -24,6 +24,7 @@ from engine.saver import SaveResult
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from journal.segment_file import EditLogSegment
@@ -59,6 +60,7 @@ class FakeRole:
     def __init__(self) -> None:
         self.counter = TransferCounter()
         self.wall: Callable[[], float] = lambda: START
+        self.refusals = Refusals()
         self.urgent = ""
         self.raised: list[str] = []
         self.image = 0

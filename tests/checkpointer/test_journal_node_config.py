@@ -13,6 +13,7 @@ from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.port_limits import PortLimits
 from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
 from tests.checkpointer.test_config import JUNK
@@ -40,6 +41,8 @@ def test_defaults_are_hadoops() -> None:
         transfer_timeout=30.0,
         transfer_bandwidth=0,
         rpc_user="x",
+        port_limits=PortLimits(),
+        stop_timeout=240.0,
         journals=(),
         access=AccessRules(("*", "127.0.0.0/8", "::1"), frozenset({"hdfs", process_user(), "x"})),
         format_not_empty=False,

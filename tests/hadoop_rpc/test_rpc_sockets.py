@@ -425,11 +425,11 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
         calls = [pool.submit(say, rpc, "slow", "first")]
         assert entered.wait(WAIT)
         calls += [pool.submit(say, rpc, "slow", word) for word in ("second", "third")]
-        poll_until(lambda: server._calls.qsize() == 2)
-        connections = list(server._connections)
+        poll_until(lambda: len(server._calls) == 2)
+        connections = server.loop.channels()
         server.stop()
-        assert not server._connections
-        assert [connection._socket.fileno() for connection in connections] == [-1]
+        assert not server.loop.channels()
+        assert [connection.socket.fileno() for connection in connections] == [-1]
         release.set()
         with pytest.raises(RpcConnectionError):
             calls[0].result(WAIT)
@@ -465,7 +465,7 @@ def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
         running = pool.submit(say, shared, "slow", "first")
         assert entered.wait(WAIT)
         waiting = [pool.submit(say, each, "slow", "waiting") for each in (shared, other)]
-        poll_until(lambda: server._calls.qsize() == 2)
+        poll_until(lambda: len(server._calls) == 2)
         stop = pool.submit(server.stop)
         for call in waiting:
             with pytest.raises(RetriableError, match="stopping"):
@@ -486,40 +486,44 @@ def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
     assert performed == ["first"]
 
 
-@pytest.mark.parametrize("fault", [OSError(107, "not connected"), RuntimeError("can't start new thread")])
-def test_a_connection_that_cannot_be_served_does_not_end_the_server(
-    fault: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_cannot_be_served_does_not_end_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(107, "not connected")
+
     with serving(ok=lambda _, __: text("ok")) as server:
         with monkeypatch.context() as patched:
-            if isinstance(fault, OSError):
-                patched.setattr("hadoop_rpc.server._Connection.__init__", raise_it(fault))
-            else:
-                patched.setattr("hadoop_rpc.server.threading.Thread.start", refusing_readers(fault))
+            patched.setattr("hadoop_rpc.server_connection.RpcChannel.__init__", fail)
             with socket.create_connection(server.address) as peer:
                 peer.settimeout(WAIT)
                 assert peer.recv(1) == b""
-        assert not server._connections
+        assert not server.loop.channels()
         with client(server) as rpc:
             assert say(rpc, "ok") == "ok"
 
 
-def raise_it(fault: Exception) -> Callable[..., None]:
-    def fail(*_: object) -> None:
-        raise fault
-
-    return fail
-
-
-def refusing_readers(fault: Exception) -> Callable[[threading.Thread], None]:
+@pytest.mark.parametrize("refused", ["rpc-handler-2", "rpc-loop"])
+def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = threading.Thread.start
+    begun: list[threading.Thread] = []
 
     def refuse(thread: threading.Thread) -> None:
-        if thread.name == "rpc-127.0.0.1":
-            raise fault
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
         start(thread)
 
-    return refuse
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    server = RpcServer([], "127.0.0.1", 0, handlers=4)
+    with pytest.raises(RpcError, match="can't start new thread") as caught:
+        server.start()
+    assert caught.value.hint
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.address)
+    for thread in begun:
+        thread.join(WAIT)
+        assert not thread.is_alive()
 
 
 def test_a_port_that_is_taken() -> None:

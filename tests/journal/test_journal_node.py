@@ -19,6 +19,7 @@ from hadoop_rpc.errors import (
     JournalNotFormattedError,
     JournalOutOfSyncError,
     NewerTxidError,
+    RemoteError,
 )
 from hadoop_rpc.qjournal_values import INVALID_TXID, JournaledEdits, PreparedRecovery, RequestInfo, SegmentState
 from journal.journal_node import upkeep
@@ -893,3 +894,18 @@ def test_an_empty_committed_txid_is_none(network: Network, disk: MemoryDisk) -> 
     assert network.node("a", disk).get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest.committed_txid == (
         INVALID_TXID
     )
+
+
+def test_names_that_nothing_is_behind_leave_nothing_behind(node: JournalNode) -> None:
+    node.open_journal("configured")
+    for number in range(100):
+        assert not node.is_formatted(f"junk-{number}")
+        with pytest.raises(JournalNotFormattedError):
+            node.get_journal_state(f"junk-{number}")
+        with pytest.raises(RemoteError):
+            node.is_formatted(f"junk\n{number}")
+    assert [journal.journal_id for journal in node.journals()] == ["configured"]
+    assert list(node._slots) == ["configured"]
+    node.format("wanted", NAMESPACE, force=False)
+    assert node.is_formatted("wanted")
+    assert {journal.journal_id for journal in node.journals()} == {"configured", "wanted"}

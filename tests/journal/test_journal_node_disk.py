@@ -13,7 +13,7 @@ import pytest
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
-from hadoop_rpc.errors import JavaIOError
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
 from journal.journal_node.disk import Disk
 from journal.journal_node.file_disk import FileDisk, below
 from journal.journal_node.node import JournalNode
@@ -159,7 +159,7 @@ def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path))
     with pytest.raises(JavaIOError, match="the folder of journal j1 fails"):
         node.format(JOURNAL, NAMESPACE, force=False)
-    with pytest.raises(JavaIOError, match="fails"):
+    with pytest.raises(IllegalArgumentRemoteError, match="is not a journal id"):
         node.is_formatted("x" * 300)
 
 

@@ -141,7 +141,28 @@ def test_segments_hold_at_least_one_transaction(first: int, last: int) -> None:
         check_range(first, last)
 
 
-@pytest.mark.parametrize("journal_id", ["", ".", "..", ".x", "a/b", "/", "a\0b"])
+@pytest.mark.parametrize(
+    "journal_id",
+    [
+        "",
+        ".",
+        "..",
+        ".x",
+        "a/b",
+        "/",
+        "a\0b",
+        "a\nb",
+        "a\x1b[2J",
+        "a\u2028b",
+        "a=b",
+        "a,b",
+        "a*",
+        "a?",
+        'a"',
+        "a:b",
+        256 * "a",
+    ],
+)
 def test_journal_ids_are_names_of_folders(journal_id: str) -> None:
     check_journal_id("ns1-journal_2")
     with pytest.raises(IllegalArgumentRemoteError):

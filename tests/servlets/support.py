@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from hadoop_common.names import image_name, parse_image, segment_name
@@ -103,12 +104,12 @@ def serve(
     options: TransferOptions | None = None,
     *,
     counter: TransferCounter | None = None,
-    **settings: float,
+    **settings: Any,
 ) -> Iterator[Served]:
     """The image servlet of `store` on a free port."""
     reservations = UploadReservations()
     blueprint = image_transfer_blueprint(store, options=options, reservations=reservations, counter=counter)
-    limits = {"timeout": 20.0, "shutdown_timeout": 1.0, "linger": 5.0, **settings}
+    limits = {"shutdown_timeout": 1.0, "linger": 5.0, **settings}
     with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=6, **limits) as server:
         yield Served(server.url, store, reservations, server)
 

@@ -22,6 +22,9 @@ from journal.journal_node.node import JournalNode
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
+from servlets.jmx import jmx_blueprint
+from servlets.journal_beans import journal_node_beans
+from servlets.journal_facts import JournalNodeFacts, journal_facts
 from servlets.throttle import Throttle
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 
@@ -199,3 +202,13 @@ def test_what_is_no_regular_file_is_not_sent(client: FlaskClient, tmp_path: Path
     answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1"})
     assert answer.status_code == 500
     assert b"secret" not in answer.data
+
+
+@pytest.mark.parametrize("jid", ["j1\n2026-01-01 00:00:00,000 ERROR   forged: line", "j\x1b[2J", "j=1,k:*"])
+def test_a_name_that_is_none_stays_nowhere(node, jid):
+    client = create_application(get_journal_blueprint(node)).test_client()
+    assert client.get("/getJournal", query_string={"jid": jid, "segmentTxId": "1"}).status_code == 500
+    facts = JournalNodeFacts("here", "1", 0.0, tuple(map(journal_facts, node.journals())))
+    pages = create_application(jmx_blueprint(lambda: journal_node_beans(facts))).test_client()
+    assert pages.get("/jmx").status_code == 200
+    assert jid not in [journal.journal_id for journal in node.journals()]

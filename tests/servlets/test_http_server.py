@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import socket
 import threading
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 import pytest
 from flask import Blueprint, Response, request
 
-import servlets.http_server as http_server
 from servlets.application import create_application
 from servlets.errors import HttpServerError
 from servlets.http_server import HttpServer
@@ -99,7 +96,7 @@ def test_error_in_the_middle_of_a_body_goes_to_the_log(caplog, capfd):
             yield b"some"
             raise RuntimeError("secret detail")
 
-        return Response(pieces(), headers={"Content-Length": "100"})
+        return Response(pieces())
 
     with (
         HttpServer(application(broken=broken), "127.0.0.1", 0, threads=2) as server,
@@ -141,17 +138,14 @@ def test_unread_body_closes_the_connection_after_the_answer():
         connection.close()
 
 
-def test_who_sends_all_before_it_looks_sees_an_early_answer(monkeypatch):
-    """As Hadoop's NameNodes do with images; a second goes by at each look at the clock."""
-    seconds = itertools.count()
-    monkeypatch.setattr(http_server, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
+def test_who_sends_all_before_it_looks_sees_an_early_answer():
+    """As Hadoop's NameNodes do with images."""
     with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=10.0) as server:
-        size = 16 << 20
+        size = 64 << 20
         with socket.create_connection(server.address, timeout=20) as client:
             client.sendall(b"PUT /refuse HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % size)
             client.sendall(bytes(size))
             assert client.recv(100).startswith(b"HTTP/1.1 417")
-        assert next(seconds) > 10
 
 
 @pytest.mark.parametrize("length", [b"-5", b"x"])
@@ -169,7 +163,7 @@ def test_endless_headers_are_refused():
         connection = socket.create_connection(server.address, timeout=20)
         connection.sendall(b"GET /echo HTTP/1.1\r\n" + b"A: b\r\n" * 20_000)
         connection.shutdown(socket.SHUT_WR)
-        assert connection.recv(12) == b"HTTP/1.1 413"
+        assert connection.recv(12) == b"HTTP/1.1 431"
         connection.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
+from hadoop_common.port_limits import PortLimits
 from image_format.md5_file import read_md5_file
 from servlets.errors import AlreadyHaveImageError
 from servlets.reservations import UploadReservations
@@ -302,7 +303,7 @@ def test_client_that_disappears_releases_everything(served, chunked, half_close)
 
 
 def test_stalled_client_is_given_up(tmp_path):
-    with serve(make_store(tmp_path), timeout=0.2) as served:
+    with serve(make_store(tmp_path), limits=PortLimits(stall=0.2)) as served:
         connection = open_upload(served, len(IMAGE))
         connection.sendall(IMAGE[:100])
         answer = connection.makefile("rb").read()

@@ -71,7 +71,7 @@ def test_status(node: JournalNode) -> None:
 
 def test_beans_are_those_of_hadoop() -> None:
     node = new_node()
-    node.is_formatted("j2")
+    node.open_journal("j2")
     formatted(node)
     client = create_application(jmx_blueprint(lambda: journal_node_beans(facts_of(node)))).test_client()
     info, second, first = client.get("/jmx?qry=Hadoop:service=JournalNode,*").get_json()["beans"]
@@ -110,7 +110,7 @@ def test_the_bean_of_a_journal_counts(node: JournalNode) -> None:
 
 
 def test_metrics_have_a_label_for_the_journal(node: JournalNode) -> None:
-    node.is_formatted("j2")
+    node.open_journal("j2")
     client = create_application(journal_metrics_blueprint(lambda: facts_of(node))).test_client()
     text = client.get("/metrics").text
     samples = {

@@ -12,6 +12,8 @@ import threading
 import pytest
 
 from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.paced_socket import PacedSocket
+from hadoop_common.port_limits import PortLimits, Refusals
 from image_format.slice_pool import SlicePool
 from servlets import image_receiver
 from servlets.connection_reader import BufferedConnection
@@ -131,15 +133,23 @@ def test_what_is_sent_of_a_file_without_a_descriptor():
     sender.join()
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\n"])
-def test_a_connection_knows_what_it_has_read_ahead(begun):
+@pytest.mark.parametrize("begun", [b"", b"li"])
+@pytest.mark.parametrize("more", [b"", b"GET / HTTP/1.1\r\n"])
+def test_a_connection_knows_what_it_has_read_ahead(begun, more):
     here, there = socket.socketpair()
     with here, there:
-        connection = BufferedConnection(there)
-        assert not connection.has_data(), "and it does not wait for more"
-        here.sendall(b"line\n" + begun)
+        there.setblocking(False)
+        connection = BufferedConnection(PacedSocket(there, PortLimits(), Refusals(), lambda: False), begun)
+        here.sendall((b"line\n" + more)[len(begun) :])
         assert connection.readline() == b"line\n"
-        assert connection.has_data() == bool(begun)
+        assert connection.rest() == more, "and it does not wait for more"
         here.shutdown(socket.SHUT_WR)
-        assert connection.read() == begun
-        connection.close()
+        assert connection.read() == more
+
+
+def test_what_came_with_the_headers_is_read_first():
+    here, there = socket.socketpair()
+    with here, there:
+        connection = BufferedConnection(PacedSocket(there, PortLimits(), Refusals(), lambda: False), b"0123456789")
+        assert connection.read(4) == b"0123"
+        assert connection.rest() == b"456789"

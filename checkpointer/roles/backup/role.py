@@ -42,6 +42,7 @@ from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.access import AccessControl, AccessRules, Right
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.access import guarded
 from hadoop_rpc.journal_protocol import journal_service
@@ -104,6 +105,7 @@ class BackupRole:
         self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
         self._http_address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         self._uploader = Uploader(
             (self._http_address,), UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
         )
@@ -180,9 +182,14 @@ class BackupRole:
             resources.callback(self._receiver.close)
             if self._streaming:
                 # by host alone: as whom its NameNode runs is not in the configuration
-                access = AccessControl(AccessRules(self._config.access.hosts))
-                service = guarded(journal_service(self._receiver), access, lambda method: Right.CHANGE)
-                server = RpcServer([service], *server_address, handlers=_HANDLERS)
+                access = AccessControl(AccessRules(self._config.access.hosts), self.refusals)
+                server = RpcServer(
+                    [guarded(journal_service(self._receiver), access, lambda method: Right.CHANGE)],
+                    *server_address,
+                    handlers=_HANDLERS,
+                    limits=self._config.port_limits,
+                    refusals=self.refusals,
+                )
                 server.start()
                 resources.callback(server.stop)
                 self._link.addresses = OwnAddresses(

@@ -50,6 +50,7 @@ from engine.merge import MergeResult, Observer
 from engine.stretches import Claim, HeldImage, ending_of
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
@@ -113,6 +114,7 @@ class SecondaryRole:
         )
         self._address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         settings = FetcherSettings.of(config, self._retry)
         self._fetcher = Fetcher(self._address, self._storage, settings, count=self.counter.add_received)
         self._uploader = Uploader(

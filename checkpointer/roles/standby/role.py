@@ -35,6 +35,7 @@ from checkpointer.storage.room import require_room
 from engine.merge import MergeResult, Observer
 from engine.stretches import HeldImage
 from hadoop_common.errors import StorageError
+from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 from journal.segment_file import EditLogSegment
@@ -75,6 +76,7 @@ class StandbyRole:
         self._nodes = nodes or NameNodes.of(config)
         self._source = source or open_edit_source(config)
         self.counter = TransferCounter()
+        self.refusals = Refusals()
         self._uploader = Uploader(
             config.namenode_http_addresses,
             UploadPolicy.of(config),

@@ -1,0 +1,79 @@
+"""Work that waits for a thread: peers take turns, and so do the connections of a peer."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["FairQueue"]
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """A queue that is fair to peers; for any number of threads.
+
+    One peer has at most `share` items in work at once, so that its slow calls do not keep others waiting.
+    """
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._changed = threading.Condition()
+        self._waiting: dict[str, dict[Hashable, deque[T]]] = {}
+        self._running: Counter[str] = Counter()
+        self._closed = False
+
+    def __len__(self) -> int:
+        with self._changed:
+            return sum(len(items) for lines in self._waiting.values() for items in lines.values())
+
+    def put(self, peer: str, line: Hashable, item: T) -> bool:
+        """Queue `item` in its `line` of `peer`; False when the queue is closed."""
+        with self._changed:
+            if self._closed:
+                return False
+            self._waiting.setdefault(peer, {}).setdefault(line, deque()).append(item)
+            self._changed.notify()
+            return True
+
+    def get(self) -> tuple[str, T] | None:
+        """Wait for an item whose turn it is, and the peer to tell `done`; None when the queue is closed."""
+        with self._changed:
+            while not self._closed:
+                for peer in self._waiting:
+                    if self._running[peer] < self._share:
+                        self._running[peer] += 1
+                        return peer, self._next(peer)
+                self._changed.wait()
+            return None
+
+    def done(self, peer: str) -> None:
+        """An item of `peer` is no longer in work."""
+        with self._changed:
+            self._running[peer] -= 1
+            if not self._running[peer]:
+                del self._running[peer]
+            self._changed.notify()
+
+    def close(self) -> list[T]:
+        """Let every `get` end; returns what waited."""
+        with self._changed:
+            self._closed = True
+            left = [item for lines in self._waiting.values() for items in lines.values() for item in items]
+            self._waiting.clear()
+            self._changed.notify_all()
+            return left
+
+    def _next(self, peer: str) -> T:
+        """Take the first item of the first line; the line and the peer go behind the others."""
+        lines = self._waiting.pop(peer)
+        line = next(iter(lines))
+        items = lines.pop(line)
+        item = items.popleft()
+        if items:
+            lines[line] = items
+        if lines:
+            self._waiting[peer] = lines
+        return item

@@ -1,0 +1,85 @@
+"""Logs as lines that nobody can forge, and that nobody can flood."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hadoop_common.printable import escaped
+
+__all__ = ["RepeatFilter", "log_to_stderr"]
+
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+_BURST = 10
+_MOST_KINDS = 1000
+
+
+def log_to_stderr(level: int) -> None:
+    """Have the process log there."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_LineFormatter(_FORMAT))
+    handler.addFilter(RepeatFilter())
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class _LineFormatter(logging.Formatter):
+    """A record is one line; lines of tracebacks follow it, each indented, so that none looks like a record."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (of the library)
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 (of the library)
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 (of the library)
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + escaped(line) for line in text.split("\n"))
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Lines of one place in the program: how many may come now, since when that holds, how many were left out."""
+
+    allowed: float
+    at: float
+    left_out: int = 0
+
+
+class RepeatFilter(logging.Filter):
+    """For a handler: from the eleventh in a row on, a warning or error with the same text before its arguments passes
+    once a second, and says how many were left out.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        now = self._clock()
+        with self._lock:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            kind = self._kinds.setdefault((record.name, str(record.msg)), _Kind(_BURST, now))
+            kind.allowed = min(_BURST, kind.allowed + now - kind.at)
+            kind.at = now
+            if kind.allowed < 1:
+                kind.left_out += 1
+                return False
+            kind.allowed -= 1
+            left_out, kind.left_out = kind.left_out, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out} more like it)", None
+        return True

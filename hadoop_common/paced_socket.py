@@ -1,0 +1,98 @@
+"""A socket for a thread that may wait for its peer, but not for one that hardly moves."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+from io import UnsupportedOperation
+from typing import TYPE_CHECKING, BinaryIO
+
+from hadoop_common.port_limits import PortLimits, Refusals
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["PacedSocket"]
+
+_SLICE_SECONDS = 1.0
+# the share of the usual time where others wait for the thread
+_PRESSED = 1 / 6
+
+
+class PacedSocket:
+    """Sends and receives over a socket that does not block, for as long as the peer moves `limits.least_bytes` in each
+    `limits.stall` seconds that it lets this side wait.
+
+    Our own pauses do not count. While `pressed()`, a sixth of that time is all it gets.
+    All methods raise TimeoutError for a peer that is too slow, and OSError where the connection broke.
+    """
+
+    def __init__(
+        self, connection: socket.socket, limits: PortLimits, refusals: Refusals, pressed: Callable[[], bool]
+    ) -> None:
+        self._socket = connection
+        self._limits = limits
+        self._refusals = refusals
+        self._pressed = pressed
+        self._waited = 0.0
+        self._moved = 0
+
+    def recv_into(self, buffer: WriteableBuffer) -> int:
+        """Wait for some bytes; 0 at the end."""
+        while True:
+            try:
+                count = self._socket.recv_into(buffer)
+            except BlockingIOError:
+                self._wait(select.POLLIN)
+            else:
+                self._moved += count
+                return count
+
+    def sendall(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                count = self._socket.send(rest)
+            except BlockingIOError:
+                self._wait(select.POLLOUT)
+            else:
+                self._moved += count
+                rest = rest[count:]
+
+    def sendfile(self, file: BinaryIO, offset: int, count: int) -> int:
+        """Send up to `count` bytes of `file` from `offset`, even one in memory; returns how many there were."""
+        try:
+            descriptor = file.fileno()
+        except UnsupportedOperation:
+            file.seek(offset)
+            data = file.read(count)
+            self.sendall(data)
+            return len(data)
+        sent = 0
+        while sent < count:
+            try:
+                moved = os.sendfile(self._socket.fileno(), descriptor, offset + sent, count - sent)
+            except BlockingIOError:
+                self._wait(select.POLLOUT)
+                continue
+            if not moved:
+                break
+            self._moved += moved
+            sent += moved
+        return sent
+
+    def _wait(self, event: int) -> None:
+        allowed = self._limits.stall * (_PRESSED if self._pressed() else 1.0)
+        if self._waited >= allowed:
+            if self._moved < self._limits.least_bytes * min(1.0, self._waited / self._limits.stall):
+                self._refusals.count("too slow")
+                raise TimeoutError(f"the peer moved {self._moved} bytes in {self._waited:.1f} s")
+            self._waited, self._moved = 0.0, 0
+        poll = select.poll()
+        poll.register(self._socket, event)
+        begun = time.monotonic()
+        poll.poll(1000 * min(_SLICE_SECONDS, allowed - self._waited))
+        self._waited += time.monotonic() - begun

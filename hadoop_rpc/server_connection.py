@@ -1,0 +1,267 @@
+"""The server's side of one connection: its socket, its state, and answers that wait for the peer to take them.
+
+The loop's thread reads and closes. Handlers send what the socket takes at once; the loop sends the rest, so that no
+handler waits for a peer. Who does not take its answers is not read any more, and what is held for it is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import EncodeError, Message
+
+from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.server_state import Call, Closing, ServerConnection, ServerState
+from hadoop_rpc.service import CallContext, Dispatcher
+from hadoop_rpc.wire import ErrorCode
+
+if TYPE_CHECKING:
+    from hadoop_rpc.server import RpcServer
+
+__all__ = ["RpcChannel"]
+
+_LOG = logging.getLogger(__name__)
+
+_RECEIVE_BYTES = 1 << 16
+# A connection is not read while it has as much as this in work, or does not take its answers.
+_MAX_CALLS = 100
+_MAX_QUEUED = 1 << 20
+_MAX_UNSENT = 1 << 18
+# the share of the usual time that a frame or an answer gets where memory is short
+_PRESSED = 1 / 30
+
+
+class RpcChannel(Channel):
+    """A connection of `server`; see `Channel` for who may call what."""
+
+    def __init__(self, server: RpcServer, connection: socket.socket, peer: str) -> None:
+        super().__init__(connection, peer)
+        self._server = server
+        self._limits = server.limits
+        self._state = ServerConnection(max_frame=server.max_frame)
+        # Guards the socket against being closed while a handler sends, and all that follows.
+        self._lock = threading.Lock()
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._calls = self._running = 0
+        self._queued_bytes = 0
+        self._held = 0
+        self._leaving = False
+        # The peer sends no more; nothing more is sent to it; the socket is closed.
+        self._read_all = False
+        self._sent_all = False
+        self._closed = False
+        # Since when the peer owes the rest of a frame, or has an answer to take, and how much has moved since.
+        self._owing_since: float | None = None
+        self._moved = 0
+
+    # ---- for any thread ------------------------------------------------------------------------------------
+
+    def context(self, call: Call) -> CallContext:
+        return CallContext(
+            user=self._state.user,
+            real_user=self._state.real_user,
+            peer=self.peer,
+            protocol=call.protocol,
+            client_id=call.client_id,
+            call_id=call.call_id,
+            retry_count=call.retry,
+        )
+
+    def perform(self, call: Call, dispatcher: Dispatcher) -> None:
+        """Have a call performed, and answer it."""
+        with self._lock:
+            self._running += 1
+        try:
+            self.answer(call, dispatcher.perform(call, self.context(call)))
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def answer(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> None:
+        """Send what became of a call; a client that has gone away is no fault."""
+        data = self._encode(call, answer)
+        with self._lock:
+            paused = not self._may_read()
+            self._calls -= 1
+            self._queued_bytes -= len(call.body)
+            self.since = time.monotonic()
+            self._send(data)
+            self._account()
+            settle = paused or bool(self._unsent) or self._leaving or self._read_all
+        if settle:
+            self._server.loop.call(self.settle)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether an answer is still to be taken."""
+        return bool(self._unsent)
+
+    # ---- for the loop's thread -----------------------------------------------------------------------------
+
+    def end_when_idle(self) -> None:
+        """Tell the client that nothing more comes, once every call that runs has its answer; later ones are refused.
+
+        Reading goes on until the client has closed too: closing over unread bytes would take answers back.
+        """
+        self._leaving = True
+        self.settle()
+
+    def settle(self) -> None:
+        """Go on after an answer: wait for what there is to wait for, or end."""
+        self._close_when_done()
+        self._server.loop.update(self)
+
+    def interest(self) -> int:
+        with self._lock:
+            reading = selectors.EVENT_READ if self._may_read() else 0
+            return reading | (selectors.EVENT_WRITE if self._unsent else 0)
+
+    def readable(self) -> None:
+        data = self.socket.recv(_RECEIVE_BYTES)
+        if not data:
+            self._read_all = True
+            self._close_when_done()
+            return
+        calls = self._take(data)
+        with self._lock:
+            self._account()
+            self._watch(len(data), completed=calls > 0)
+        self._close_when_done()
+
+    def writable(self) -> None:
+        with self._lock:
+            while self._unsent:
+                sent = self.socket.send(self._unsent[0])
+                self._unsent_bytes -= sent
+                self._account()
+                self._watch(sent, completed=False)
+                if sent < len(self._unsent[0]):
+                    self._unsent[0] = self._unsent[0][sent:]
+                    return
+                self._unsent.popleft()
+            self._watch(0, completed=True)
+        self._close_when_done()
+
+    def overdue(self, now: float) -> str:
+        with self._lock:
+            if self._state.state is not ServerState.OPEN:
+                return "no caller named" if now > self.since + self._limits.opening else ""
+            if self._owing_since is not None:
+                owed = now - self._owing_since
+                # Where it is not read, others are at work, and it owes nothing: unless that would be for ever.
+                waited_for = self._unsent or self._may_read() or not self._server.waiting
+                if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
+                    return "memory"
+                return "too slow" if owed > self._limits.stall else ""
+            return "idle" if not self._calls and now > self.since + self._limits.idle else ""
+
+    def standing(self) -> int:
+        if self._state.state is not ServerState.OPEN:
+            return UNPROVEN
+        return BUSY if self._running else IDLE
+
+    def ended(self) -> None:
+        with self._lock:
+            self._closed = self._sent_all = True
+            self._unsent.clear()
+            self._unsent_bytes = 0
+            self._server.hold(-self._held)
+            self._held = 0
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _may_read(self) -> bool:
+        """With the lock held."""
+        busy = self._calls >= _MAX_CALLS or self._queued_bytes >= _MAX_QUEUED or self._unsent_bytes >= _MAX_UNSENT
+        return not (busy or self._read_all or (self._held and self._server.full))
+
+    def _take(self, data: bytes) -> int:
+        """Queue the calls that `data` completes; returns how many."""
+        calls = 0
+        for event in self._state.receive(data):
+            if isinstance(event, Call):
+                calls += 1
+                with self._lock:
+                    self._calls += 1
+                    self._queued_bytes += len(event.body)
+                self._server.enqueue(self, event)
+                continue
+            with self._lock:
+                self._send(event.data)
+            if isinstance(event, Closing):
+                self._server.refusals.count("malformed")
+                _LOG.warning("connection of %s is closed: %s", self.peer, event.reason)
+                self._read_all = True
+        return calls
+
+    def _watch(self, moved: int, *, completed: bool) -> None:
+        """With the lock held: note what the peer moved, and whether it owes something now."""
+        if not (self._unsent or self._state.unfinished):
+            self._owing_since = None
+            return
+        self._moved += moved
+        if self._owing_since is None or completed or self._moved >= self._limits.least_bytes:
+            self._owing_since = time.monotonic()
+            self._moved = 0
+
+    def _account(self) -> None:
+        """With the lock held: tell the server how much memory this connection takes."""
+        held = 0 if self._closed else self._state.unfinished + self._queued_bytes + self._unsent_bytes
+        self._server.hold(held - self._held)
+        self._held = held
+
+    def _send(self, data: bytes) -> None:
+        """With the lock held: send what goes at once, keep the rest."""
+        if self._sent_all or not data:
+            return
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self.socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as fault:
+                self._sent_all = True
+                _LOG.debug("%s did not take an answer: %s", self.peer, fault)
+                return
+        if sent < len(data):
+            self._unsent.append(memoryview(data)[sent:])
+            self._unsent_bytes += len(data) - sent
+            self._watch(0, completed=False)
+
+    def _encode(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> bytes:
+        if isinstance(answer, tuple):
+            return self._state.fail(call, *answer)
+        try:
+            return self._state.respond(call, answer)
+        except EncodeError as fault:
+            _LOG.error("the answer of %s cannot be encoded: %s", call.method, fault)
+            error = RemoteError(f"the answer of {call.method} cannot be encoded")
+            return self._state.fail(call, error, ErrorCode.SERIALIZING_RESPONSE)
+
+    def _close_when_done(self) -> None:
+        """Close once nothing is read any more, every call has its answer, and the peer has taken it."""
+        with self._lock:
+            if self._closed or self._calls or self._unsent or not (self._read_all or self._leaving):
+                return
+            if not self._read_all:
+                if not self._sent_all:
+                    self._sent_all = True
+                    _shut(self.socket)
+                return
+        self._server.loop.discard(self)
+
+
+def _shut(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_WR)
+    except OSError as fault:
+        _LOG.debug("a socket was closed already: %s", fault)

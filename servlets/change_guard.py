@@ -1,0 +1,85 @@
+"""Who may ask for a change over HTTP: people and scripts on this host, or on configured networks; no pages of others.
+
+A page in an operator's browser can send requests to wherever the browser reaches. So what comes from a browser needs a
+header that only a page of this server can set, and comes under a name of this server, against names that are made to
+point here. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask before they send that to others.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from flask import Request
+
+from hadoop_common.port_limits import Refusals
+from hadoop_common.quantities import Network, parse_networks
+
+__all__ = ["CSRF_HEADER", "LOOPBACK", "ChangeGuard"]
+
+LOOPBACK = parse_networks("127.0.0.0/8,::1")
+
+CSRF_HEADER = "X-XSRF-HEADER"
+"""As RestCsrfPreventionFilter of Hadoop has it; the value does not matter."""
+
+_SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
+_BROWSERS = re.compile(r"Mozilla|Opera")
+_TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
+
+
+class ChangeGuard:
+    """Decides for an application; `networks` may ask for changes, and this host under its own address."""
+
+    def __init__(self, networks: Iterable[Network] = LOOPBACK, refusals: Refusals | None = None) -> None:
+        self._networks = tuple(networks)
+        self._refusals = refusals or Refusals()
+        self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def refusal(self, request: Request) -> str:
+        """Why a request is refused; "" for one that is not."""
+        if request.method in _SAFE:
+            return ""
+        if not self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", "")):
+            return self._refuse(
+                "not local",
+                "changes are taken from this host only: ask from there, or name your network in "
+                "checkpointer.http.control-hosts",
+            )
+        if self._is_of_a_browser(request) and not self._is_own_page(request):
+            problem = f"changes are not taken from pages: use the command line, or send {CSRF_HEADER} from this server"
+            return self._refuse("foreign page", problem)
+        return ""
+
+    def _is_near(self, peer: str, here: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+            address = address.ipv4_mapped
+        return peer == here or any(address in network for network in self._networks)
+
+    def _is_of_a_browser(self, request: Request) -> bool:
+        agent = request.headers.get("User-Agent", "")
+        return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
+
+    def _is_own_page(self, request: Request) -> bool:
+        if CSRF_HEADER not in request.headers or not self._is_own_name(request.host):
+            return False
+        origin = request.headers.get("Origin") or request.headers.get("Referer")
+        return origin is None or urlsplit(origin).netloc == request.host
+
+    def _is_own_name(self, host: str) -> bool:
+        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._names
+        return True
+
+    def _refuse(self, reason: str, sentence: str) -> str:
+        self._refusals.count(reason)
+        return sentence

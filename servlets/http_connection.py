@@ -1,0 +1,240 @@
+"""One HTTP connection between its requests: h11 reads the headers, threads do the work, answers wait for the peer.
+
+The loop's thread reads headers, sends what a thread left unsent, and takes what a client still sends after its answer.
+While a thread works on a request the connection is that thread's alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import h11
+
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
+from servlets.wsgi_environment import target_problem
+
+__all__ = ["Answered", "HttpChannel", "Port"]
+
+_LOG = logging.getLogger(__name__)
+
+_RECEIVE_BYTES = 65536
+_LONGEST_DRAIN = 3600.0
+_MAX_HEADER_BYTES = 16384
+_MAX_PROBLEM = 200
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+class _Stage(Enum):
+    READING = auto()
+    WORKING = auto()
+    SENDING = auto()
+    DRAINING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What the connections of one server share; `work` takes a request over, `linger` is in seconds."""
+
+    limits: PortLimits
+    loop: SocketLoop
+    refuse: Callable[[str], None]
+    work: Callable[[HttpChannel, h11.Connection, h11.Request], None]
+    linger: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a thread leaves of a request: bytes that are still to be sent, and how the connection goes on.
+
+    Attributes:
+        reuse: whether another request may come; `rest` is what was read of it.
+        drain: whether the client still sends a body that nobody wants.
+    """
+
+    unsent: bytes = b""
+    reuse: bool = False
+    rest: bytes = b""
+    drain: bool = False
+
+
+class HttpChannel(Channel):
+    """A connection of `port`; see `Channel`."""
+
+    def __init__(self, port: Port, connection: socket.socket, peer: str) -> None:
+        super().__init__(connection, peer)
+        self._port = port
+        self._stage = _Stage.READING
+        self._http = _new_parser()
+        self._in_first_line = True
+        self._proven = False
+        # Whether a thread works on it, and whether none is to begin any more.
+        self._lock = threading.Lock()
+        self._taken = self._ended = False
+        # When the headers of the request began to arrive; None while the connection waits for one.
+        self._begun: float | None = self.since
+        self._unsent = memoryview(b"")
+        self._after = Answered()
+        # Since when the stage moves bytes, since when the last share of them is waited for, and how many came.
+        self._entered = self._waiting = self.since
+        self._moved = 0
+
+    # ---- the loop's thread ---------------------------------------------------------------------------------
+
+    def interest(self) -> int:
+        if self._stage is _Stage.WORKING:
+            return 0
+        return selectors.EVENT_WRITE if self._stage is _Stage.SENDING else selectors.EVENT_READ
+
+    def readable(self) -> None:
+        data = self.socket.recv(_RECEIVE_BYTES)
+        if not data:
+            self._port.loop.discard(self)
+        elif self._stage is _Stage.DRAINING:
+            self._progress(len(data), self._port.linger)
+        else:
+            self._parse(data)
+
+    def writable(self) -> None:
+        sent = self.socket.send(self._unsent)
+        self._unsent = self._unsent[sent:]
+        self._progress(sent, self._port.limits.stall)
+        if not self._unsent:
+            self._next()
+
+    def overdue(self, now: float) -> str:
+        limits = self._port.limits
+        if self._stage is _Stage.READING:
+            if self._begun is None:
+                return "idle" if now > self.since + limits.idle else ""
+            return "slow headers" if now > self._begun + limits.opening else ""
+        if self._stage is _Stage.SENDING:
+            return "too slow" if now > self._waiting + limits.stall else ""
+        if self._stage is _Stage.DRAINING:
+            late = now > min(self._waiting + self._port.linger, self._entered + _LONGEST_DRAIN)
+            return "did not end its request" if late else ""
+        return ""
+
+    def standing(self) -> int:
+        if self._taken:
+            return BUSY
+        return IDLE if self._proven else UNPROVEN
+
+    def let_go(self) -> bool:
+        with self._lock:
+            self._ended = not self._taken
+            return self._ended
+
+    def done(self, answered: Answered) -> None:
+        """A thread has ended its work."""
+        self._taken = False
+        self.since = time.monotonic()
+        self._after = answered
+        self._unsent = memoryview(answered.unsent)
+        self._enter(_Stage.SENDING)
+        if not answered.unsent:
+            self._next()
+        self._port.loop.update(self)
+
+    # ---- for any thread ------------------------------------------------------------------------------------
+
+    def take(self) -> bool:
+        """A thread begins to work on the request; False where the connection was ended meanwhile."""
+        with self._lock:
+            self._taken = not self._ended
+            return self._taken
+
+    def cut(self) -> None:
+        """End a connection that a thread works on."""
+        if self._taken:
+            self._shut(socket.SHUT_RDWR)
+
+    @property
+    def sending(self) -> bool:
+        """Whether an answer is still to be taken."""
+        return self._stage is _Stage.SENDING
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes) -> None:
+        if self._begun is None:
+            self._begun = time.monotonic()
+        try:
+            if data:
+                self._http.receive_data(self._escaped(data))
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as fault:
+            self._refuse(fault.error_status_hint, str(fault)[:_MAX_PROBLEM])
+            return
+        if not isinstance(event, h11.Request):
+            return
+        self._proven = True
+        if problem := target_problem(event):
+            self._refuse(400, problem)
+            return
+        self._enter(_Stage.WORKING)
+        self._port.loop.update(self)
+        self._port.work(self, self._http, event)
+
+    def _escaped(self, data: bytes) -> bytes:
+        """`data` with what is not ASCII in the first line as %XX: Hadoop's clients send names as they are."""
+        if not self._in_first_line:
+            return data
+        line, end, rest = data.partition(b"\n")
+        self._in_first_line = not end
+        return _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line) + end + rest
+
+    def _refuse(self, status: int, problem: str) -> None:
+        """Answer what is no request, and end the connection: where the next one begins is not known."""
+        self._port.refuse("malformed")
+        _LOG.warning("a request of %s is refused: %s", self.peer, problem)
+        body = f"{problem}\n".encode()
+        headers = [("Content-Length", str(len(body))), ("Content-Type", "text/plain"), ("Connection", "close")]
+        answer = self._http.send(h11.Response(status_code=status, headers=headers, reason=b"Refused"))
+        self.done(Answered((answer or b"") + body, drain=True))
+
+    def _next(self) -> None:
+        """The answer is out."""
+        if self._after.drain:
+            self._shut(socket.SHUT_WR)
+            self.polite = True
+            self._enter(_Stage.DRAINING)
+        elif self._after.reuse:
+            self._http = _new_parser()
+            self._in_first_line = True
+            self._begun = None
+            self._enter(_Stage.READING)
+            if self._after.rest:
+                self._parse(self._after.rest)
+        else:
+            self._port.loop.discard(self)
+
+    def _enter(self, stage: _Stage) -> None:
+        self._stage = stage
+        self._entered = self._waiting = time.monotonic()
+        self._moved = 0
+
+    def _progress(self, moved: int, seconds: float) -> None:
+        """Bytes moved: what has to move within `seconds` starts anew when enough has."""
+        self._moved += moved
+        if self._moved >= self._port.limits.least_rate * seconds:
+            self._waiting = time.monotonic()
+            self._moved = 0
+
+    def _shut(self, how: int) -> None:
+        try:
+            self.socket.shutdown(how)
+        except OSError as fault:
+            _LOG.debug("connection of %s was closed already: %s", self.peer, fault)
+
+
+def _new_parser() -> h11.Connection:
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)

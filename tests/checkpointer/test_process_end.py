@@ -1,0 +1,62 @@
+"""A process that is told to end, or whose start failed, ends within its bound, whatever hangs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+WAIT = 60
+
+BEGIN = """
+import faulthandler, signal, sys, threading
+from checkpointer.daemon.control import Control
+from hadoop_common.errors import HdfsError
+
+def no_threads(*_, **__):
+    raise RuntimeError("unable to start watchdog thread")
+
+hang = threading.Lock()
+hang.acquire()
+"""
+
+TOLD = """
+with Control(0.2):
+    print("begun", flush=True)
+    hang.acquire()
+"""
+FAILED = """
+with Control(0.2):
+    threading.Thread(target=hang.acquire).start()
+    raise HdfsError("the start failed")
+"""
+ENDED = """
+with Control(0.2):
+    threading.Thread(target=hang.acquire).start()
+"""
+WITHOUT_THREADS = "faulthandler.dump_traceback_later = no_threads"
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "said"),
+    [
+        (TOLD, 1, "Timeout"),
+        (FAILED, 1, "the start failed"),
+        (ENDED, 1, "Timeout"),
+        (WITHOUT_THREADS + TOLD, -signal.SIGALRM, ""),
+    ],
+)
+def test_a_process_ends_whatever_hangs(work: str, code: int, said: str) -> None:
+    command = [sys.executable, "-c", BEGIN + work]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        if "begun" in work:
+            assert running.stdout.readline() == "begun\n"
+            running.terminate()
+        try:
+            _, told = running.communicate(timeout=WAIT)
+        finally:
+            running.kill()
+    assert (running.returncode, said in told) == (code, True), told

@@ -1,0 +1,343 @@
+"""Peers that want to stop the RPC server: that take no answers, send no end, say nothing, or come in numbers."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+
+from hadoop_common.fair_queue import FairQueue
+from hadoop_common.port_limits import PortLimits
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.framing import delimited
+from hadoop_rpc.proto import ha_service_pb2 as ha
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.wire import CONTEXT_CALL_ID, PING_CALL_ID, AuthProtocol, connection_header, request_frame
+from tests.depth import scaled
+
+PROTOCOL = "org.example.Echo"
+WAIT = 30.0
+MIB = 1 << 20
+ME = b"0123456789abcdef"
+
+Answer = ha.GetServiceStatusResponseProto
+
+
+def text(value: str) -> Answer:
+    return Answer(state=ha.ACTIVE, notReadyReason=value)
+
+
+@contextmanager
+def serving(
+    handlers: int = 2, limits: PortLimits | None = None, **methods: Callable[[Answer, CallContext], Answer]
+) -> Iterator[RpcServer]:
+    methods["echo"] = lambda request, _: request
+    service = Service(PROTOCOL, {name: Method(Answer, handler) for name, handler in methods.items()})
+    with RpcServer([service], "127.0.0.1", 0, handlers=handlers, limits=limits, shutdown_timeout=1.0) as server:
+        yield server
+
+
+def call(method: str, body: Answer, number: int = 1) -> bytes:
+    header = pb.RequestHeaderProto(methodName=method, declaringClassProtocolName=PROTOCOL, clientProtocolVersion=1)
+    return request_frame(number, ME, delimited(header), delimited(body))
+
+
+def hello() -> bytes:
+    context = pb.IpcConnectionContextProto(userInfo=pb.UserInformationProto(effectiveUser="mallory"), protocol=PROTOCOL)
+    return connection_header(AuthProtocol.NONE) + request_frame(CONTEXT_CALL_ID, b"", delimited(context))
+
+
+def stranger(server: RpcServer, *, host: str = "127.0.0.1", receive_bytes: int = 4096) -> socket.socket:
+    """A connection with a small receive buffer, from an address of its own."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    peer.settimeout(WAIT)
+    peer.bind((host, 0))
+    peer.connect(server.address)
+    return peer
+
+
+def is_served(server: RpcServer) -> None:
+    with RpcClient(*server.address, PROTOCOL, user="alice", timeout=WAIT, retry=NO_RETRY) as rpc:
+        assert rpc.call("echo", text("hello"), Answer).notReadyReason == "hello"
+
+
+def end_of(peer: socket.socket) -> bytes:
+    """What comes until the server ends the connection."""
+    came = b""
+    try:
+        while data := peer.recv(65536):
+            came += data
+    except ConnectionResetError:
+        pass
+    return came
+
+
+def test_who_takes_no_answers_holds_no_handler() -> None:
+    """Each answer is larger than what the sockets hold, and nobody reads it."""
+    with serving(handlers=2) as server, ExitStack() as closing:
+        for _ in range(5):
+            peer = closing.enter_context(stranger(server))
+            peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
+        is_served(server)
+
+
+def test_a_long_name_is_not_echoed() -> None:
+    with serving() as server, stranger(server) as peer:
+        peer.sendall(hello() + call("m" * MIB, text("")))
+        said = end_of(peer)
+        assert b"a RequestHeaderProto has 10486" in said
+        assert len(said) < 1000
+
+
+def test_a_long_text_of_a_handler_is_cut() -> None:
+    def fail(_: Answer, __: CallContext) -> Answer:
+        raise RemoteError("/name" * MIB)
+
+    with (
+        serving(fail=fail) as server,
+        RpcClient(*server.address, PROTOCOL, user="alice", timeout=WAIT, retry=NO_RETRY) as rpc,
+        pytest.raises(RemoteError, match=r"/name/name.*\(5242880 characters\)") as caught,
+    ):
+        rpc.call("fail", text(""), Answer)
+    assert len(caught.value.text) < 5000
+
+
+def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
+    """Trickling does not put it off: the rate counts."""
+    limits = PortLimits(stall=0.4, least_rate=MIB)
+    with serving(limits=limits) as server, stranger(server) as peer:
+        peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
+        with pytest.raises(ConnectionResetError):
+            while peer.recv(100):
+                threading.Event().wait(0.001)
+        is_served(server)
+        assert server.refusals.counts() == {"too slow": 1}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"", "no caller named"),
+        (b"hrpc", "no caller named"),
+        (connection_header(AuthProtocol.SASL), "no caller named"),
+        (hello(), "idle"),
+        (hello() + request_frame(PING_CALL_ID, b""), "idle"),
+        (hello() + call("echo", text("whole")), "idle"),
+        (hello() + call("echo", text("x" * 10_000))[:-1], "too slow"),
+    ],
+)
+def test_who_says_nothing_more_is_let_go(sent: bytes, reason: str) -> None:
+    limits = PortLimits(opening=0.2, idle=0.2, stall=0.2)
+    with serving(limits=limits) as server, stranger(server) as peer:
+        peer.sendall(sent)
+        end_of(peer)
+        assert server.refusals.counts() == {reason: 1}
+
+
+@pytest.mark.parametrize("auth", AuthProtocol)
+def test_little_is_taken_of_who_has_no_name(auth: AuthProtocol) -> None:
+    with serving() as server, stranger(server) as peer:
+        peer.sendall(connection_header(auth) + (64 * MIB).to_bytes(4, "big"))
+        assert b"a frame of 67108864 bytes was announced, expected 0 to 16384" in end_of(peer)
+        assert server.refusals.counts() == {"malformed": 1}
+
+
+def test_a_clients_id_is_of_hadoops_length() -> None:
+    with serving() as server, stranger(server) as peer:
+        peer.sendall(hello() + request_frame(1, b"i" * 17, b""))
+        assert b"the client's id has 17 bytes" in end_of(peer)
+
+
+def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
+    """Those that are late go; one that is whole is performed."""
+    limits = PortLimits(memory=MIB, stall=1.0, least_rate=1)
+    part = call("echo", text("x" * MIB))[:-1]
+    service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
+    with (
+        RpcServer([service], "127.0.0.1", 0, handlers=2, limits=limits, max_frame=2 * MIB) as server,
+        ExitStack() as closing,
+    ):
+        most = 0
+        peers = [closing.enter_context(stranger(server)) for _ in range(scaled(40, quick=10))]
+        for peer in peers:
+            with suppress(OSError):
+                peer.sendall(hello() + part)
+            is_served(server)
+            most = max(most, server._held)
+        # Each may send one more piece that holds nothing yet.
+        assert most <= 3 * MIB + len(peers) * 65536
+        for peer in peers:
+            end_of(peer)
+        counts = server.refusals.counts()
+        assert counts["memory"] > 0
+        assert counts["memory"] + counts.get("too slow", 0) == len(peers)
+        assert server._held == 0
+
+
+def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(request: Answer, _: CallContext) -> Answer:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("")
+
+    # Parts of requests alone do not fill the memory: what is in it is performed, and gets free.
+    body = text("x" * (MIB // 2))
+    limits = PortLimits(memory=8 * MIB)
+    service = Service(PROTOCOL, {"slow": Method(Answer, slow)})
+    with (
+        RpcServer([service], "127.0.0.1", 0, handlers=1, limits=limits, max_frame=MIB) as server,
+        ThreadPoolExecutor(20) as pool,
+        ExitStack() as closing,
+    ):
+        peers = [closing.enter_context(stranger(server)) for _ in range(10)]
+        sending = [pool.submit(peer.sendall, hello() + 4 * call("slow", body)) for peer in peers]
+        assert entered.wait(WAIT)
+        release.set()
+        for each in sending:
+            each.result(WAIT)
+        for peer in peers:
+            peer.shutdown(socket.SHUT_WR)
+            assert end_of(peer).count(ME) == 4
+        assert server.refusals.counts() == {}
+
+
+def test_slow_calls_of_one_peer_leave_a_handler_to_others() -> None:
+    entered, release = threading.Semaphore(0), threading.Event()
+
+    def slow(_: Answer, __: CallContext) -> Answer:
+        entered.release()
+        assert release.wait(WAIT)
+        return text("slow")
+
+    with serving(handlers=3, slow=slow) as server, ExitStack() as closing:
+        for _ in range(8):
+            peer = closing.enter_context(stranger(server, host="127.0.0.2"))
+            peer.sendall(hello() + b"".join(call("slow", text(""), number) for number in range(50)))
+        assert all(entered.acquire(timeout=WAIT) for _ in range(2))
+        is_served(server)
+        release.set()
+
+
+def test_peers_and_their_connections_take_turns() -> None:
+    calls: FairQueue[str] = FairQueue(2)
+    for peer, line, name in (
+        ("mallory", 1, "m1"),
+        ("mallory", 1, "m2"),
+        ("mallory", 2, "other m"),
+        ("alice", 1, "a1"),
+        ("mallory", 1, "m3"),
+    ):
+        assert calls.put(peer, line, name)
+    taken = [calls.get() for _ in range(3)]
+    assert [item for _, item in taken if item] == ["m1", "a1", "other m"]
+    late: list[object] = []
+    waiting = threading.Thread(target=lambda: late.append(calls.get()))
+    waiting.start()
+    calls.done("alice")
+    assert not late
+    calls.done("mallory")
+    waiting.join(WAIT)
+    assert late == [("mallory", "m2")]
+    assert calls.close() == ["m3"]
+    assert calls.get() is None
+    assert not calls.put("alice", 1, "too late")
+
+
+@pytest.mark.parametrize("limits", [PortLimits(connections=5), PortLimits(peer_connections=5)])
+@pytest.mark.parametrize("said", [b"", hello(), hello() + call("echo", text("x" * 9000))[:-1]])
+def test_idle_connections_make_room(limits: PortLimits, said: bytes) -> None:
+    with serving(limits=limits) as server, ExitStack() as closing:
+        for _ in range(scaled(500, quick=50)):
+            closing.enter_context(stranger(server)).sendall(said)
+            if len(server.loop.channels()) > 4:
+                is_served(server)
+        is_served(server)
+        assert len(server.loop.channels()) <= 5
+        assert server.refusals.counts()["made room"] >= 40
+
+
+def test_a_crowd_from_one_address_costs_others_no_connection() -> None:
+    with serving(limits=PortLimits(connections=10)) as server, ExitStack() as closing:
+        quiet = closing.enter_context(stranger(server))
+        quiet.sendall(hello())
+        for _ in range(40):
+            closing.enter_context(stranger(server, host="127.0.0.2"))
+        is_served(server)
+        quiet.sendall(call("echo", text("still here")))
+        assert quiet.recv(1000)
+
+
+def test_busy_connections_are_not_ended_for_new_ones() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: Answer, __: CallContext) -> Answer:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("slow")
+
+    with (
+        serving(limits=PortLimits(connections=1), slow=slow) as server,
+        stranger(server) as busy,
+        stranger(server) as late,
+    ):
+        # The late one came after a connection that had said nothing, so that it is there instead.
+        assert end_of(busy) == b""
+        late.sendall(hello() + call("slow", text("")))
+        assert entered.wait(WAIT)
+        with stranger(server) as refused:
+            assert end_of(refused) == b""
+        release.set()
+        assert late.recv(1000)
+        assert server.refusals.counts() == {"made room": 1, "too many connections": 1}
+
+
+def test_without_descriptors_the_log_stays_short(caplog: pytest.LogCaptureFixture) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: Answer, __: CallContext) -> Answer:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("slow")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serving(slow=slow) as server, ExitStack() as closing, stranger(server) as busy:
+        busy.sendall(hello() + call("slow", text("")))
+        assert entered.wait(WAIT)
+        peers = [closing.enter_context(socket.socket()) for _ in range(20)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (peers[-1].fileno() + 1, hard))
+        try:
+            for peer in peers:
+                peer.settimeout(WAIT)
+                peer.connect(server.address)
+            while not server.refusals.counts().get("no descriptors"):
+                threading.Event().wait(0.01)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        release.set()
+        is_served(server)
+    assert len(caplog.records) < 30
+
+
+def test_a_fault_of_the_loop_ends_no_port(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError
+
+    with serving(limits=PortLimits(idle=0.2)) as server, stranger(server) as peer:
+        with monkeypatch.context() as patched:
+            patched.setattr("hadoop_rpc.server_connection.RpcChannel.overdue", fail)
+            peer.sendall(hello())
+            while "a fault of this server's own" not in caplog.text:
+                threading.Event().wait(0.01)
+        is_served(server)

@@ -1,0 +1,114 @@
+"""Pages of others, and strangers on the network, change nothing."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from flask import Blueprint
+
+from hadoop_common.port_limits import Refusals
+from hadoop_common.quantities import parse_networks
+from servlets.application import create_application
+from servlets.change_guard import CSRF_HEADER, LOOPBACK, ChangeGuard
+
+BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+OWN_PAGE = {**BROWSER, "Host": "127.0.0.1:9868", "Origin": "http://127.0.0.1:9868", CSRF_HEADER: ""}
+
+
+@pytest.fixture
+def refusals():
+    return Refusals()
+
+
+@pytest.fixture
+def changes():
+    return []
+
+
+@pytest.fixture
+def ask(refusals, changes):
+    def ask(method="POST", networks=LOOPBACK, peer="127.0.0.1", here="127.0.0.1", **headers):
+        blueprint = Blueprint("test", __name__)
+
+        @blueprint.route("/cancel", methods=["GET", "POST", "PUT"])
+        def cancel():
+            changes.append(method)
+            return "cancelled"
+
+        client = create_application(blueprint, guard=ChangeGuard(networks, refusals)).test_client()
+        environment = {"REMOTE_ADDR": peer, "SERVER_NAME": here}
+        return client.open("/cancel", method=method, headers=headers, environ_overrides=environment)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"User-Agent": "curl/8.1"},
+        {"Host": "a-name-that-only-the-operator-knows:9868"},
+        OWN_PAGE,
+        {**OWN_PAGE, "Host": "localhost:9868", "Origin": "http://localhost:9868"},
+        {**OWN_PAGE, "Host": "[::1]:9868", "Origin": "http://[::1]:9868"},
+        {**OWN_PAGE, "Host": socket.gethostname(), "Origin": f"http://{socket.gethostname()}"},
+    ],
+)
+def test_scripts_and_own_pages_may_ask_for_changes(ask, changes, headers):
+    assert ask(**headers).status_code == 200
+    assert changes == ["POST"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        BROWSER,
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Referer": "http://evil.example/page"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {**OWN_PAGE, "Origin": "http://evil.example"},
+        {**OWN_PAGE, "Origin": "null"},
+        # a name that is made to point here
+        {**OWN_PAGE, "Host": "evil.example:9868", "Origin": "http://evil.example:9868"},
+        {**OWN_PAGE, "Origin": "http://127.0.0.1:80"},
+    ],
+)
+def test_pages_of_others_change_nothing(ask, changes, refusals, headers):
+    answer = ask(**headers)
+    assert (answer.status_code, changes) == (403, [])
+    assert "not taken from pages" in answer.text
+    assert refusals.counts() == {"foreign page": 1}
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_what_changes_nothing_or_is_hadoops_is_asked_from_anywhere(ask, method):
+    assert ask(method, peer="192.0.2.7", Origin="http://evil.example").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("peer", "here", "networks", "allowed"),
+    [
+        ("127.0.0.9", "127.0.0.1", LOOPBACK, True),
+        ("::1", "::1", LOOPBACK, True),
+        ("::ffff:127.0.0.1", "::", LOOPBACK, True),
+        ("192.0.2.7", "192.0.2.7", LOOPBACK, True),
+        ("192.0.2.7", "192.0.2.8", LOOPBACK, False),
+        ("192.0.2.7", "192.0.2.8", parse_networks("192.0.2.0/24, 127.0.0.1"), True),
+        ("2001:db8::1", "::1", LOOPBACK, False),
+        ("2001:db8::1", "::1", parse_networks("2001:db8::/32"), True),
+        ("127.0.0.1", "192.0.2.8", parse_networks("192.0.2.7"), False),
+        ("", "", LOOPBACK, False),
+    ],
+)
+def test_changes_are_asked_for_from_this_host_and_named_networks(ask, refusals, peer, here, networks, allowed):
+    answer = ask(peer=peer, here=here, networks=networks)
+    assert (answer.status_code == 200) is allowed
+    assert refusals.counts() == ({} if allowed else {"not local": 1})
+
+
+@pytest.mark.parametrize("text", ["", "10.0.0.1/8", "here", "10.0.0.0/8,,"])
+def test_networks_that_are_none(text):
+    with pytest.raises(ValueError, match="addresses and networks"):
+        parse_networks(text)

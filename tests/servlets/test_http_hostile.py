@@ -1,0 +1,259 @@
+"""Clients that want to stop the HTTP server: that idle, trickle, do not read, send what is no request, or are many."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import threading
+from contextlib import ExitStack, suppress
+
+import pytest
+from flask import Blueprint, Response, request
+
+from hadoop_common.port_limits import PortLimits
+from servlets.application import create_application
+from servlets.errors import HttpServerError
+from servlets.file_body import FileBody
+from servlets.http_server import HttpServer
+from servlets.throttle import Throttle
+from tests.depth import scaled
+
+WAIT = 30.0
+BIG = 16 << 20
+GET_BIG = b"GET /imagetransfer HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def application():
+    blueprint = Blueprint("test", __name__)
+
+    @blueprint.get("/health/live")
+    def live():
+        return "alive"
+
+    @blueprint.get("/status")
+    def status():
+        return "s" * BIG
+
+    @blueprint.get("/imagetransfer")
+    def image():
+        return Response(
+            FileBody(io.BytesIO(bytes(BIG)), "image", BIG, Throttle(0), 65536), headers={"Content-Length": BIG}
+        )
+
+    @blueprint.put("/imagetransfer")
+    def put_image():
+        while request.stream.read(1 << 20):
+            pass
+        return "taken"
+
+    return create_application(blueprint)
+
+
+def serving(threads: int = 2, **limits) -> HttpServer:
+    return HttpServer(
+        application(), "127.0.0.1", 0, threads=threads, limits=PortLimits(**limits), shutdown_timeout=0.2, linger=0.2
+    )
+
+
+def stranger(
+    server: HttpServer, sent: bytes = b"", host: str = "127.0.0.1", receive_bytes: int = 4096
+) -> socket.socket:
+    """A client with a small receive buffer, from an address of its own."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    peer.settimeout(WAIT)
+    peer.bind((host, 0))
+    peer.connect(server.address)
+    with suppress(OSError):
+        peer.sendall(sent)
+    return peer
+
+
+def get(server: HttpServer, path: str, host: str = "127.0.0.1") -> bytes:
+    connection = http.client.HTTPConnection(*server.address, timeout=WAIT, source_address=(host, 0))
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        return answer.read()
+    finally:
+        connection.close()
+
+
+def end_of(peer: socket.socket) -> bytes:
+    """What comes until the server ends the connection."""
+    came = b""
+    with suppress(ConnectionResetError):
+        while data := peer.recv(65536):
+            came += data
+    return came
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET /health/live HTTP/1.1\r\nHost: x\r\n", b"PUT /imagetransfer HTT"])
+def test_who_asks_nothing_holds_no_thread(sent):
+    with serving() as server, ExitStack() as closing:
+        for _ in range(scaled(300, quick=40)):
+            closing.enter_context(stranger(server, sent))
+        assert get(server, "/health/live") == b"alive"
+        assert len(get(server, "/imagetransfer")) == BIG
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"", "slow headers"),
+        (b"GET /health/live HTTP/1.1\r\n", "slow headers"),
+        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", "idle"),
+        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nGET", "slow headers"),
+        (b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", "too slow"),
+        (GET_BIG, "too slow"),
+        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "too slow"),
+        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n1234", "too slow"),
+        (b"PUT /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "did not end its request"),
+    ],
+)
+def test_who_says_nothing_more_is_let_go(sent, reason):
+    with serving(opening=0.2, idle=0.2, stall=0.2) as server, stranger(server, sent) as peer:
+        while not (counts := server.refusals.counts()):
+            threading.Event().wait(0.01)
+        assert counts[reason] == 1
+        end_of(peer)
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"GET /health/live HTTP/1.1\r\n", b"A: b\r\n"),
+        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n", b"x"),
+    ],
+)
+def test_trickling_does_not_put_a_deadline_off(begin, piece):
+    with serving(opening=0.3, stall=0.3, least_rate=100_000) as server, stranger(server, begin) as peer:
+        with pytest.raises(OSError):
+            while True:
+                peer.sendall(piece)
+                threading.Event().wait(0.01)
+        assert server.refusals.counts()
+
+
+def test_who_does_not_read_an_image_leaves_threads_to_others():
+    with serving(threads=4, peer_transfers=2) as server, ExitStack() as closing:
+        for _ in range(40):
+            closing.enter_context(stranger(server, GET_BIG, "127.0.0.2"))
+        assert len(get(server, "/imagetransfer")) == BIG
+        assert get(server, "/health/live", "127.0.0.2") == b"alive"
+
+
+def test_who_does_not_read_has_less_time_while_others_wait():
+    """All of them come from one address, which has a single thread at a time."""
+    with serving(threads=2, peer_transfers=1, stall=1.0) as server, ExitStack() as closing:
+        for _ in range(3):
+            closing.enter_context(stranger(server, GET_BIG))
+        assert len(get(server, "/imagetransfer")) == BIG
+
+
+def test_who_does_not_read_a_status_holds_no_thread():
+    with serving() as server, ExitStack() as closing:
+        for _ in range(10):
+            closing.enter_context(stranger(server, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"))
+        assert get(server, "/health/live") == b"alive"
+
+
+@pytest.mark.parametrize("sent", [b"GET /health/live HTTP/1.1\r\n", GET_BIG])
+def test_connections_make_room_unless_a_thread_works_on_them(sent):
+    with serving(connections=5) as server, ExitStack() as closing:
+        for _ in range(scaled(500, quick=50)):
+            closing.enter_context(stranger(server, sent))
+        assert get(server, "/health/live") == b"alive"
+        assert server.refusals.counts()["made room"] >= 44
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 3\r\nContent-Length: 4",
+        b"Content-Length: +3",
+        b"Content-Length: 1_0",
+        b"Content-Length: 0x3",
+        b"Content-Length: -3",
+        b"Content-Length : 3",
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding : chunked",
+        b"Transfer-Encoding: gzip, chunked",
+        b"Transfer-Encoding: xchunked",
+        b"Host: another",
+        b"No colon",
+        b"Zero\0: x",
+        b"Zero: x\0y",
+        b": no name",
+    ],
+)
+def test_headers_of_two_meanings_are_refused(headers):
+    """Each is followed by a request that must not be taken for one."""
+    hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serving() as server, stranger(server) as peer:
+        peer.sendall(b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n\r\nabc" + hidden)
+        peer.shutdown(socket.SHUT_WR)
+        answer = end_of(peer)
+        assert answer[:10] in (b"HTTP/1.1 4", b"HTTP/1.1 5")
+        assert answer.count(b"HTTP/1.1") == 1
+        assert server.refusals.counts() == {"malformed": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /health/live HTTP/1.1 more",
+        b"GET http://elsewhere/health/live HTTP/1.1",
+        b"GET /health/live#part HTTP/1.1",
+        b"GET /health/\x01live HTTP/1.1",
+        b"GET /health/live",
+        b"G\x00T /health/live HTTP/1.1",
+        b"CONNECT elsewhere:80 HTTP/1.1",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+def test_lines_that_are_no_requests_are_refused(line):
+    with serving() as server, stranger(server, line + b"\r\nHost: x\r\n\r\n") as peer:
+        peer.shutdown(socket.SHUT_WR)
+        assert end_of(peer).startswith(b"HTTP/1.1 4")
+
+
+def test_requests_that_come_together_are_answered_in_order():
+    live = b" /health/live HTTP/1.1\r\nHost: x\r\n"
+    together = b"GET" + live + b"\r\nHEAD" + live + b"\r\n" + GET_BIG + b"GET" + live + b"Connection: close\r\n\r\n"
+    with serving() as server, stranger(server, together, receive_bytes=1 << 20) as peer:
+        came = end_of(peer)
+    assert came.count(b"HTTP/1.1 200") == 4
+    assert came.count(b"\r\nConnection: close\r\n") == 1
+    assert came.count(b"\r\n\r\nalive") == 2
+    assert BIG < len(came) < BIG + 2000
+
+
+def test_a_client_of_http_1_0_sees_the_end_of_the_connection():
+    with serving() as server, stranger(server, b"GET /health/live HTTP/1.0\r\n\r\n") as peer:
+        assert end_of(peer).endswith(b"\r\n\r\nalive")
+
+
+@pytest.mark.parametrize("refused", ["http-1", "http-loop"])
+def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(refused, monkeypatch):
+    start = threading.Thread.start
+    begun = []
+
+    def refuse(thread):
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    server = serving()
+    with pytest.raises(HttpServerError, match="can't start new thread") as caught:
+        server.start()
+    assert caught.value.hint
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.address)
+    for thread in begun:
+        thread.join(WAIT)
+        assert not thread.is_alive()
