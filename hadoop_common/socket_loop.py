@@ -152,9 +152,8 @@ class SocketLoop:
                 done.set()
 
         self.call(do)
-        while not done.wait(_TICK):
-            if not self._thread.is_alive():
-                return
+        while self._thread.is_alive() and not done.wait(_TICK):
+            pass
 
     def stop_listening(self) -> None:
         """Accept nobody any more; connections stay."""

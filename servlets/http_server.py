@@ -149,6 +149,8 @@ class HttpServer:
                 channel.cut()
             if not self._join():
                 _LOG.warning("requests that are still worked on are given up")
+        # The loop has heard of all answers that the threads left to it.
+        self._loop.run(lambda: None)
         deadline = time.monotonic() + self._shutdown_timeout
         while any(channel.sending for channel in self._channels()) and time.monotonic() < deadline:
             time.sleep(_FLUSH_SECONDS)

@@ -66,6 +66,8 @@ _NAMES: Mapping[str, str] = {
     "rpc_user": USER_NAME.name,
     "rpc_bind_address": keys.BACKUP_ADDRESS.name,
     "engine": f"{keys.ENGINE.name}.*",
+    "access": "checkpointer.access.*",
+    "port_limits": "checkpointer.port.*",
     "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,
     "merge_settings.sub_sections": "dfs.image.parallel.*",
     "merge_settings.rules": "dfs.namenode.snapshot.*, dfs.namenode.replication.min, dfs.replication.max",

@@ -10,7 +10,6 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role, image_
 from checkpointer.config.keys import DEFAULTS, KEYS
 from hadoop_common.configuration import Configuration, ConfigurationError
 
-CONFIG_DIRECTORY = Path(__file__).parents[2] / "config"
 HA = {
     "fs.defaultFS": "hdfs://mycluster",
     "dfs.nameservices": "mycluster",
@@ -196,14 +195,6 @@ def test_a_quorum_of_journal_nodes() -> None:
     limits = found.quorum
     assert (limits.select_input_streams, limits.http_open, limits.http_read) == (7.0, 0.0, 60.0)
     assert (limits.max_tail_transactions, found.lag_alarm) == (7, 120.0)
-
-
-def test_the_example_files_are_a_valid_configuration() -> None:
-    settings = Configuration.load(CONFIG_DIRECTORY, {"USER": "hdfs"})
-    assert not settings.warnings
-    found = CheckpointConfig.from_configuration(settings, Role.STANDBY)
-    assert len(found.namenode_http_addresses) == 2
-    assert found.shared_edits_directory is not None
 
 
 def test_every_key_is_declared_once() -> None:

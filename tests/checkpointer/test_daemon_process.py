@@ -191,6 +191,7 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 RESTART = {
     *("role", "rpc_user", "nameservice", "namenode_http_addresses", "namenode_rpc_addresses", "quorum"),
     *("http_bind_address", "rpc_bind_address", "shared_edits", "engine"),
+    *("access", "control_hosts", "port_limits", "stop_timeout"),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory", "rules")),
 }

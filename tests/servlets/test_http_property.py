@@ -20,6 +20,7 @@ LINES = st.sampled_from(
     [
         b"GET / HTTP/1.1",
         b"HEAD /status?a=b HTTP/1.0",
+        "GET /größe?a=目 HTTP/1.1".encode(),
         b"PUT /imagetransfer HTTP/1.1",
         b"GET http://x/ HTTP/1.1",
         b"Host: x",

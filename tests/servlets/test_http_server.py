@@ -158,6 +158,18 @@ def test_bad_content_length(length):
         connection.close()
 
 
+def test_a_target_that_is_not_ascii_is_taken_as_hadoops_clients_send_it():
+    with HttpServer(application(größe=lambda: request.args["a"]), "127.0.0.1", 0, threads=2) as server:
+        connection = socket.create_connection(server.address, timeout=20)
+        target = "/größe?a=目".encode()
+        connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\nGET " + target[:4])
+        answers = connection.makefile("rb")
+        assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+        connection.sendall(target[4:] + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert answers.read().count("\r\n\r\n目".encode()) == 2
+        connection.close()
+
+
 def test_endless_headers_are_refused():
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
         connection = socket.create_connection(server.address, timeout=20)
