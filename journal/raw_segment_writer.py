@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hadoop_common.durable import remove_durably
+from hadoop_common.file_faults import told
 from hadoop_common.names import SegmentName
 from journal.errors import JournalStorageError
 from journal.segment_stream import SegmentStream
@@ -115,7 +116,8 @@ class RawSegmentWriter:
 
     def _require_streams(self, failure: OSError | None) -> None:
         if not self._streams:
-            problem = f"no edits directory is left to write to: {failure or 'none is configured'}"
+            reason = "none is configured" if failure is None else told(failure)
+            problem = f"no edits directory is left to write to: {reason}"
             raise JournalStorageError(problem, txid=self._last_txid) from failure
 
 
