@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -230,8 +231,8 @@ class FakeNamenode:
         if fault == "hang":
             self.hang()
         elif fault is not None:
-            for connection in self._rpc._open_connections():
-                connection.close()
+            for channel in self._rpc.loop.channels():
+                channel.socket.shutdown(socket.SHUT_RDWR)
 
     def transaction_id(self, caller: CallContext) -> int:
         self._step("getTransactionId")

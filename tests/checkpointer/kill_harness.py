@@ -137,13 +137,19 @@ def _instrument(counter: _Counter, half: int | None) -> None:
         setattr(os, name, _counted(getattr(os, name), name, counter, half))
     for owner, name in _NETWORK_STEPS:
         setattr(owner, name, _counted(getattr(owner, name), f"{owner.__name__}.{name}", counter, half))
-    write, open_file, open_path = os.write, os.open, pathlib.Path.open
+    open_file, open_path = os.open, pathlib.Path.open
 
-    def counted_write(descriptor: int, data: Any) -> int:
-        if counter.step("write") == half:
-            write(descriptor, memoryview(data)[: len(data) // 2])
-            _kill_self()
-        return write(descriptor, data)
+    def counted_write(write: Callable[..., int]) -> Callable[..., int]:
+        def counted(descriptor: int, data: Any, *offset: int) -> int:
+            if counter.step("write") == half:
+                try:
+                    write(descriptor, memoryview(data)[: len(data) // 2], *offset)
+                finally:
+                    # past the page cache there are no half blocks
+                    _kill_self()
+            return write(descriptor, data, *offset)
+
+        return counted
 
     def counted_open(path: Any, flags: int, *more: Any, **named: Any) -> int:
         if flags & os.O_CREAT:
@@ -156,7 +162,8 @@ def _instrument(counter: _Counter, half: int | None) -> None:
             counter.step(f"created {self.name}")
         return opened
 
-    os.write, os.open, pathlib.Path.open = counted_write, counted_open, counted_path_open  # type: ignore
+    os.write, os.pwrite = counted_write(os.write), counted_write(os.pwrite)
+    os.open, pathlib.Path.open = counted_open, counted_path_open  # type: ignore
 
 
 def _counted(original: Callable[..., Any], name: str, counter: _Counter, half: int | None) -> Callable[..., Any]:
