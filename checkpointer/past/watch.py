@@ -141,7 +141,7 @@ class PastWatch:
             claim.stretches,
             witness,
             based=claim.base is not None,
-            images=lambda: self._images(claim.base or image) if claim.stretches else [image],
+            images=lambda: self._images(claim.base) if claim.stretches else [image],
             # What was made before this process began was not compared in it.
             alive=lambda: bool(claim.stretches) and self._is_alive(witness),
         )
@@ -162,6 +162,8 @@ class PastWatch:
     def _witness(self, stretches: Sequence[Stretch]) -> Witness:
         return self._witness_of(max((each.last for each in stretches), default=-1))
 
-    def _images(self, base: HeldImage) -> list[HeldImage]:
-        """Images of ours from `base` on, the newest first; it counts where it is not here any more, too."""
+    def _images(self, base: HeldImage | None) -> list[HeldImage]:
+        """Images of ours from `base` on, the newest first, all without one; it counts if it is not here any more, too."""
+        if base is None:
+            return list(self._held())
         return [*(image for image in self._held() if image.txid > base.txid), base]

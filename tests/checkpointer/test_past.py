@@ -254,6 +254,17 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
     assert asked == [3, 0]
 
 
+def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
+    """As in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
+    telling, quiet = segment(1, delete(2)), segment(4)
+    new, kept = HeldImage(5, "bb"), HeldImage(3, "aa")
+    claims = Claims(new.md5, Claim(noted(telling, quiet).stretches(), None))
+    for images, finding in (({3: "aa"}, Finding.HOLDS), ({3: "another"}, Finding.SILENT), ({}, Finding.SILENT)):
+        witness = Witness([quiet], 5, images)
+        watch = PastWatch(Recorder(), claims, lambda: [new, kept], lambda last, seen=witness: seen)
+        assert watch.confirm(new).finding is finding
+
+
 def test_a_namenode_that_lived_on_has_the_same_past() -> None:
     """After a failover the other NameNode may lack the image that the edits were purged for."""
     recorder = noted(*OURS)
