@@ -163,7 +163,7 @@ class PastWatch:
         return self._witness_of(max((each.last for each in stretches), default=-1))
 
     def _images(self, base: HeldImage | None) -> list[HeldImage]:
-        """Images of ours from `base` on, the newest first, all without one; it counts if it is not here any more, too."""
+        """Images of ours, the newest first: from `base` on, which counts where it is not here any more, or all."""
         if base is None:
             return list(self._held())
         return [*(image for image in self._held() if image.txid > base.txid), base]

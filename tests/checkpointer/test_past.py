@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -260,9 +261,12 @@ def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> Non
     new, kept = HeldImage(5, "bb"), HeldImage(3, "aa")
     claims = Claims(new.md5, Claim(noted(telling, quiet).stretches(), None))
     for images, finding in (({3: "aa"}, Finding.HOLDS), ({3: "another"}, Finding.SILENT), ({}, Finding.SILENT)):
-        witness = Witness([quiet], 5, images)
-        watch = PastWatch(Recorder(), claims, lambda: [new, kept], lambda last, seen=witness: seen)
+        watch = PastWatch(Recorder(), claims, lambda: [new, kept], partial(_told, Witness([quiet], 5, images)))
         assert watch.confirm(new).finding is finding
+
+
+def _told(witness: Witness, last: int) -> Witness:
+    return witness
 
 
 def test_a_namenode_that_lived_on_has_the_same_past() -> None:
