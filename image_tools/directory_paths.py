@@ -19,14 +19,30 @@ from image_format.reader import ImageFile
 from image_format.room import Room
 from image_tools.dump.records import ImageRecords
 
-__all__ = ["DirectoryChain", "chain_directories", "check_tree", "place_inodes", "write_paths"]
+__all__ = [
+    "LONGEST_PATH",
+    "DirectoryChain",
+    "chain_directories",
+    "check_tree",
+    "place_inodes",
+    "too_long",
+    "write_paths",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
+LONGEST_PATH = 128 << 10
+"""Bytes of a directory's path: clients of a NameNode name no more than 8,000, only renames above make a longer one."""
+
 _INT32_MAX = (1 << 31) - 1
 _PIECE = 1 << 16
+
+
+def too_long(directory_id: int) -> str:
+    """What is wrong with a directory whose path has more than `LONGEST_PATH` bytes."""
+    return f"the path of directory {directory_id} has more than {LONGEST_PATH} bytes"
 
 
 def place_inodes(image: ImageFile, arrays: IndexArrays, room: Room | None = None) -> Rows:
@@ -95,7 +111,7 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows, room
         room: for the result.
 
     Raises:
-        RecordError: directories contain each other, or the record of one is damaged.
+        RecordError: directories contain each other, a path has more than `LONGEST_PATH` bytes, or a record is damaged.
         ImageStorageError: there is no room.
     """
     room = Room() if room is None else room
@@ -111,6 +127,9 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows, room
     if cyclic >= 0:
         what = f"directory {arrays.directory_ids[cyclic]} contains itself"
         raise image.place("INODE_DIR").error(RecordError, what, 0)
+    if count and lengths.max() > LONGEST_PATH:
+        directory_id = int(arrays.directory_ids[int(lengths.argmax())])
+        raise image.place("INODE_DIR").error(RecordError, too_long(directory_id), 0)
     bounds = room.zeros(count + 1, np.int64)
     in_tree = room.zeros(count, np.bool_)
     np.greater_equal(lengths, 0, out=in_tree)

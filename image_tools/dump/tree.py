@@ -13,14 +13,13 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import parse_message, read_record
+from image_tools.directory_paths import LONGEST_PATH, too_long
 from image_tools.dump.records import ImageRecords
 
 __all__ = ["ImageTree"]
 
 _CACHED_PATHS = 1 << 16
 _CACHED_BYTES = 16 << 20
-# Hadoop's limit for what a client names is 8,000; only renames of what lies above make a longer one.
-_LONGEST_PATH = 128 << 10
 _Bytes = npt.NDArray[np.uint8]
 _Ids = npt.NDArray[np.int64]
 
@@ -110,9 +109,8 @@ class ImageTree:
         path = self._paths[current]
         for inode_id, name in reversed(waiting.items()):
             path = None if path is None else path + b"/" + name
-            if path is not None and len(path) > _LONGEST_PATH:
-                text = f"the path of directory {inode_id} has more than {_LONGEST_PATH} bytes"
-                raise self._image.place("INODE_DIR").error(RecordError, text, 0)
+            if path is not None and len(path) > LONGEST_PATH:
+                raise self._image.place("INODE_DIR").error(RecordError, too_long(inode_id), 0)
             self._remember(inode_id, path)
         return path
 
