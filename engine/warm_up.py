@@ -203,7 +203,7 @@ def _steps() -> list[_Step]:
         snapshot("s1"),
     ]
     return [
-        _Step([touch("/d/f"), mkdir("/d/e", 4)]),
+        _Step([touch("/d/f"), mkdir("/d/e", 4), rename("/d/g", "/d/h")]),
         _Step(snapshots),
         _Step(
             [touch("/f"), mkdir("/d/k/l", 6), snapshot("s2"), delete("/d/k"), delete_snapshot("s1")],

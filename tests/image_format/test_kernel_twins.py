@@ -30,6 +30,7 @@ from image_format.kernels import (
     inode_columns,
     jit,
     merge,
+    open_files,
     packed,
     prefetch,
     records,
@@ -482,7 +483,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "inode_columns._file": body_cases(FILE_BODY, FILE_BODY[:-1], b"", b"\x32\x02\x18\xff", b"\xf8\x07\x01"),
     "inode_columns._directory": body_cases(DIRECTORY_BODY, DIRECTORY_BODY[:-1], b"\x32\x00", b"\xf8\x07\x01"),
     "inode_columns._symlink": body_cases(SYMLINK_BODY, SYMLINK_BODY[:-1], b"\xf8\x07\x01"),
-    "inode_columns._record": body_cases(
+    "inode_columns.decode_record": body_cases(
         *(message.SerializeToString() for message in INODES),
         INODES[1].SerializeToString()[:-1],
         pb.INode(type=pb.INode.SYMLINK, id=7, symlink=pb.INodeSymlink.FromString(SYMLINK_BODY)).SerializeToString(),
@@ -605,7 +606,7 @@ def test_modules_are_the_ones_that_are_tested() -> None:
     # `jit` and `tags` have no kernels of their own, and `prefetch` changes nothing.
     tested = (
         *(attributes, compare, convert, directory_tree, history, history_check, index_update, inode),
-        *(inode_columns, jit, merge, packed, prefetch, records, scan, tables, tags, wire),
+        *(inode_columns, jit, merge, open_files, packed, prefetch, records, scan, tables, tags, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 
