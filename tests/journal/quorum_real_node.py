@@ -17,7 +17,7 @@ from tests.journal.quorum_model import JOURNAL, NAMESPACE, NodeCrashedError, Sna
 T = TypeVar("T")
 
 _PROMISED = "current/last-promised-epoch"
-_OUTSIDE = 1 << 40  # an epoch for looking at a copy of a node
+_OUTSIDE = 1_000_000  # an epoch for looking at a copy of a node: as far ahead as a node lets one get
 
 
 class _Disk(FaultyDisk):
