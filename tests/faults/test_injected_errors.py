@@ -19,6 +19,8 @@ from tests.interop.hadoop_home import required
 ERRORS = ("EIO", "ENOSPC")
 # What a run did not come to is tried in vain: threads do not always do the same in the same order.
 MISSED = 0.1
+PARTS = 8 if deep() else 1
+"""The calls of a daemon are a thousand: in parts they run on all cores, and a part can be run again."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,12 +34,14 @@ def strace() -> None:
 
 
 @pytest.mark.timeout(7200 if deep() else 300)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", SCENES)
-def test_an_error_of_the_system_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_an_error_of_the_system_is_one_sentence(name: str, part: int, tmp_path: Path) -> None:
     # Calls are told by their paths, so all runs are at the same place.
     folder = tmp_path / "run"
     calls = good_run(SCENES[name], folder)
     missed, wrong, chosen = [], [], sample([(call, error) for call in calls for error in ERRORS], 2, name)
+    chosen = chosen[part::PARTS]
     for call, error in chosen:
         shutil.rmtree(folder)
         try:
