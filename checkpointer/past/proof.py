@@ -14,6 +14,7 @@ from typing import NoReturn, Protocol
 from checkpointer.errors import TransferError
 from engine.stretches import HeldImage, Opening, Stretch
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import told
 from journal.journal import ReadableSegment
 
 __all__ = ["Finding", "Verdict", "Witness", "prove", "refuse"]
@@ -108,7 +109,7 @@ def prove(
         found = [_compare(stretch, witness, deep=deep) for stretch in _with(stretches, witness)]
         held = images() if deep else ()
     except (HdfsError, OSError) as fault:
-        return Verdict(Finding.UNKNOWN, f"edits and images cannot be compared: {fault}")
+        return Verdict(Finding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
     for verdict in found:
         if verdict.finding in (Finding.LOST, Finding.UNKNOWN):
             return verdict
@@ -243,7 +244,7 @@ def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) 
                 break
             opening.take(op)
     except (HdfsError, OSError) as fault:
-        return Verdict(Finding.UNKNOWN, f"{segment.name} cannot be compared: {fault}")
+        return Verdict(Finding.UNKNOWN, f"{segment.name} cannot be compared: {told(fault)}")
     if opening.upto < stretch.upto:
         verdict = _beyond(stretch, witness)
         return verdict if not verdict.holds else _not_there_yet(stretch.upto)

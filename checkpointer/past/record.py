@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.inspector import list_images
 from engine.stretches import Claim, HeldImage, Stretch
 from hadoop_common.durable import write_atomically
+from hadoop_common.errors import HdfsError
 from hadoop_common.regular_file import read_regular
 from image_format.md5_file import read_md5_file
 
@@ -84,8 +86,11 @@ class ClaimBook:
 
     def add(self, md5: str, claim: Claim) -> None:
         """Keep what an image of ours was made of; claims of images that are gone go, too."""
-        there = {image_md5(each.path) for folder in self._folders() for each in list_images(folder) if each.has_md5}
-        kept = {name: known for name, known in self._known().items() if name in there}
+        known, there = self._known(), None
+        # What is in vain for the others must not cost this one: without it the image would never be offered.
+        with suppress(HdfsError, OSError):
+            there = {image_md5(each.path) for folder in self._folders() for each in list_images(folder) if each.has_md5}
+        kept = {name: each for name, each in known.items() if there is None or name in there}
         self._claims = {**kept, md5: claim}
         write_claims(self._folders(), self._claims)
 

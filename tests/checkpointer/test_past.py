@@ -395,6 +395,16 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     assert again.of(other) is None
 
 
+def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
+    known = Claim(noted(*OURS).stretches(), HeldImage(0, "00"))
+    digest = image(tmp_path, 5, "11" * 16).with_name("fsimage_0000000000000000005.md5")
+    book = ClaimBook(lambda: [tmp_path])
+    book.add("11" * 16, known)
+    digest.write_bytes(b"damaged")
+    book.add("22" * 16, known)
+    assert ClaimBook(lambda: [tmp_path]).of("11" * 16) == ClaimBook(lambda: [tmp_path]).of("22" * 16) == known
+
+
 def test_images_that_are_held(tmp_path: Path) -> None:
     for txid in (3, 9):
         image(tmp_path, txid, f"{txid:032x}")

@@ -164,7 +164,7 @@ class BackupCheckpoints:
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self._storage.current_folders()
         result = self._namespace.save(folders, observer=observer)
-        self._past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
+        self._past.saved(HeldImage(result.txid, result.saved.md5))
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:

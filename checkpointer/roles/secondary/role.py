@@ -288,7 +288,7 @@ class SecondaryRole:
             base = HeldImage(base_txid, image_md5(image))
             result = self._merge(image, segments, signature, observer)
             self._rolled = None
-            self._pending = (HeldImage(result.txid, image_md5(result.saved.paths[0])), base, segments)
+            self._pending = (HeldImage(result.txid, result.saved.md5), base, segments)
             verdict = self._prove_pending(witness)
             if not verdict.holds:
                 _LOG.warning(

@@ -242,7 +242,7 @@ class JournalFollower:
             if not rollback and self._warm.last_txid <= newest:
                 raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
-            self.past.saved(HeldImage(result.txid, image_md5(result.saved.paths[0])))
+            self.past.saved(HeldImage(result.txid, result.saved.md5))
             if rollback:
                 self._tailer.rollback_made()
         return result
