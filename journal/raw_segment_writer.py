@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hadoop_common.durable import remove_durably
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import FileFaultError
 from hadoop_common.names import SegmentName
 from journal.errors import JournalStorageError
 from journal.segment_stream import SegmentStream
@@ -43,12 +43,12 @@ class RawSegmentWriter:
         self._last_txid = first_txid - 1
         self._on_directory_failure = on_directory_failure
         self._streams: list[SegmentStream] = []
-        failure: OSError | None = None
+        failure: FileFaultError | None = None
         for directory in directories:
             try:
                 self._streams.append(SegmentStream.create(directory, first_txid, layout_version))
             except OSError as error:
-                failure = error
+                failure = FileFaultError(error, error.filename or directory, "cannot be written")
                 on_directory_failure(directory, error)
         self._require_streams(failure)
 
@@ -102,21 +102,21 @@ class RawSegmentWriter:
 
     def _on_each(self, action: Callable[[SegmentStream], object]) -> None:
         kept: list[SegmentStream] = []
-        failure: OSError | None = None
+        failure: FileFaultError | None = None
         for stream in self._streams:
             try:
                 action(stream)
                 kept.append(stream)
             except OSError as error:
                 stream.abort()
-                failure = error
+                failure = FileFaultError(error, stream.path, "cannot be written")
                 self._on_directory_failure(stream.directory, error)
         self._streams = kept
         self._require_streams(failure)
 
-    def _require_streams(self, failure: OSError | None) -> None:
+    def _require_streams(self, failure: FileFaultError | None) -> None:
         if not self._streams:
-            reason = "none is configured" if failure is None else told(failure)
+            reason = "none is configured" if failure is None else failure.message
             problem = f"no edits directory is left to write to: {reason}"
             raise JournalStorageError(problem, txid=self._last_txid) from failure
 
