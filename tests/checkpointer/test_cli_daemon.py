@@ -92,7 +92,10 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
 
 
 def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
-    command = [sys.executable, "-m", "checkpointer", "status", "--conf", str(cluster.conf), "--watch", "0.1"]
+    # where this runs in the background, SIGINT is ignored
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heeding}; from checkpointer.cli import main; main()"
+    command = [sys.executable, "-c", program, "status", "--conf", str(cluster.conf), "--watch", "0.1"]
     with daemon(cluster):
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert watching.stdout is not None
