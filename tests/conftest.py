@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import shutil
 from collections import defaultdict
@@ -32,6 +33,12 @@ settings.register_profile(
     "depth", deadline=None, max_examples=scaled(200, 15), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("depth")
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, standard error has what a command has to say and nothing else."""
+    monkeypatch.setattr("hadoop_common.cli.progress._EVERY", math.inf)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:

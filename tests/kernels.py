@@ -36,6 +36,7 @@ def of_merges(folder: Path) -> None:
 def of_tools(folder: Path) -> None:
     """Look at recorded images in every way there is."""
     before, after = _CASE.image("before"), _CASE.image("after")
+    run_cli("image", "verify", after)
     run_cli("image", "diff", before, after)
     run_cli("image", "convert", after, folder / "converted", "--layout", "-67")
     for form in ("xml", "json", "delimited", "distribution", "corruption"):

@@ -42,7 +42,10 @@ def test_the_longest_line_fits_80_columns() -> None:
     assert len(f"{'replay':<8} {'=' * 13} {longest}") <= 80
 
 
-def test_without_a_terminal_there_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
     now = [0.0]
     with ProgressObserver(show=True, clock=lambda: now[0]) as observer:
         observer.phase("save", 1000)

@@ -84,8 +84,17 @@ class OurDaemon:
         self._process.wait()
 
     def checkpoint(self) -> dict[str, Any]:
-        """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says."""
-        said: dict[str, Any] = json.loads(self.ask_for_checkpoint().checked().out)
+        """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says.
+
+        A standby has nothing to save before its tail has seen a segment end: it is asked until it has.
+        """
+        said: dict[str, Any] = {}
+
+        def made() -> bool:
+            said.update(json.loads(self.ask_for_checkpoint().checked().out))
+            return self.role != "standby" or said["state"] != "skipped"
+
+        wait_until(made, "a checkpoint of what the tail has seen")
         return said
 
     def ask_for_checkpoint(self) -> CommandResult:
