@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, refuse_holes
 
 __all__ = ["MappedFile", "ShrunkFileError", "map_regular"]
@@ -66,10 +67,16 @@ class MappedFile(mmap.mmap):
         self.check_whole()
 
     def check_whole(self) -> None:
-        """Raise ShrunkFileError unless everything read so far is what the file held."""
+        """Raise ShrunkFileError unless everything read so far is what the file held.
+
+        Raises:
+            FileFaultError: the file cannot be asked for its size.
+        """
+        with file_faults(self._path, "cannot be read"):
+            now = self.size()
         if self.lost >= 0:
             text = f"{self._path} became shorter, or its disk failed, while it was read (byte {self.lost})"
-        elif (now := self.size()) < len(self):
+        elif now < len(self):
             text = f"{self._path} became shorter while it was read: {now} bytes instead of {len(self)}"
         else:
             return

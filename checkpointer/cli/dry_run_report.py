@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hadoop_common.text_layout import byte_count
-
 if TYPE_CHECKING:
-    from checkpointer.merging.dry_run import DryRun, Room
+    from checkpointer.merging.dry_run import DryRun
 
-__all__ = ["dry_run_content", "dry_run_text", "room_text"]
+__all__ = ["dry_run_content", "dry_run_text"]
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
     """For --json."""
-    inodes = found.inodes
+    inodes, room = found.inodes, found.room
     return {
         "dryRun": True,
         "merged": False,
@@ -25,10 +23,7 @@ def dry_run_content(found: DryRun) -> dict[str, Any]:
         "changes": {"created": inodes.created, "changed": inodes.changed, "deleted": inodes.deleted},
         "size": found.size,
         "layoutVersion": found.layout_version,
-        "room": [
-            {"directory": str(room.folder), "needed": room.needed, "free": room.free, "enough": room.enough}
-            for room in found.room
-        ],
+        "room": [{"directory": str(room.folder), "needed": room.needed, "free": room.free, "enough": room.enough}],
         "warnings": list(found.warnings),
         "healed": list(found.healed),
     }
@@ -41,16 +36,7 @@ def dry_run_text(found: DryRun) -> str:
         f"{found.transactions} transactions to merge onto txid {found.base_txid}",
         f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
         f"new image: {found.size} bytes, layout {found.layout_version}",
+        str(found.room),
     ]
-    lines += [room_text(room) for room in found.room]
     lines += [f"would be healed: {sentence}" for sentence in found.healed] or ["nothing would be healed"]
     return "\n".join([*lines, "nothing was written"])
-
-
-def room_text(room: Room, *, about: bool = False) -> str:
-    """What a folder would have to take, a line; `about` where it is an estimate, which decides nothing."""
-    if about:
-        verdict = "" if room.enough else ": maybe too little, the image is measured first"
-        return f"room in {room.folder}: about {byte_count(room.needed)} needed, {byte_count(room.free)} free{verdict}"
-    verdict = "" if room.enough else ": too little"
-    return f"room in {room.folder}: {room.needed} bytes needed, {room.free} free{verdict}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, room_text
+from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
 from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
@@ -130,7 +130,7 @@ def command(
 
         room = expected_room(plan)
         if not as_json:
-            echo(room_text(room, about=True), err=True)
+            echo(room.estimate("maybe too little, the image is measured first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +13,13 @@ from engine.observer import Observer
 from engine.saving import image_warnings
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
+from hadoop_common.disk_room import DiskRoom, disk_room
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
 from journal.segment_file import read_transactions
 
-__all__ = ["DryRun", "InodeChanges", "Room", "dry_run", "expected_room"]
+__all__ = ["DryRun", "InodeChanges", "dry_run", "expected_room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +40,6 @@ class InodeChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a folder would have to take, and what is free there for this user; bytes."""
-
-    folder: Path
-    needed: int
-    free: int
-
-    @property
-    def enough(self) -> bool:
-        return self.needed <= self.free
-
-
-@dataclass(frozen=True, slots=True)
 class DryRun:
     """What a merge would do.
 
@@ -62,7 +48,7 @@ class DryRun:
         transactions: how many were replayed.
         size: of the new image in bytes.
         layout_version: of the new image.
-        room: for each folder that would get the image.
+        room: of the folder that would get the image.
         warnings: what an operator would have to know of the new image.
         healed: inconsistencies of the namespace that the merge would heal, a sentence each.
     """
@@ -73,16 +59,16 @@ class DryRun:
     inodes: InodeChanges
     size: int
     layout_version: int
-    room: tuple[Room, ...]
+    room: DiskRoom
     warnings: tuple[str, ...] = ()
     healed: tuple[str, ...] = ()
 
     def check_room(self) -> None:
-        """Raises StorageError where no folder has room for the image, as the merge would."""
-        if not any(room.enough for room in self.room):
-            short = ", ".join(f"{room.folder} needs {room.needed:,} bytes and has {room.free:,}" for room in self.room)
+        """Raises StorageError where the folder has no room for the image, as the merge would."""
+        room = self.room
+        if not room.enough:
             raise StorageError(
-                f"no room for {image_name(self.txid)}: {short}",
+                f"no room for {image_name(self.txid)}: {room.folder} needs {room.needed:,} bytes and has {room.free:,}",
                 hint="Free space on the disk; nothing was written.",
             )
 
@@ -105,20 +91,20 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
             inodes=_changes(namespace.namespace),
             size=size,
             layout_version=namespace.namespace.base.layout_version,
-            room=_room([plan.folder], namespace.last_txid, size),
+            room=_room(plan.folder, namespace.last_txid, size),
             warnings=tuple(image_warnings(namespace.namespace)),
             healed=tuple(map(str, namespace.namespace.heals)),
         )
 
 
-def expected_room(plan: MergePlan) -> Room:
+def expected_room(plan: MergePlan) -> DiskRoom:
     """About what the new image takes, known before anything is read: the old one and the edits.
 
     Raises:
         OSError, StorageError: a file or the folder cannot be asked.
     """
     size = plan.image.stat().st_size + sum(segment.path.stat().st_size for segment in plan.segments)
-    return _room([plan.folder], plan.last_txid, size)[0]
+    return _room(plan.folder, plan.last_txid, size)
 
 
 def _changes(namespace: Namespace) -> InodeChanges:
@@ -133,13 +119,6 @@ def _changes(namespace: Namespace) -> InodeChanges:
     )
 
 
-def _room(folders: Sequence[Path], txid: int, size: int) -> tuple[Room, ...]:
-    """Raises StorageError where a folder cannot be asked."""
-    needed = size + len(format_md5(bytes(16), image_name(txid)))
-    try:
-        return tuple(Room(folder, needed, shutil.disk_usage(folder).free) for folder in folders)
-    except OSError as fault:
-        raise StorageError(
-            f"cannot ask for the free space of {fault.filename}: {fault.strerror}",
-            hint="Check the disk and the permissions of the storage directory.",
-        ) from fault
+def _room(folder: Path, txid: int, size: int) -> DiskRoom:
+    """For an image of `size` bytes and its digest; raises StorageError where the folder cannot be asked."""
+    return disk_room(folder, size + len(format_md5(bytes(16), image_name(txid))))

@@ -10,6 +10,7 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.disk_room import disk_room
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
@@ -60,7 +61,8 @@ def command(
 
     What does not change is copied, unknown sections and fields too. Where the other layout has no place for
     something (erasure coded files at -63, say) nothing is written and all of it is named. An image of a layout
-    newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one.
+    newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one. First of all the
+    room is told: what DST takes where codec and layout stay, and what is free.
 
     --parallel-compressed makes each slice of a compressed image a stream of its own. Hadoop up to 3.4.1 writes no
     such image; omit the option where DST is for such a NameNode.
@@ -74,6 +76,8 @@ def command(
         _check_name(target, image.txid)
         if not force:
             check_free(target)
+        if not as_json:
+            echo(disk_room(target.absolute().parent, image.size).estimate(), err=True)
         _verify(image)
         check_tree(image)
 

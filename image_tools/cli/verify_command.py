@@ -13,6 +13,7 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.disk_room import disk_room
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
 from image_tools.cli.memory_options import memory_bound
@@ -72,6 +73,8 @@ def command(
         return
     target = report or output.with_name(output.name + ".report.json")
     _check_targets(path, output, target, force=force)
+    if not as_json:
+        echo(disk_room(output.absolute().parent, path.stat().st_size).estimate(), err=True)
     with _progress(show=not as_json) as progress:
         done = repair_image(path, output, target, drop=drop_unreachable, progress=progress)
     _show_repair(done, target, limit, as_json=as_json)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.existing_path import EXISTING
-from hadoop_common.cli.output import echo_json, json_option
+from hadoop_common.cli.output import echo, echo_json, json_option
 from pipeline.cli.spark_command import spark_for
 
 __all__ = ["command"]
@@ -49,4 +49,4 @@ def command(
     if as_json:
         echo_json({"table": table, "rows": rows, "out": str(out)})
     else:
-        click.echo(f"{rows:,} rows of {table} in {out}")
+        echo(f"{rows:,} rows of {table} in {out}")

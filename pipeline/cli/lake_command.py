@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.output import conf_option, echo_json, json_option, load_configuration, terminal_width
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
 from hadoop_common.text_layout import table_lines
 from pipeline.cli.spark_command import spark_for
 
@@ -110,9 +110,7 @@ def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
     if config.shared_edits_directory is not None:
         return (str(config.shared_edits_directory),)
     if config.shared_edits:
-        click.echo(
-            f"the edits in {config.shared_edits} are not in a directory, so the image alone is appended", err=True
-        )
+        echo(f"the edits in {config.shared_edits} are not in a directory, so the image alone is appended", err=True)
         return ()
     folders = config.edits_directories or config.image_directories
     return tuple(str(each) for each in folders if each.is_dir())
@@ -132,15 +130,15 @@ def _append(job: _Job, *, as_json: bool) -> None:
         found = {name: [each._asdict() for each in span] for name, span in spans.items()}
         echo_json({"lake": job.lake, "image": image, "removedImages": removed, **found})
         return
-    click.echo("no new image" if image is None else f"image {image} appended")
+    echo("no new image" if image is None else f"image {image} appended")
     for each in ranges:
-        click.echo(f"transactions {each.first} .. {each.last} appended")
+        echo(f"transactions {each.first} .. {each.last} appended")
     if not ranges:
-        click.echo("no new transactions")
+        echo("no new transactions")
     for txid in removed:
-        click.echo(f"image {txid} removed")
+        echo(f"image {txid} removed")
     for each in missing:
-        click.echo(f"the lake has no transactions {each.first} .. {each.last}", err=True)
+        echo(f"the lake has no transactions {each.first} .. {each.last}", err=True)
 
 
 @command.command("list")
@@ -170,7 +168,8 @@ def _print(contents: LakeContents) -> None:
     images = [[str(image["txid"]), f"{image['rows']:,}", f"{image['bytes']:,}"] for image in contents.images]
     edits = [[str(each.first), str(each.last), f"{each.last - each.first + 1:,}"] for each in contents.edits]
     for titles, rows in ((("image", "inodes", "bytes"), images), (("first", "last", "transactions"), edits)):
-        click.echo("\n".join(table_lines(titles, rows, right=[True] * 3, width=terminal_width())))
-        click.echo()
+        for line in table_lines(titles, rows, right=[True] * 3, width=terminal_width()):
+            echo(line)
+        echo("")
     for each in contents.missing:
-        click.echo(f"missing: {each.first} .. {each.last}")
+        echo(f"missing: {each.first} .. {each.last}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hadoop_common.cli.output import json_option, terminal_width
+from hadoop_common.cli.output import echo, json_option, terminal_width
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
@@ -183,11 +183,12 @@ def _write(report: Report, kind: str, out: Path | None) -> None:
         assert out is not None
         with _writing(out):
             files = write_folder(report, out, kind)
-        click.echo(f"{out}: {len(files)} files", err=True)
+        echo(f"{out}: {len(files)} files", err=True)
     elif kind == "terminal":
         from pipeline.reports.writers.terminal import report_lines
 
-        click.echo("\n".join(report_lines(report, terminal_width())))
+        for line in report_lines(report, terminal_width()):
+            echo(line)
     else:
         text = _as_text(report, kind)
         if out is None:
@@ -195,7 +196,7 @@ def _write(report: Report, kind: str, out: Path | None) -> None:
             return
         with _writing(out):
             write_atomically(out, text.encode())
-        click.echo(f"{out}: {len(report.sections)} sections", err=True)
+        echo(f"{out}: {len(report.sections)} sections", err=True)
 
 
 def _as_text(report: Report, kind: str) -> str:

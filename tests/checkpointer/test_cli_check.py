@@ -33,6 +33,7 @@ from image_format.reader import ImageFile
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded
+from tests.checkpointer.schemas import valid
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 
 DAEMON = {
@@ -60,17 +61,21 @@ class Site:
     def run(self, *options: str) -> Outcome:
         return run_cli("check", "--conf", write_site(self.root / "conf", self.values), *options)
 
-    def states(self, *options: str) -> dict[str, str]:
+    def answer(self, *options: str) -> dict[str, Any]:
+        """What scripts read, in the shape that they are promised."""
         outcome = self.run("--json", *THRESHOLDS, *options)
-        answer = json.loads(outcome.out)
+        answer: dict[str, Any] = valid("check.json")(json.loads(outcome.out))
         assert outcome.code == answer["exitCode"]
+        return answer
+
+    def states(self, *options: str) -> dict[str, str]:
+        answer = self.answer(*options)
         return {check["name"]: check["state"] for check in answer["checks"]}
 
     def told(self, name: str, *options: str) -> dict[str, Any]:
-        answer = json.loads(self.run("--json", *THRESHOLDS, "--only", name, *options).out)
-        (found,) = answer["checks"]
+        (found,) = self.answer("--only", name, *options)["checks"]
         assert found["name"] == name
-        return found
+        return dict(found)
 
 
 def make_storage(root: Path) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
+from hadoop_common.text_layout import byte_count
 from image_format.codecs import CODEC_SHORT_NAMES
 from image_format.md5_file import md5_of_file, md5_path, read_md5_file
 from image_format.reader import ImageFile
@@ -62,6 +65,18 @@ def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> N
     assert "layout version -63 has no place for erasure coded files" in err
     assert "next: " in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
+    source, target = CASE.image("before"), tmp_path / "image"
+    with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+        code, _, err = run_cli("image", "convert", source, target)
+    needed = byte_count(source.stat().st_size)
+    short = "" if free else ": maybe too little"
+    assert err.splitlines()[0] == f"room in {tmp_path}: about {needed} needed, {byte_count(free)} free{short}"
+    # what is free decides, not what was estimated
+    assert (code, target.exists()) == (0, True)
 
 
 @pytest.mark.parametrize("existing", ["image", "image.md5"])

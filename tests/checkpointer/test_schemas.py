@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import fastjsonschema
 import pytest
@@ -16,14 +14,9 @@ from servlets.node_state import NodeState, RoleDetails, as_json
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.namenode_double import write_site
+from tests.checkpointer.schemas import valid
 from tests.checkpointer.secondary_support import Secondary
 from tests.tools.status_schema import FILE, schema
-
-
-@cache
-def valid(name: str) -> Any:
-    """Checks a value; raises JsonSchemaValueException."""
-    return fastjsonschema.compile(json.loads((FILE.parent / name).read_text()))
 
 
 def test_the_status_schema_is_made_of_the_state() -> None:

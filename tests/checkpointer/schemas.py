@@ -1,0 +1,21 @@
+"""The shapes of JSON that docs/schemas promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import fastjsonschema
+
+from tests.tools.status_schema import FILE
+
+__all__ = ["valid"]
+
+
+@cache
+def valid(name: str) -> Callable[[Any], Any]:
+    """What checks a value against docs/schemas/NAME; it raises JsonSchemaValueException."""
+    check: Callable[[Any], Any] = fastjsonschema.compile(json.loads((FILE.parent / name).read_text()))
+    return check
