@@ -1,7 +1,7 @@
 """`python -m bench.edit_log`: transactions a second through the edit log, beside one fsync for each transaction.
 
-Every caller waits until its transaction is durable, but for the async mode, where all are durable in the end. The ways
-take turns in each round, so that whatever else the machine does meets all of them.
+Every caller waits until its transaction is durable. The ways take turns in each round, so that whatever else the
+machine does meets all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
-from journal.async_edit_log import AsyncEditLog
 from journal.binary_codec import NEWEST_LAYOUT, encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
@@ -61,8 +60,8 @@ def _mkdir(thread: int, number: int) -> MkdirOp:
     return MkdirOp(inode_id=16386 + number, path=path, timestamp=1_700_000_000_000 + number, permissions=_OWNER)
 
 
-def _call(call: Caller, threads: int, seconds: float, drain: Callable[[], object] = lambda: None) -> tuple[int, float]:
-    """Let threads call again and again; how many calls, and the seconds until `drain` had returned."""
+def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
+    """Let threads call again and again; how many calls, and in how many seconds."""
     ready = threading.Barrier(threads + 1)
     counts = [0] * threads
     faults: list[BaseException] = []
@@ -85,7 +84,6 @@ def _call(call: Caller, threads: int, seconds: float, drain: Callable[[], object
     started = time.perf_counter()
     for worker in workers:
         worker.join()
-    drain()
     took = time.perf_counter() - started
     if faults:
         raise faults[0]
@@ -112,17 +110,13 @@ def _floor(root: Path, threads: int, seconds: float) -> Run:
     return Run(transactions, took, transactions)
 
 
-def _logged(journal: Journal, threads: int, seconds: float, *, wait: bool = True) -> Run:
+def _logged(journal: Journal, threads: int, seconds: float) -> Run:
     journal.format(_NAMESPACE)
     journal.recover(_NAMESPACE)
     try:
         with EditLogWriter(journal, NEWEST_LAYOUT, 1) as log:
             before = log.metrics().syncs
-            if wait:
-                transactions, took = _call(lambda op: log.sync(log.write(op)), threads, seconds)
-            else:
-                queue = AsyncEditLog(log)
-                transactions, took = _call(queue.submit, threads, seconds, drain=queue.close)
+            transactions, took = _call(lambda op: log.sync(log.write(op)), threads, seconds)
             syncs = log.metrics().syncs - before
         if journal.count(1) != transactions + _MARKERS:
             raise BenchError(f"{journal.location} holds {journal.count(1)} of {transactions + _MARKERS} transactions")
@@ -138,7 +132,6 @@ def _directory(root: Path, name: str = "a") -> FileJournal:
 _WAYS: dict[str, Callable[[Path, int, float], Run]] = {
     _FLOOR: _floor,
     "file": lambda root, threads, seconds: _logged(_directory(root), threads, seconds),
-    "file, async": lambda root, threads, seconds: _logged(_directory(root), threads, seconds, wait=False),
     "set of two": lambda root, threads, seconds: _logged(
         JournalSet([Member(_directory(root, name)) for name in "ab"]), threads, seconds
     ),

@@ -1,4 +1,4 @@
-"""Who waits for what in the edit log, what it measures and keeps in memory, and its async mode."""
+"""Who waits for what in the edit log, and what it measures and keeps in memory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from wal_support import LAYOUT, delete, paths_of
 
-from journal.async_edit_log import AsyncEditLog
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
-from journal.errors import JournalStorageError, OpEncodingError
+from journal.errors import JournalStorageError
 from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header, iter_ops
@@ -207,103 +205,6 @@ def test_a_tailing_reader_gets_what_is_durable_and_on_request_the_rest() -> None
 def deleted(batches: list[RecordBatch] | None) -> dict[int, str]:
     assert batches is not None
     return {txid: path for batch in batches for txid, path in paths_of(iter(ops_of(batch))).items()}
-
-
-# ---- async ---------------------------------------------------------------------------------------------------
-
-
-def test_queued_operations_are_durable_when_their_futures_are_done() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    told: list[int] = []
-    with AsyncEditLog(writer) as log:
-        futures = [log.submit(delete(number)) for number in range(2, 202)]
-        futures[0].add_done_callback(lambda future: told.append(future.result()))
-        assert [future.result(DEADLINE) for future in futures] == list(range(2, 202))
-        assert writer.durable_txid == 201
-    assert told == [2]
-    with pytest.raises(JournalStorageError, match="closed"):
-        log.submit(delete(1))
-    log.close()
-    writer.close()
-
-
-def test_what_queues_up_during_a_sync_is_one_batch() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    with AsyncEditLog(writer) as log:
-        journal.appending.close()
-        first = log.submit(delete(2))
-        assert journal.appending.entered.wait(DEADLINE)
-        others = [log.submit(delete(number)) for number in range(3, 50)]
-        journal.appending.open.set()
-        wait_for([first, *others], DEADLINE)
-    assert [batch.count for batch in journal.batches] == [1, 1, 47]
-    writer.close()
-
-
-def test_a_full_queue_holds_up_whoever_submits() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    with AsyncEditLog(writer, pending=2) as log, ThreadPoolExecutor(1) as pool:
-        journal.appending.close()
-        log.submit(delete(2))
-        assert journal.appending.entered.wait(DEADLINE)
-        for number in (3, 4):
-            log.submit(delete(number))
-        held = pool.submit(log.submit, delete(5))
-        assert not held.done()
-        journal.appending.open.set()
-        assert held.result(DEADLINE).result(DEADLINE) == 5
-    assert [batch.count for batch in journal.batches][2:] in ([2, 1], [1, 2])
-    writer.close()
-
-
-def test_each_operation_hears_of_its_own_failure() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    with AsyncEditLog(writer) as log:
-        journal.appending.close()
-        durable = log.submit(delete(2))
-        assert journal.appending.entered.wait(DEADLINE)
-        cancelled, large, good = log.submit(delete(3)), log.submit(DeleteOp(path="x" * 70000, timestamp=0)), None
-        assert cancelled.cancel()
-        good = log.submit(delete(4))
-        journal.appending.open.set()
-        assert (durable.result(DEADLINE), good.result(DEADLINE)) == (2, 3)
-        assert isinstance(large.exception(DEADLINE), OpEncodingError)
-        with pytest.raises(CancelledError):
-            cancelled.result(DEADLINE)
-        journal.failure = JournalStorageError("disk")
-        lost: list[Future[int]] = [log.submit(delete(number)) for number in (5, 6)]
-        assert [future.exception(DEADLINE) for future in lost] == [journal.failure] * 2
-    with pytest.raises(JournalStorageError, match="disk"):
-        writer.close()
-
-
-def test_close_waits_for_what_is_queued() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    log = AsyncEditLog(writer)
-    journal.appending.close()
-    futures = [log.submit(delete(number)) for number in range(2, 20)]
-    closing = threading.Thread(target=log.close)
-    closing.start()
-    journal.appending.open.set()
-    closing.join(DEADLINE)
-    assert [future.result(0) for future in futures] == list(range(2, 20))
-    writer.close()
-
-
-def test_a_roll_between_queued_operations() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal)
-    with AsyncEditLog(writer) as log:
-        log.submit(delete(2)).result(DEADLINE)
-        writer.roll()
-        assert log.submit(delete(5)).result(DEADLINE) == 5
-    until(lambda: writer.durable_txid == 5)
-    writer.close()
 
 
 # ---- who comes along ----

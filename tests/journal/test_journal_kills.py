@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from wal_support import INFO, LAYOUT, file_journal, records
 
-from journal.async_edit_log import AsyncEditLog
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalSet, Member
@@ -30,7 +29,7 @@ def journals_in(folder: Path) -> JournalSet:
     return JournalSet([Member(file_journal(folder / name)) for name in MEMBERS])
 
 
-def write_until_killed(folder: Path, acknowledgements: int, label: str, queued: bool) -> None:
+def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:
     """What the process does: recovers, writes from several threads, rolls, and tells what is durable."""
     journals = journals_in(folder)
     journals.recover(INFO)
@@ -51,17 +50,7 @@ def write_until_killed(folder: Path, acknowledgements: int, label: str, queued: 
             if number % 40 == writer:
                 log.roll()
 
-    def queue(writer: int) -> None:
-        number = 0
-        while True:
-            number += 1
-            op = DeleteOp(path=f"/{label}/{writer}/{number}", timestamp=number)
-            futures.submit(op).add_done_callback(lambda done, op=op: acknowledge(done.result(), op))  # type: ignore[misc]
-            if number % 40 == writer:
-                log.roll()
-
-    futures = AsyncEditLog(log, pending=20)
-    threads = [threading.Thread(target=queue if queued else write, args=(number,)) for number in range(WRITERS)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -72,7 +61,7 @@ def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int,
     """Run a writer and kill it; what it acknowledged, txid to path."""
     receiving, sending = os.pipe()
     context = multiprocessing.get_context("fork")
-    arguments = (folder, sending, f"round{number}", chance.random() < 0.4)
+    arguments = (folder, sending, f"round{number}")
     process = context.Process(target=write_until_killed, args=arguments, daemon=True)
     process.start()
     os.close(sending)
