@@ -6,15 +6,17 @@ import logging
 import os
 import sys
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
 
 import click
 import requests
+import urllib3
 
 from checkpointer.daemon.control import Control
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.configuration import Configuration
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import explained, network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.printable import escaped
 from namenode_stub.bootstrap import bootstrap_standby
@@ -22,6 +24,7 @@ from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from servlets.bounded_answer import ask
 
 _DEFAULT_LAYOUT = -67
 # Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
@@ -132,15 +135,14 @@ def transition_command(conf_dir: Path, state: str) -> None:
     """
     url = f"{_own_url(stub_config(_load(conf_dir)))}/transition/{state}"
     try:
-        with requests.Session() as session:
-            # It is on this host: proxies of the environment are for other traffic.
-            session.trust_env = False
-            answer = session.post(url, timeout=_TRANSITION_SECONDS)
-        told = answer.json()
-    except (requests.RequestException, ValueError) as fault:
-        raise click.ClickException(f"{url}: no NameNode answers there: {fault}") from fault
-    if not answer.ok:
-        raise click.ClickException(f"{told['error']}\n  next: {told.get('hint') or 'See its log.'}")
+        answer = ask("POST", url, timeout=_TRANSITION_SECONDS)
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
+        raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
+    told = answer.json
+    if not isinstance(told, dict):
+        raise click.ClickException(f"{url}: the answer is not a NameNode's (HTTP {answer.status})")
+    if answer.status != HTTPStatus.OK:
+        raise click.ClickException(f"{told.get('error') or answer.text}\n  next: {told.get('hint') or 'See its log.'}")
     click.echo(f"the NameNode is {state}")
 
 

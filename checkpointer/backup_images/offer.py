@@ -9,6 +9,7 @@ import urllib3
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, refusal, servlet_url
+from hadoop_common.cluster_session import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import parse_image
 from servlets.errors import BadRequestParametersError
@@ -38,15 +39,12 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
     wanted = LATEST if txid is None else str(txid)
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
     what = f"image at txid {wanted}"
-    with requests.Session() as session:
-        # transfers stay inside the cluster: proxies and .netrc of the environment are for other traffic
-        session.trust_env = False
+    with ClusterSession() as session:
         try:
             answer = session.get(
                 url,
                 stream=True,
                 timeout=timeout,
-                allow_redirects=False,
                 headers={"Accept-Encoding": "identity", "Connection": "close"},
             )
             with answer:

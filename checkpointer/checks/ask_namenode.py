@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from hadoop_rpc.errors import AuthenticationRequiredError, RpcConnectionError, R
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from servlets.bounded_answer import ask
 from servlets.node_state import NodeState, from_json
 
 __all__ = ["ask_daemon", "ask_http", "ask_rpc"]
@@ -24,7 +24,6 @@ __all__ = ["ask_daemon", "ask_http", "ask_rpc"]
 T = TypeVar("T")
 
 _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
-_MAX_ANSWER = 1 << 20
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
@@ -118,20 +117,9 @@ def _status(url: str, timeout: float) -> Answer[NodeState]:
 def _get(url: str, timeout: float) -> tuple[int, Any]:
     """Status and JSON of an answer; None in place of JSON that is none."""
     try:
-        with requests.Session() as session:
-            # it is on this cluster: proxies and .netrc of the environment are for other traffic
-            session.trust_env = False
-            with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as response:
-                content = response.raw.read(_MAX_ANSWER, decode_content=True)
-                return response.status_code, _json(content)
+        answer = ask("GET", url, timeout=timeout)
+        return answer.status, answer.json
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise TransferError(
             url, f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
         ) from fault
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None

@@ -60,16 +60,11 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
     import requests
     import urllib3
 
+    from servlets.bounded_answer import ask
+
     try:
-        with requests.Session() as session:
-            # The daemon is on this cluster: proxies and .netrc of the environment are for other traffic.
-            session.trust_env = False
-            wait = (_CONNECT_TIMEOUT, timeout)
-            response = session.request(method, url, params=query, timeout=wait)
-            if response.status_code == HTTPStatus.FORBIDDEN:
-                raise TransferError(url, response.text.strip(), status=response.status_code, hint=_HERE_HINT)
-            answer = response.json()
-    except requests.ReadTimeout as error:
+        answer = ask(method, url, query=query, timeout=(_CONNECT_TIMEOUT, timeout))
+    except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
         raise TransferError(
             url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
         ) from error
@@ -78,6 +73,11 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
             raise _UnreachableError(url, "cannot be connected to") from error
         raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
-    except requests.RequestException as error:
-        raise TransferError(url, f"the answer is not a checkpoint daemon's: {error}", hint=_LOG_HINT) from error
-    return response.status_code, answer if isinstance(answer, dict) else {}
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
+    if answer.status == HTTPStatus.FORBIDDEN:
+        raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT)
+    content = answer.json
+    if content is None:
+        raise TransferError(url, "the answer is not a checkpoint daemon's: no JSON", hint=_LOG_HINT)
+    return answer.status, content if isinstance(content, dict) else {}

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import requests
 
+from hadoop_common.cluster_session import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError
@@ -57,8 +58,7 @@ class HttpFetch:
         if not self._may_ask(parts.hostname or ""):
             raise JavaIOError(f"a segment is not fetched from {parts.hostname!a}, which is none of the JournalNodes")
         try:
-            with requests.Session() as session:
-                session.trust_env = False  # nodes of a cluster are not behind a proxy
+            with ClusterSession() as session:
                 yield from self._pieces(session, url)
         except (OSError, requests.RequestException) as fault:
             said = network_reason(fault) if isinstance(fault, requests.RequestException) else str(fault)
@@ -67,7 +67,7 @@ class HttpFetch:
     def _pieces(self, session: requests.Session, url: str) -> Iterator[bytes]:
         waits = (self._timeout, self._timeout)
         plain = {"Accept-Encoding": "identity"}
-        with session.get(url, stream=True, timeout=waits, headers=plain, allow_redirects=False) as answer:
+        with session.get(url, stream=True, timeout=waits, headers=plain) as answer:
             yield from self._body(answer, url)
 
     def _body(self, answer: requests.Response, url: str) -> Iterator[bytes]:

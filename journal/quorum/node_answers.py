@@ -100,12 +100,11 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     # Commands that ask no JournalNode start without it.
     import requests
 
+    from hadoop_common.cluster_session import ClusterSession
+
     try:
-        with requests.Session() as session:
-            # It is on this cluster: proxies and .netrc of the environment are for other traffic.
-            session.trust_env = False
-            with session.get(url, timeout=timeout, allow_redirects=False, stream=True) as found:
-                status = found.status_code
+        with ClusterSession() as session, session.get(url, timeout=timeout, stream=True) as found:
+            status = found.status_code
     except (requests.RequestException, OSError) as fault:
         return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):

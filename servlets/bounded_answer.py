@@ -1,0 +1,50 @@
+"""Asks an HTTP server of this cluster, and reads no more of its answer than an answer of ours may have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hadoop_common.cluster_session import ClusterSession
+
+__all__ = ["Answer", "ask"]
+
+_MOST_BYTES = 1 << 20
+
+
+class Answer(NamedTuple):
+    """`content` ends after 1 MiB, however much the server sends."""
+
+    status: int
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace").strip()
+
+    @property
+    def json(self) -> Any:
+        """The value, None where it is no JSON."""
+        try:
+            return json.loads(self.content)
+        except (ValueError, RecursionError):
+            return None
+
+
+def ask(
+    method: str, url: str, *, query: Mapping[str, str] | None = None, timeout: float | tuple[float, float | None]
+) -> Answer:
+    """Send a request without a body; redirections are answers.
+
+    Args:
+        timeout: seconds for the connection and for each wait, or for each of the two.
+
+    Raises:
+        requests.RequestException, urllib3.exceptions.HTTPError, OSError: there is no answer.
+    """
+    with (
+        ClusterSession() as session,
+        session.request(method, url, params=query, timeout=timeout, stream=True) as answer,
+    ):
+        return Answer(answer.status_code, answer.raw.read(_MOST_BYTES, decode_content=True))

@@ -1,0 +1,66 @@
+"""What is asked over HTTP answers with so much and no more."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import requests
+
+from servlets.bounded_answer import Answer, ask
+
+
+@contextmanager
+def server(head: bytes, chunk: bytes) -> Iterator[str]:
+    """One that answers with `head`, and then with `chunk` again and again until its caller hangs up."""
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(head)
+            try:
+                while chunk:
+                    connection.sendall(chunk)
+            except OSError:
+                hung_up.set()
+
+    hung_up = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        thread.join(30)
+        assert not thread.is_alive()
+        assert hung_up.is_set() == bool(chunk)
+
+
+def test_an_answer_without_an_end_is_cut() -> None:
+    with server(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536) as url:
+        answer = ask("GET", url, timeout=30)
+    assert (answer.status, len(answer.content), answer.json) == (200, 1 << 20, None)
+
+
+def test_redirections_are_answers() -> None:
+    with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 2\r\n\r\n{}", b"") as url:
+        assert ask("POST", url, query={"a": "b"}, timeout=30) == Answer(302, b"{}")
+
+
+def test_a_redirection_without_an_end_is_cut() -> None:
+    with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\n\r\n", b" " * 65536) as url:
+        assert len(ask("GET", url, timeout=30).content) == 1 << 20
+
+
+def test_what_is_no_http_is_an_error() -> None:
+    with server(b"\0\0\r\n\r\n", b"") as url, pytest.raises(requests.RequestException):
+        ask("GET", url, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("content", "value"), [(b'{"a": 1}', {"a": 1}), (b"", None), (b"[" * 100_000, None), (b"\xff", None)]
+)
+def test_json_or_none(content: bytes, value: object) -> None:
+    assert Answer(200, content).json == value
