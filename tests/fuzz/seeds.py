@@ -35,11 +35,14 @@ from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
 from journal.segment import HEADER_SIZE, iter_ops
 from tests.fuzz.rpc_target import CLIENT_ID, INFO, SERVICES
+from tests.servlets.support import INFO as STORED
 
-__all__ = ["codec_seeds", "edits_seeds", "image_seeds", "rpc_seeds"]
+__all__ = ["codec_seeds", "edits_seeds", "http_seeds", "image_seeds", "rpc_seeds"]
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LARGEST_IMAGE = 8 << 10
+# of the image that the server of the target has
+_STORAGE = STORED.colon_string().encode()
 
 
 def image_seeds() -> Iterator[bytes]:
@@ -74,6 +77,33 @@ def codec_seeds() -> Iterator[bytes]:
     yield b"\xfe" + b"0123456789abcdef0123456789abcdef *image\n"
     for path in sorted(RECORDED.glob("hadoop-*/empty/before/fsimage_*[0-9]")):
         yield b"\xff" + path.read_bytes()[8:]
+
+
+def http_seeds() -> Iterator[bytes]:
+    """Requests of every route, bodies of both forms, and several requests on one connection."""
+    requests = [
+        b"GET /imagetransfer?getimage=1&txid=51&storageInfo=" + _STORAGE + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /imagetransfer?getedit=1&startTxId=52&endTxId=289 HTTP/1.1\r\nHost: x\r\n\r\n",
+        (
+            b"PUT /imagetransfer?txid=60&imageFile=IMAGE&File-Length=4&storageInfo=" + _STORAGE + b" HTTP/1.1\r\n"
+            b"Host: x\r\nContent-Length: 4\r\n"
+            b"X-MD5-Digest: 0123456789abcdef0123456789abcdef\r\n\r\nabcd"
+        ),
+        (
+            b"PUT /imagetransfer?txid=60 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+            b"Expect: 100-continue\r\n\r\n4;a=b\r\nabcd\r\n0\r\nA: b\r\n\r\n"
+        ),
+        b"POST /checkpoint?force=true HTTP/1.1\r\nHost: localhost\r\nX-Requested-By: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /cancel?minutes=3&reason=a%0Ab HTTP/1.1\r\nHost: 127.0.0.1:1\r\nOrigin: http://x\r\n\r\n",
+        b"HEAD /jmx?qry=Hadoop:service=*,name=*::Role HTTP/1.0\r\n\r\n",
+    ]
+    paths = ("status", "metrics", "health/live", "health/ready", "jmx", "no", "jmx?get=Hadoop:service=a,name=b::C")
+    requests += [f"GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths]
+    operations = ("LISTSTATUS", "LISTSTATUS_BATCH&startAfter=a", "GETFILESTATUS", "GETCONTENTSUMMARY", "GETACLSTATUS")
+    operations += ("GETXATTRS&encoding=hex&xattr.name=user.a", "LISTXATTRS", "GETHOMEDIRECTORY", "OPEN&offset=1", "X")
+    requests += [f"GET /webhdfs/v1/?op={operation} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for operation in operations]
+    yield from requests
+    yield b"".join(requests)
 
 
 def rpc_seeds() -> Iterator[bytes]:

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 from tests.fuzz.codecs_target import check_codecs
 from tests.fuzz.edits_target import check_edits
+from tests.fuzz.http_target import check_http
 from tests.fuzz.image_target import check_image
 from tests.fuzz.merge_target import check_merge
 from tests.fuzz.mutate_edits import mutate_edits
+from tests.fuzz.mutate_http import mutate_http
 from tests.fuzz.mutate_image import mutate_image
 from tests.fuzz.mutate_rpc import mutate_rpc
 from tests.fuzz.rpc_target import check_rpc
 from tests.fuzz.scratch import Scratch
-from tests.fuzz.seeds import codec_seeds, edits_seeds, image_seeds, rpc_seeds
+from tests.fuzz.seeds import codec_seeds, edits_seeds, http_seeds, image_seeds, rpc_seeds
 from tests.fuzz.wire import Mutate
 
 __all__ = ["TARGETS", "Target"]
@@ -55,6 +57,7 @@ def _mutate_stream(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 TARGETS = {
     "codecs": Target(lambda data, _: check_codecs(data), codec_seeds, _mutate_stream, "codecs"),
     "edits": Target(check_edits, edits_seeds, mutate_edits, "edits"),
+    "http": Target(lambda data, _: check_http(data), http_seeds, mutate_http, "http"),
     "image": Target(check_image, image_seeds, mutate_image, "image"),
     "merge": Target(check_merge, image_seeds, mutate_image, "image"),
     "rpc": Target(lambda data, _: check_rpc(data), rpc_seeds, mutate_rpc, "rpc"),

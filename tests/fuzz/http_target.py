@@ -1,0 +1,150 @@
+"""What must hold for any bytes that come over a connection of HTTP: whatever they ask for, no answer is our fault."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import re
+import socket
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import h11
+
+from hadoop_common.paced_socket import PacedSocket
+from hadoop_common.port_limits import PortLimits, Refusals
+from image_format.reader import ImageFile
+from image_format.room import Room
+from image_tools.browse import ImageBrowser
+from servlets.application import create_application
+from servlets.hadoop_beans import NodeFacts, daemon_beans
+from servlets.http_connection import Answered, HttpChannel, Port
+from servlets.http_server import _Exchange
+from servlets.image_transfer import image_transfer_blueprint
+from servlets.jmx import jmx_blueprint
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.node_state import NodeState, as_json
+from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
+from servlets.transfer_counter import TransferCounter
+from servlets.webhdfs import webhdfs_blueprint
+from tests.servlets.support import OLD_IMAGE, make_store
+
+__all__ = ["check_http"]
+
+_STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
+_FACTS = NodeFacts(software_version="1", started_at=0.0)
+_ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) ([ -~]*)\r\n")
+_SERVER_FAULT = 500
+
+
+class _Faults(logging.Handler):
+    """Keeps what is logged with a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.found.append(record)
+
+
+class _Socket(socket.socket):
+    """Of a pair, with an address."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 80
+
+
+@functools.cache
+def _application(folder: Path) -> object:
+    """A daemon's routes, and those of `image serve`."""
+    image = ImageFile.open(OLD_IMAGE)
+    return create_application(
+        image_transfer_blueprint(make_store(folder, count=1)),
+        status_blueprint(
+            status=lambda: as_json(_STATE),
+            checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
+            cancel=lambda reason, *, prevent_for: None,
+            live=lambda: Health(True, "running"),
+            ready=lambda: Health(True, "in step"),
+        ),
+        jmx_blueprint(lambda: daemon_beans(_STATE, _FACTS)),
+        metrics_blueprint(
+            lambda: MetricsSnapshot(state=_STATE, now=1.0, version="1", started_at=0.0, counter=TransferCounter())
+        ),
+        webhdfs_blueprint(ImageBrowser(image, Room())),
+    )
+
+
+@functools.cache
+def _folder() -> Path:
+    kept = tempfile.TemporaryDirectory(prefix="hdfs-checkpointer-fuzz-")
+    _kept.append(kept)
+    return Path(kept.name)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def check_http(data: bytes) -> bool:
+    """Send `data` to the routes of a daemon, and close; False where none of it was answered with success.
+
+    Raises:
+        AssertionError: an answer is a fault of the server, or malformed, or a fault was logged.
+    """
+    faults = _Faults()
+    root = logging.getLogger()
+    root.addHandler(faults)
+    try:
+        sent, refused = _exchange(data)
+    finally:
+        root.removeHandler(faults)
+    assert not faults.found, faults.found[0].exc_info
+    assert len(refused) <= 1
+    assert b"Traceback" not in sent
+    answers = _ANSWER.findall(sent)
+    assert bool(answers) == bool(sent)
+    assert all(int(status) < _SERVER_FAULT or status in (b"501", b"503") for status, _ in answers), answers
+    return any(status.startswith(b"2") for status, _ in answers)
+
+
+def _exchange(data: bytes) -> tuple[bytes, list[str]]:
+    """What a client gets that sends `data` and no more, and why its connection was refused."""
+    application = _application(_folder())
+    refused: list[str] = []
+    gone: list[object] = []
+    limits = PortLimits()
+
+    def work(channel: HttpChannel, http: h11.Connection, request: h11.Request) -> None:
+        assert channel.take()
+        paced = PacedSocket(here, limits, Refusals(), lambda: False)
+        try:
+            answered = _Exchange(paced, http, request, prompt=False).perform(application, channel)  # type: ignore[arg-type]
+        except OSError:
+            # the body ended too early
+            answered = Answered()
+        channel.done(answered)
+
+    loop = SimpleNamespace(update=lambda channel: None, discard=lambda channel, reason="": gone.append(channel))
+    pair, there = socket.socketpair()
+    with _Socket(fileno=pair.detach()) as here, there:
+        for end in (here, there):
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        there.sendall(data)
+        there.shutdown(socket.SHUT_WR)
+        port = Port(limits, loop, refused.append, work, 1.0)  # type: ignore[arg-type]
+        channel = HttpChannel(port, here, "127.0.0.1")
+        received = b""
+        while not gone:
+            if channel.sending:
+                channel.writable()
+            else:
+                channel.readable()
+            with contextlib.suppress(BlockingIOError):
+                while piece := there.recv(1 << 20):
+                    received += piece
+    return received, refused
