@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,10 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
-from image_tools.cli.memory_options import memory_options, with_options
+from image_tools.cli.memory_options import held, memory_options, with_options
+
+# With the little that a bound leaves for threads, 200 MB.
+_BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan
@@ -72,8 +75,8 @@ def command(
 
     --layout converts the old image first and replays by the rules of that layout. VERSION is left alone: after
     --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade; the old
-    release
-    does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the directory.
+    release does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the
+    directory.
 
     --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
     layout are always refused.
@@ -134,7 +137,7 @@ def command(
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
-            with ProgressObserver(show=not as_json) as observer:
+            with ProgressObserver(show=not as_json) as observer, _bounded(settings.memory, EngineSettings()):
                 found = measure(plan, settings, observer=observer)
             for warning in found.warnings:
                 echo(f"warning: {warning}", err=True)
@@ -142,16 +145,12 @@ def command(
             _report(as_json, plan, content, dry_run_text(found))
             found.check_room()
             return
-        with ProgressObserver(show=not as_json) as observer:
+        runner = _engine(configuration, engine, master)
+        with ProgressObserver(show=not as_json) as observer, _bounded(settings.memory, runner):
             if not room.enough:
                 # the exact size decides, before the first byte is written
                 measure(plan, settings, observer=observer).check_room()
-            result = merge_directory(
-                plan,
-                settings,
-                engine=_engine(configuration, engine, master),
-                observer=observer,
-            )
+            result = merge_directory(plan, settings, engine=runner, observer=observer)
     timings = result.timings
     content = {
         "merged": True,
@@ -184,6 +183,16 @@ def command(
     for healed in result.healed:
         echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)
+
+
+def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:
+    """What goes beyond the limit of the tables is in files; all else of a merge here has room beside them.
+
+    Spark's processes have bounds of their own.
+    """
+    if engine.choice is not EngineChoice.LOCAL:
+        return nullcontext()
+    return held(None if memory.size is None else memory.size + _BESIDE_TABLES)
 
 
 def _engine(configuration: Configuration | None, name: str | None, master: str | None) -> EngineSettings:

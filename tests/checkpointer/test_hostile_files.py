@@ -18,6 +18,7 @@ from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES
 from image_format.errors import Place
 from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
 from image_format.varint import encode_varint, iter_records
 from journal.segment_file import list_segments, read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
@@ -233,3 +234,22 @@ def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> 
     assert outcome.code == 3
     assert outcome.out.count("the record is not an INode") == 2
     assert f"and {count - 2} more record-damaged" in outcome.out
+
+
+@pytest.mark.deep
+def test_a_merge_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
+    """A million names, of which the file has ten bytes each."""
+    current = CASE.copy_to(tmp_path)
+    path = current / CASE.image("before").name
+    count = 1_500_000
+    entries = (pb.StringTableEntry(id=serial, str=b"%d" % serial) for serial in range(1, count + 1))
+    table = delimited([pb.StringTableSection(numEntry=count)]) + delimited(entries)
+    with ImageFile.open(path) as image:
+        sections = [(entry.name, bytes(image.section(entry.name))) for entry in image.sections]
+    sections = [(name, table if name == "STRING_TABLE" else data) for name, data in sections]
+    store(current, build_image(sections, CODEC_SHORT_NAMES["default"]), path.name)
+    before = fingerprint(current)
+    outcome = run_cli("merge", tmp_path, "--memory", "64m", "--as-hadoop")
+    assert (outcome.code, "of memory that it may have" in outcome.err) == (6, True)
+    assert fingerprint(current) == before
+    assert run_cli("merge", tmp_path, "--memory", "1g", "--as-hadoop").code == 0
