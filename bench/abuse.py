@@ -29,8 +29,6 @@ from bench.load import _free_ports, _site
 from hadoop_rpc.client import RpcClient
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
-__all__ = ["Cluster", "Measured", "attack", "measure"]
-
 _HERE = "127.0.0.1"
 _PROTOCOL = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
 _START_SECONDS = 90.0

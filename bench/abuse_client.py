@@ -18,8 +18,6 @@ from hadoop_rpc.framing import delimited
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.wire import CONTEXT_CALL_ID, PING_CALL_ID, AuthProtocol, connection_header, request_frame
 
-__all__ = ["HTTP", "RPC", "main"]
-
 _MIB = 1 << 20
 _ID = b"0123456789abcdef"
 

@@ -25,8 +25,6 @@ from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
 
-__all__ = ["measure"]
-
 _CODECS = ("none", "default", "gzip", "bzip2", "snappy", "lz4", "zstd")
 _FLOOR = "one zlib stream"
 # what a merge hands on at once

@@ -28,8 +28,6 @@ from journal.journal_set import JournalSet, Member
 from journal.json_journal import JsonJournal
 from journal.ops import MkdirOp, PermissionStatus
 
-__all__ = ["BenchError", "measure"]
-
 _NAMESPACE = StorageInfo(NEWEST_LAYOUT, 1, 0, "CID-bench", "BP-bench")
 _OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
 _FLOOR = "one fsync each"

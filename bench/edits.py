@@ -20,8 +20,6 @@ from journal import ops
 from journal.binary_codec import encode_op
 from journal.segment import encode_header
 
-__all__ = ["MIXES", "write_edits"]
-
 MIXES = {
     "jobs": (100, 0, 0, 0),
     "deletes": (0, 100, 0, 0),

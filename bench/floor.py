@@ -14,8 +14,6 @@ from pathlib import Path
 
 from bench.phases import Part, Run, run_process
 
-__all__ = ["run_floor"]
-
 _BUFFER = 4 << 20
 _DEPTHS = (1, 2, 4, 8)
 

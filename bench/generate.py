@@ -27,8 +27,6 @@ from journal import ops
 from journal.binary_codec import encode_op
 from journal.segment import encode_header
 
-__all__ = ["encode_rows", "generate_edits", "generate_image", "inode_rows"]
-
 LAYOUT = -63
 CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20

@@ -10,8 +10,6 @@ from bench.phases import Run, run_phases
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import java_command
 
-__all__ = ["heap_for", "merge_by_hadoop"]
-
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopMerge"
 _FOR_QUICK_STARTS = {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 

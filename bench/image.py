@@ -22,8 +22,6 @@ from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 
-__all__ = ["LAYOUT", "BaseImage", "write_image"]
-
 LAYOUT = -63
 TXID = 1000
 _BATCH = 1 << 15

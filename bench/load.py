@@ -23,8 +23,6 @@ from typing import Any
 import psutil
 import requests
 
-__all__ = ["LoadError", "LoadResult", "run_load"]
-
 _LOOPBACK = "127.0.0.1"
 _DEADLINE_SECONDS = 60.0
 _SAMPLE_SECONDS = 0.5

@@ -18,8 +18,6 @@ from google.protobuf.message import Message
 from hadoop_rpc.client import RpcClient
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
-__all__ = ["Load", "main"]
-
 _PROTOCOL = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
 _KEPT = 200
 _LATE_SECONDS = 1.0

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tests.interop.hadoop_home import CLIENT, SERVER, java_program
 
-__all__ = ["heap_for", "oiv_command", "run_oiv"]
-
 _MAIN = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
 _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
 

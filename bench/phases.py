@@ -13,8 +13,6 @@ from pathlib import Path
 
 from bench.memory import peak_resident
 
-__all__ = ["PARTS", "Part", "Run", "Sampler", "run_phases", "run_process"]
-
 PARTS = ("load", "replay", "write")
 _POLL_SECONDS = 0.005
 _PAGE = resource.getpagesize()

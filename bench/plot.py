@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["bars", "lines"]
-
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 360, 80, 56, 64
 _GROUP_WIDTH = 130
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")

@@ -18,8 +18,6 @@ from bench.image import BaseImage, write_image
 from bench.tree import Tree
 from hadoop_common.names import SEEN_TXID
 
-__all__ = ["CONSOLE", "machine", "make_edits", "make_image", "read_all"]
-
 CONSOLE = Console(stderr=True)
 _CHUNK = 1 << 24
 

@@ -47,8 +47,6 @@ from journal import ops
 from journal.binary_codec import encode_op
 from journal.segment import encode_header
 
-__all__ = ["SHAPES", "Shape", "make_shape"]
-
 TXID = 1000
 _BATCH = 1 << 18
 _SHORT, _LONG = 5, 200

@@ -12,8 +12,6 @@ from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["NO_SNAPSHOTS", "SnapshotSections", "build_snapshots", "choose_directories"]
-
 _DIRECTORIES = 4
 _MOST_CHANGES = 200
 _LEAST_FILES = 6

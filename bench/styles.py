@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from bench.kernels.names import DATE, DECIMAL, HASHED, LISTED
 
-__all__ = ["EDIT_TEXTS", "GROUPS", "TOPS", "USERS", "Pool", "Style", "build_styles"]
-
 TOPS = (
     "apps", "archive", "data", "hbase", "landing", "projects",
     "scratch", "spark-history", "staging", "system", "user", "warehouse",

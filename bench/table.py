@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from bench.phases import PARTS, Part, Run
 from bench.plot import bars
 
-__all__ = ["MixResult", "chart", "markdown", "numbers"]
-
 _NAMES = {"ours": "hdfs-checkpointer", "hadoop": "Hadoop 2.7.3", "floor": "floor"}
 
 

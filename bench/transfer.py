@@ -29,8 +29,6 @@ from bench.scene import CONSOLE, machine, make_image
 from bench.transfer_sides import NAMESPACE
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
 
-__all__ = ["TransferRun", "make_large_image", "summary", "table"]
-
 _INODES = 1000
 _BLOCK = 1 << 20
 _SIDES = [sys.executable, "-m", "bench.transfer_sides"]

@@ -25,8 +25,6 @@ from servlets.http_server import HttpServer
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
 from servlets.parameters import ImageKind
 
-__all__ = ["NAMESPACE"]
-
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
 _LOOPBACK = "127.0.0.1"
 _BUFFER = 1 << 20

@@ -11,8 +11,6 @@ from bench.kernels.names import MOST_DEPTH, NAME_ROOM, PATH_ROOM, TreeArrays, pu
 from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
 from hadoop_common.inode_ids import ROOT_INODE_ID
 
-__all__ = ["GAP", "LEAST_INODES", "Tree"]
-
 GAP = 8
 """After so many inodes the id of one that was deleted is left out."""
 LEAST_INODES = 200

@@ -17,8 +17,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 
-__all__ = ["MOST_BLOCKS", "Variety", "skewed_homes"]
-
 MOST_BLOCKS = 3
 _USERS = ("etl", "hive", "spark", "hbase", "ana", "ben", "chris", "dora", "emil", "fay")
 _GROUPS = ("hadoop", "analysts", "research")

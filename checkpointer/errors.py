@@ -7,8 +7,6 @@ from typing import ClassVar
 from engine.errors import CheckpointError
 from hadoop_common.errors import EXIT_TRANSFER
 
-__all__ = ["RoleGaveUpError", "TransferError"]
-
 
 class TransferError(CheckpointError):
     """An image or a segment did not get across.

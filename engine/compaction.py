@@ -65,8 +65,6 @@ from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 
-__all__ = ["IndexMerger", "SectionMerger", "WrittenInodes", "write_image"]
-
 
 def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
     while start < end:

@@ -14,8 +14,6 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.priority import let_others_go_first
 from image_format.reader import ImageFile
 
-__all__ = ["DigestCheck"]
-
 
 class DigestCheck:
     """Digest check of an open image; a context manager that ends before the image is closed.

@@ -6,17 +6,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_FAILURE, EXIT_UNSUPPORTED, HdfsError
 
-__all__ = [
-    "CheckpointCancelledError",
-    "CheckpointError",
-    "CheckpointInProgressError",
-    "InconsistentNamespaceError",
-    "NamespaceError",
-    "ReplayError",
-    "UnsupportedNamespaceError",
-    "UnsupportedOperationError",
-]
-
 
 class CheckpointError(HdfsError):
     """Root of the checkpointer's errors."""

@@ -10,8 +10,6 @@ from engine.errors import InconsistentNamespaceError
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.findings import Finding
 
-__all__ = ["Healed", "Healing", "Heals", "healed_finding"]
-
 _STRICT_HINT = "Without --strict this is healed, and reported."
 
 

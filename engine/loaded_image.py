@@ -19,8 +19,6 @@ from image_format.room import Room
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
 
-__all__ = ["LoadedImage", "load_image", "next_layout"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:

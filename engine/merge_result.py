@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from engine.healing import Healed
 from engine.saver import SaveResult
 
-__all__ = ["MergeResult", "Timings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Timings:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Observer", "SilentObserver"]
-
 
 class Observer(Protocol):
     """Told of the phases of a merge, and asked whether it may go on."""

@@ -12,8 +12,6 @@ from journal.primitives import Buffer
 from journal.salvage import examine_segment
 from journal.segment_file import EditLogSegment, map_file
 
-__all__ = ["OpenSegment", "check_overlaps", "examine_open_segment", "read_open_segments"]
-
 _HINT = (
     "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
     "or move the file away if its transactions are not wanted."

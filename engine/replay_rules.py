@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from engine.healing import Healing
 
-__all__ = ["ReplayRules"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:

@@ -15,8 +15,6 @@ from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.writer import Sink
 from image_tools.verify.history_repair import repair_history
 
-__all__ = ["cancellable", "image_warnings", "sound"]
-
 T = TypeVar("T")
 
 _PIECE = 8 << 20

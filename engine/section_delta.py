@@ -19,22 +19,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.slice_pool import SlicePool
 from image_format.varint import encode_delimited
 
-__all__ = [
-    "COPY_CHUNK",
-    "Chunk",
-    "Cuts",
-    "DirectoryCuts",
-    "DirectoryDelta",
-    "InodeDelta",
-    "appended",
-    "directory_cuts",
-    "inode_cuts",
-    "merged_directories",
-    "merged_inodes",
-    "runs",
-    "spliced",
-]
-
 COPY_CHUNK = 1 << 20
 Chunk = memoryview | bytes
 

@@ -8,8 +8,6 @@ from engine.replay_rules import ReplayRules
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 
-__all__ = ["MergeSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:

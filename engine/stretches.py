@@ -31,8 +31,6 @@ from journal.system_ops import (
     UpdateMasterKeyOp,
 )
 
-__all__ = ["Claim", "HeldImage", "Opening", "Recorder", "Stretch", "ending_of", "is_telling"]
-
 # The NameNode stamps them with its clock, or with numbers drawn at random.
 _STAMPED: Final = (
     AddOp,

@@ -38,8 +38,6 @@ from journal.ops import PermissionStatus
 from journal.segment import HEADER_SIZE, encode_header
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 
-__all__ = ["warm_up"]
-
 _LAYOUT = -63
 _NEW_LAYOUT = -66
 _FIRST = 2

@@ -14,8 +14,6 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from hadoop_common.port_limits import Refusals
 from hadoop_common.quantities import Network
 
-__all__ = ["ANYBODY", "LOOPBACK", "AccessControl", "AccessRules", "Caller", "Grant", "Right", "Verdict", "decide"]
-
 _LOG = logging.getLogger(__name__)
 
 LOOPBACK = ("127.0.0.0/8", "::1")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BackOff"]
-
 # far beyond any limit, and no overflow
 _MOST_DOUBLINGS = 64
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import requests
 
-__all__ = ["ClusterSession"]
-
 
 class ClusterSession(requests.Session):
     """Without the proxies and .netrc of the environment, which are for other traffic; a redirection is an answer.

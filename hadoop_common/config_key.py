@@ -11,36 +11,6 @@ from typing import Any, Generic, TypeVar
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_networks, parse_size, parse_time
 
-__all__ = [
-    "ABSENT",
-    "BYTES",
-    "COUNT",
-    "DIRECTORIES",
-    "FACTOR",
-    "MEGABYTES",
-    "MILLISECONDS",
-    "NAMES",
-    "NETWORKS",
-    "OPTIONAL_BYTES",
-    "OPTIONAL_SWITCH",
-    "RATE",
-    "SECONDS",
-    "SWITCH",
-    "TRANSACTIONS",
-    "ConfigKey",
-    "KeyStatus",
-    "Kind",
-    "bound",
-    "bound_keys",
-    "count_of",
-    "key_names",
-    "keys_in",
-    "paths",
-    "read_bound",
-    "take_bound",
-    "text",
-]
-
 T = TypeVar("T")
 
 _KEY = "key"

@@ -8,8 +8,6 @@ from typing import ClassVar, TypeVar
 
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 
-__all__ = ["ConfigurationError", "ConfigurationFault", "FaultCollector"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from xml.etree import ElementTree
 
 from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault
 
-__all__ = ["Property", "read_properties"]
-
 MAX_INCLUDE_DEPTH = 20
 _XINCLUDE = "{http://www.w3.org/2001/XInclude}"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["available_cores"]
-
 
 def available_cores() -> int:
     """Cores that the process is allowed to run on, at least 1."""

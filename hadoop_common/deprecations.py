@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["DEPRECATED_KEYS", "current_name"]
-
 DEPRECATED_KEYS: Mapping[str, str] = MappingProxyType(
     {
         "dfs.access.time.precision": "dfs.namenode.accesstime.precision",

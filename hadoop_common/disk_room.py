@@ -9,8 +9,6 @@ from pathlib import Path
 from hadoop_common.errors import StorageError
 from hadoop_common.text_layout import byte_count
 
-__all__ = ["DiskRoom", "disk_room"]
-
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:

@@ -11,18 +11,6 @@ from typing import IO
 
 from hadoop_common.file_faults import file_faults
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "fsync_directory",
-    "fsync_file",
-    "remove_durably",
-    "removed_on_fault",
-    "rename_durably",
-    "sync_output",
-    "write_atomically",
-    "written_atomically",
-]
-
 TEMPORARY_SUFFIX = ".tmp"
 
 

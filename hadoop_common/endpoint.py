@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["host_port", "uri_scheme"]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "EXIT_BAD_EDITS",
-    "EXIT_BAD_IMAGE",
-    "EXIT_FAILURE",
-    "EXIT_NOT_TAKEN",
-    "EXIT_STORAGE",
-    "EXIT_TRANSFER",
-    "EXIT_UNSUPPORTED",
-    "EXIT_USAGE",
-    "HdfsError",
-    "StorageError",
-]
-
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_BAD_IMAGE = 3

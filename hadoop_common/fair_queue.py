@@ -7,8 +7,6 @@ from collections import Counter, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["FairQueue"]
-
 T = TypeVar("T")
 
 

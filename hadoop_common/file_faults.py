@@ -12,16 +12,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
 
-__all__ = [
-    "MORE_THREADS",
-    "FileFaultError",
-    "NetworkFaultError",
-    "explained",
-    "file_faults",
-    "network_reason",
-    "told",
-]
-
 _SPACE = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process the right to it, then try again."
 _OPEN_FILES = "Raise the limit of open files (ulimit -n, LimitNOFILE), then try again."

@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["ROOT_INODE_ID"]
-
 ROOT_INODE_ID = 16385
 """Ids below it are reserved (INodeId.ROOT_INODE_ID)."""

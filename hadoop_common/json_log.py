@@ -8,8 +8,6 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["JsonFormatter"]
-
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _MAX_DEPTH = 8
 

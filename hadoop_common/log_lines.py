@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from hadoop_common.printable import escaped
 
-__all__ = ["RepeatFilter", "log_to_stderr"]
-
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 _BURST = 10

@@ -23,8 +23,6 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, refuse_holes
 
-__all__ = ["MappedFile", "ShrunkFileError", "map_regular"]
-
 _HINT = "Let nobody write to it while it is read, check its disk, then try again."
 _SA_SIGINFO = 4
 _SI_ADDR = 16

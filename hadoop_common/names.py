@@ -5,24 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "MD5_SUFFIX",
-    "SEEN_TXID",
-    "VERSION",
-    "ImageName",
-    "SegmentName",
-    "checkpoint_name",
-    "image_name",
-    "inprogress_name",
-    "md5_name",
-    "parse_checkpoint",
-    "parse_image",
-    "parse_segment",
-    "parse_temporary_segment",
-    "segment_name",
-    "temporary_segment_name",
-]
-
 VERSION = "VERSION"
 SEEN_TXID = "seen_txid"
 MD5_SUFFIX = ".md5"

@@ -15,8 +15,6 @@ from hadoop_common.port_limits import PortLimits, Refusals
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["PacedSocket"]
-
 _SLICE_SECONDS = 1.0
 # the share of the usual time where others wait for the thread
 _PRESSED = 1 / 6

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from hadoop_common.config_key import BYTES, COUNT, RATE, SECONDS, ConfigKey, bound, bound_keys
 
-__all__ = ["PORT_KEYS", "PortLimits", "Refusals"]
-
 CONNECTIONS = ConfigKey(
     "checkpointer.port.connections",
     "400",

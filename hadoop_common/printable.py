@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["escaped"]
-
 # control characters, and those that reorder or break lines
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

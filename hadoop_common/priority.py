@@ -6,8 +6,6 @@ import os
 import sys
 from contextlib import suppress
 
-__all__ = ["let_others_go_first"]
-
 _NICE = 10
 
 

@@ -6,8 +6,6 @@ import faulthandler
 import math
 import signal
 
-__all__ = ["end_within"]
-
 _STDERR = 2
 
 

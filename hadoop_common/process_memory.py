@@ -10,8 +10,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_STORAGE, HdfsError
 
-__all__ = ["OutOfMemoryError", "available_memory", "bounded_memory"]
-
 _SLACK = 64 << 20
 _NO_THREAD = "can't start new thread"
 _CGROUP = Path("/sys/fs/cgroup/memory.max")

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-__all__ = ["format_properties", "parse_properties"]
-
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _NAMES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}

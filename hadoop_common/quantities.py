@@ -6,17 +6,6 @@ import ipaddress
 import math
 import re
 
-__all__ = [
-    "Network",
-    "duration",
-    "parse_bool",
-    "parse_float",
-    "parse_int",
-    "parse_networks",
-    "parse_size",
-    "parse_time",
-]
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

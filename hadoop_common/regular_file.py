@@ -10,8 +10,6 @@ from pathlib import Path
 
 from hadoop_common.file_faults import FileFaultError
 
-__all__ = ["NotRegularError", "SparseFileError", "open_regular", "read_regular", "refuse_holes"]
-
 _MOST_HOLES = 64 * 1024 * 1024
 
 _KINDS = (

@@ -7,8 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-__all__ = ["Notifier", "watchdog_interval"]
-
 _LOG = logging.getLogger(__name__)
 _ABSTRACT = "@"
 

@@ -20,8 +20,6 @@ from collections.abc import Callable
 
 from hadoop_common.port_limits import PortLimits, Refusals
 
-__all__ = ["BUSY", "IDLE", "UNPROVEN", "Channel", "SocketLoop"]
-
 _LOG = logging.getLogger(__name__)
 
 _BACKLOG = 512

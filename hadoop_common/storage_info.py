@@ -11,16 +11,6 @@ from hadoop_common.errors import EXIT_STORAGE, HdfsError
 from hadoop_common.properties import format_properties, parse_properties
 from hadoop_common.regular_file import read_regular
 
-__all__ = [
-    "JOURNAL_NODE",
-    "NAME_NODE",
-    "StorageInfo",
-    "VersionFileError",
-    "format_version",
-    "parse_version",
-    "read_version",
-]
-
 NAME_NODE = "NAME_NODE"
 JOURNAL_NODE = "JOURNAL_NODE"
 _MOST_BYTES = 64 * 1024

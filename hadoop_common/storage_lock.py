@@ -15,8 +15,6 @@ from typing import Self
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 
-__all__ = ["LOCK_FILE", "StorageInUseError", "StorageLock"]
-
 LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
 _LOG = logging.getLogger(__name__)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-__all__ = ["MAX_SUBSTITUTIONS", "has_variable", "substitute", "system_properties"]
-
 MAX_SUBSTITUTIONS = 20
 _VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
 _ENVIRONMENT = re.compile(r"env\.(.*?)(?:(:?-)(.*))?")

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from rich import filesize
 
-__all__ = ["byte_count", "duration", "table_lines", "wrapped"]
-
 _GAP = "  "
 
 

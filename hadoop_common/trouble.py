@@ -11,8 +11,6 @@ from collections.abc import Callable
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import duration
 
-__all__ = ["Trouble", "with_next"]
-
 _NUMBERS = re.compile(r"\d+")
 
 

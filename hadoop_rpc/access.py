@@ -11,8 +11,6 @@ from hadoop_common.access import AccessControl, Caller, Right
 from hadoop_rpc.errors import AccessControlError
 from hadoop_rpc.service import CallContext, Handler, Method, Service
 
-__all__ = ["guarded"]
-
 
 def guarded(service: Service, access: AccessControl, right_of: Callable[[str], Right]) -> Service:
     """`service`, a call of which is an AccessControlError where the caller may not make it.

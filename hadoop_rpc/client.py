@@ -20,8 +20,6 @@ from hadoop_rpc.framing import parse
 from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.wire import AuthProtocol
 
-__all__ = ["DEFAULT_CONNECT_TIMEOUT", "DEFAULT_TIMEOUT", "RpcClient"]
-
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 120.0

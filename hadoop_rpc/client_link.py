@@ -21,8 +21,6 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.wire import AuthProtocol
 
-__all__ = ["ClientLink"]
-
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
 

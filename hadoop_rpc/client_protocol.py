@@ -9,8 +9,6 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.rpc_protocol import RpcProtocol
 
-__all__ = ["CLIENT_PROTOCOL", "ClientProtocolClient", "RollingUpgradeInfo"]
-
 CLIENT_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.protocol.ClientProtocol", pb.DESCRIPTOR.services_by_name["ClientNamenodeProtocol"]
 )

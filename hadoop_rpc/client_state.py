@@ -28,8 +28,6 @@ from hadoop_rpc.wire import (
     signed_call_id,
 )
 
-__all__ = ["ClientConnection", "ClientState", "ConnectionReady", "Failure", "Response"]
-
 _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
 
 

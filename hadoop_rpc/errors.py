@@ -8,44 +8,6 @@ from typing import ClassVar, TypeVar
 
 from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, HdfsError
 
-__all__ = [
-    "AccessControlError",
-    "AlreadyBeingCreatedError",
-    "AssertionRemoteError",
-    "AuthenticationRequiredError",
-    "EditsCacheMissError",
-    "FileAlreadyExistsError",
-    "IllegalArgumentRemoteError",
-    "IllegalStateError",
-    "InconsistentStorageError",
-    "InvalidPathError",
-    "JavaIOError",
-    "JournalNotFormattedError",
-    "JournalOutOfSyncError",
-    "LeaseExpiredError",
-    "NewerTxidError",
-    "NoSuchProtocolError",
-    "NoSuchRpcMethodError",
-    "NotEmptyDirectoryError",
-    "ParentNotDirectoryError",
-    "PathNotFoundError",
-    "QuotaExceededError",
-    "RemoteError",
-    "RetriableError",
-    "RpcConnectionError",
-    "RpcError",
-    "RpcProtocolError",
-    "RpcServerError",
-    "RpcTimeoutError",
-    "SafeModeError",
-    "SnapshotError",
-    "StandbyError",
-    "UnregisteredNodeError",
-    "UnsupportedOperationRemoteError",
-    "VersionMismatchError",
-    "remote_error",
-]
-
 _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
 

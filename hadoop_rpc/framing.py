@@ -11,8 +11,6 @@ from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.errors import RpcProtocolError
 
-__all__ = ["MAX_FRAME", "DelimitedReader", "FrameBuffer", "delimited", "frame", "parse"]
-
 MAX_FRAME = 64 << 20
 """Largest frame in bytes (`ipc.maximum.data.length`)."""
 

@@ -11,16 +11,6 @@ from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.rpc_protocol import RpcProtocol
 from hadoop_rpc.service import CallContext, Handler, Service
 
-__all__ = [
-    "HA_PROTOCOL",
-    "HAServiceClient",
-    "HAServiceProtocol",
-    "HAState",
-    "RequestSource",
-    "ServiceStatus",
-    "ha_service",
-]
-
 HA_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.ha.HAServiceProtocol", pb.DESCRIPTOR.services_by_name["HAServiceProtocolService"]
 )

@@ -12,8 +12,6 @@ from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import RpcProtocol
 from hadoop_rpc.service import CallContext, Handler, Service
 
-__all__ = ["JOURNAL_PROTOCOL", "FenceResult", "JournalClient", "JournalInfo", "JournalProtocol", "journal_service"]
-
 JOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.server.protocol.JournalProtocol", pb.DESCRIPTOR.services_by_name["JournalProtocolService"]
 )

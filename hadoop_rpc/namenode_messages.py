@@ -13,19 +13,6 @@ from hadoop_rpc.namenode_values import (
 )
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 
-__all__ = [
-    "manifest_message",
-    "manifest_of",
-    "namespace_info_of",
-    "namespace_message",
-    "registration_message",
-    "registration_of",
-    "signature_message",
-    "signature_of",
-    "signed",
-    "unsigned",
-]
-
 
 def signed(value: int, bits: int) -> int:
     """A Java int or long of `bits` out of an unsigned field."""

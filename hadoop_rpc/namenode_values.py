@@ -8,17 +8,6 @@ from enum import Enum
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 
-__all__ = [
-    "CheckpointCommand",
-    "CheckpointSignature",
-    "EditLogManifest",
-    "ErrorCode",
-    "NamenodeRegistration",
-    "NamenodeRole",
-    "NamespaceInfo",
-    "RemoteEditLog",
-]
-
 
 class NamenodeRole(Enum):
     """What a registered node is (NamenodeRoleProto)."""

@@ -11,8 +11,6 @@ from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClien
 from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.rpc_protocol import RpcProtocol
 
-__all__ = ["ProtocolClient"]
-
 
 class ProtocolClient:
     """Calls one protocol at one server; a context manager that closes the connection.

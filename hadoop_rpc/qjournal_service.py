@@ -24,8 +24,6 @@ from hadoop_rpc.qjournal_values import InterQJournal, QJournal
 from hadoop_rpc.rpc_protocol import RpcProtocol
 from hadoop_rpc.service import CallContext, Handler, Service
 
-__all__ = ["INTER_QJOURNAL_PROTOCOL", "QJOURNAL_PROTOCOL", "inter_qjournal_service", "qjournal_service", "right_of"]
-
 QJOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol",
     pb.DESCRIPTOR.services_by_name["QJournalProtocolService"],

@@ -8,18 +8,6 @@ from typing import Protocol
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import EditLogManifest
 
-__all__ = [
-    "INVALID_TXID",
-    "InterQJournal",
-    "JournalState",
-    "JournaledEdits",
-    "NodeManifest",
-    "PreparedRecovery",
-    "QJournal",
-    "RequestInfo",
-    "SegmentState",
-]
-
 INVALID_TXID = -12345  # HdfsServerConstants.INVALID_TXID
 
 

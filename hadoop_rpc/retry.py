@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from hadoop_common.back_off import BackOff
 from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError, RpcTimeoutError
 
-__all__ = ["NO_RETRY", "RetryPolicy"]
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:

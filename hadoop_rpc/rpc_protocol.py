@@ -11,8 +11,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from hadoop_rpc.service import Handler, Method, Service
 
-__all__ = ["RpcProtocol"]
-
 
 @dataclass(frozen=True, slots=True)
 class RpcProtocol:

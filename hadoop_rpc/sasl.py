@@ -8,8 +8,6 @@ from __future__ import annotations
 from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError, RpcProtocolError
 from hadoop_rpc.proto import rpc_pb2 as pb
 
-__all__ = ["after_client_step", "after_server_step", "negotiate"]
-
 _SIMPLE = "SIMPLE"
 
 

@@ -21,8 +21,6 @@ from hadoop_rpc.server_state import Call
 from hadoop_rpc.service import Dispatcher, Service
 from hadoop_rpc.wire import ErrorCode
 
-__all__ = ["RpcServer"]
-
 _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01

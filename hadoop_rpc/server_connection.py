@@ -25,8 +25,6 @@ from hadoop_rpc.wire import ErrorCode
 if TYPE_CHECKING:
     from hadoop_rpc.server import RpcServer
 
-__all__ = ["RpcChannel"]
-
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 16

@@ -33,8 +33,6 @@ from hadoop_rpc.wire import (
     ErrorCode,
 )
 
-__all__ = ["Call", "Closing", "Reply", "ServerConnection", "ServerState"]
-
 _HEADER_LENGTH = len(MAGIC) + 3
 # the largest frame of who has not said yet who it is
 _FIRST_FRAMES = 16 << 10

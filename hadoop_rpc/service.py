@@ -21,8 +21,6 @@ from hadoop_rpc.framing import parse
 from hadoop_rpc.server_state import Call
 from hadoop_rpc.wire import ErrorCode
 
-__all__ = ["CallContext", "Dispatcher", "Handler", "Method", "Service"]
-
 _LOG = logging.getLogger(__name__)
 
 

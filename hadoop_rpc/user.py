@@ -8,8 +8,6 @@ import pwd
 from hadoop_common.config_key import ConfigKey, keys_in, text
 from hadoop_common.configuration import Configuration, ConfigurationError
 
-__all__ = ["USER_KEYS", "USER_NAME", "process_user", "rpc_user"]
-
 AUTHENTICATION = ConfigKey(
     "hadoop.security.authentication",
     "simple",

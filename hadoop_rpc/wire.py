@@ -8,21 +8,6 @@ from typing import Final
 from hadoop_rpc.framing import delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
 
-__all__ = [
-    "CONTEXT_CALL_ID",
-    "FATAL_CALL_ID",
-    "IPC_VERSION",
-    "MAGIC",
-    "PING_CALL_ID",
-    "SASL_CALL_ID",
-    "AuthProtocol",
-    "ErrorCode",
-    "connection_header",
-    "request_frame",
-    "sasl_request_frame",
-    "signed_call_id",
-]
-
 MAGIC: Final = b"hrpc"
 IPC_VERSION: Final = 9
 

@@ -12,8 +12,6 @@ import cramjam
 
 from image_format.errors import CodecError
 
-__all__ = ["BlockDecompressor", "compress_lz4", "compress_snappy", "expand_lz4", "expand_snappy"]
-
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_items, put_link
 from image_format.room import Growing, Room
 
-__all__ = ["BytesTable"]
-
 _FIRST_SIZE = 1 << 6
 _FIRST_BYTES = 1 << 12
 _LONGEST = 0xFFFF

@@ -19,20 +19,6 @@ from image_format.piece_formats import BlockFormat, Bzip2Format, GzipFormat, Zli
 from image_format.piecewise import PieceFormat, PiecewiseCompressor
 from image_format.stream_codecs import Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
 
-__all__ = [
-    "CODECS",
-    "CODEC_SHORT_NAMES",
-    "Buffer",
-    "Codec",
-    "Compressor",
-    "Decompressor",
-    "MakeCompressor",
-    "codec_class_name",
-    "expand",
-    "find_codec",
-    "register_codec",
-]
-
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 

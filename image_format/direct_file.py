@@ -15,8 +15,6 @@ import numpy as np
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
 from image_format.write_ways import WriteWays
 
-__all__ = ["DirectFile"]
-
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _BUFFER = 4 * 1024 * 1024
 _IN_FLIGHT = 4

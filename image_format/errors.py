@@ -7,25 +7,6 @@ from typing import ClassVar, TypeVar
 
 from hadoop_common.errors import EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
 
-__all__ = [
-    "BadMagicError",
-    "CodecError",
-    "DigestMismatchError",
-    "ImageFormatError",
-    "ImageStorageError",
-    "InconsistentHistoryError",
-    "MissingDigestError",
-    "MissingSectionError",
-    "Place",
-    "RecordError",
-    "SummaryError",
-    "TransactionIdError",
-    "TruncatedImageError",
-    "UnsupportedCodecError",
-    "UnsupportedConversionError",
-    "UnsupportedLayoutError",
-]
-
 _OTHER_COPY = "Use an intact copy of the image, for example one from another name directory or from the NameNode."
 
 

@@ -11,8 +11,6 @@ from image_format.index import ImageIndex
 from image_format.kernels.history_check import first_misfit
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = ["check_history"]
-
 _ROOT_ENTRY = 12
 """Bytes that SNAPSHOT_DIFF has at most where there are no snapshots: an entry without diffs for the root."""
 

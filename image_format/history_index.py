@@ -24,8 +24,6 @@ from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Room
 
-__all__ = ["BaseHistory", "HistoryIndex"]
-
 _INT32_MAX = (1 << 31) - 1
 
 

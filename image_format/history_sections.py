@@ -16,8 +16,6 @@ from image_format.kernels.scan import find_id, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 
-__all__ = ["Bytes", "HistorySections", "Ids", "Marks"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]

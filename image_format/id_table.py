@@ -8,8 +8,6 @@ import numpy.typing as npt
 from image_format.kernels.tables import UNKNOWN, find_number, move_numbers, put_number
 from image_format.room import Room
 
-__all__ = ["IdTable"]
-
 _FIRST_SIZE = 1 << 10
 
 

@@ -32,8 +32,6 @@ from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import parse_message, read_record
 
-__all__ = ["BaseImage", "Bytes", "DirectoryChanges", "Ids", "ImageIndex"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 

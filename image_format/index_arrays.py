@@ -20,8 +20,6 @@ from image_format.packed import Packed
 from image_format.reader import ImageFile
 from image_format.room import Growing, Room
 
-__all__ = ["Ids", "IndexArrays", "Slots", "load_array"]
-
 Ids = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.uint32]
 

@@ -16,8 +16,6 @@ from image_format.kernels.scan import scan_inodes, strictly_increasing
 from image_format.packed import Packed
 from image_format.room import Room
 
-__all__ = ["SectionUpdate", "updated_arrays"]
-
 Bytes = npt.NDArray[np.uint8]
 
 _PIECE = 1 << 20

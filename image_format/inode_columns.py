@@ -10,8 +10,6 @@ import numpy.typing as npt
 from image_format.errors import Place, RecordError
 from image_format.kernels.inode_columns import COLUMNS, decode_columns
 
-__all__ = ["InodeColumns", "read_inode_columns"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 

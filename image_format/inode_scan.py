@@ -20,8 +20,6 @@ from image_format.reader import ImageFile
 from image_format.room import Room, memory
 from image_format.varint import parse_message, read_record
 
-__all__ = ["SMALLEST_RECORD", "InodeRecords", "inode_section", "read_inode_header", "scan_inode_section", "scanners"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 

@@ -12,8 +12,6 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 
-__all__ = ["FileIdentity", "identity_of", "known_digest", "remember_digest"]
-
 FileIdentity = tuple[int, int, int, int, int]
 _MOST = 64
 

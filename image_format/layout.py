@@ -11,18 +11,6 @@ from enum import IntEnum
 
 from image_format.errors import UnsupportedLayoutError
 
-__all__ = [
-    "MIN_MERGE_LAYOUT",
-    "NEWEST_LAYOUT",
-    "OLDEST_LAYOUT",
-    "LayoutVersion",
-    "check_readable",
-    "check_supported",
-    "is_unknown",
-    "newer_layout",
-    "supports",
-]
-
 
 class LayoutVersion(IntEnum):
     """Features by the layout version that brought them. Versions count down: newer is numerically smaller."""

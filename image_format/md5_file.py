@@ -11,8 +11,6 @@ from hadoop_common.names import md5_name
 from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
 
-__all__ = ["format_md5", "md5_of_file", "md5_path", "parse_md5", "read_md5_file"]
-
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
 # a line holds a digest and a file name; more than this is another kind of file
 _MAX_SIZE = 64 * 1024

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from image_format.room import Room
 
-__all__ = ["LEAST_MEMORY", "TOO_LITTLE", "MemoryLimit"]
-
 LEAST_MEMORY = 64 << 20
 """A lower limit would save nothing: interpreter and kernels take more."""
 

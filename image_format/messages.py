@@ -12,8 +12,6 @@ from google.protobuf.message import Message
 from image_format.errors import Place, RecordError
 from image_format.varint import Record, parse_message, read_record
 
-__all__ = ["MessageReader"]
-
 M = TypeVar("M", bound=Message)
 
 

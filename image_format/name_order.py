@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["name_key"]
-
 _SIGNED = bytes(byte ^ 0x80 for byte in range(256))
 
 

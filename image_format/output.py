@@ -15,8 +15,6 @@ from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
 
-__all__ = ["DigestingFileSet", "FileFailure", "Written"]
-
 _SLICE = 1024 * 1024
 _QUEUED_SLICES = 6
 _HINT = "Free space on, or replace, the failing directories and try again."

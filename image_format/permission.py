@@ -10,26 +10,6 @@ from typing import NamedTuple
 
 from image_format.errors import RecordError
 
-__all__ = [
-    "GROUP_SHIFT",
-    "NAME_SHIFT",
-    "SERIAL_MASK",
-    "TYPE_SHIFT",
-    "USER_SHIFT",
-    "AclEntry",
-    "AclScope",
-    "AclType",
-    "Permission",
-    "XAttrName",
-    "XAttrNamespace",
-    "pack_acl_entry",
-    "pack_permission",
-    "pack_xattr_name",
-    "unpack_acl_entry",
-    "unpack_permission",
-    "unpack_xattr_name",
-]
-
 _SERIAL_BITS = 24
 SERIAL_MASK = (1 << _SERIAL_BITS) - 1
 USER_SHIFT, GROUP_SHIFT = 40, 16

@@ -9,8 +9,6 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-__all__ = ["BlockFormat", "Bzip2Block", "Bzip2Format", "GzipFormat", "ZlibFormat"]
-
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")

@@ -9,8 +9,6 @@ from typing import Generic, Protocol, TypeVar
 
 from hadoop_common.cores import available_cores
 
-__all__ = ["PieceFormat", "PiecewiseCompressor"]
-
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 

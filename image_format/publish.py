@@ -15,8 +15,6 @@ from image_format.output import DigestingFileSet, Written
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 
-__all__ = ["check_free", "place_image", "publish_image"]
-
 
 def check_free(path: Path) -> None:
     """Refuse to write over an image or its `.md5` file.

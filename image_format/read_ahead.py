@@ -15,8 +15,6 @@ import numpy.typing as npt
 from hadoop_common.cores import available_cores
 from image_format.spool import SPOOL_LIMIT, Spool
 
-__all__ = ["Stream", "read_ahead"]
-
 Stream = Callable[[], Iterator[bytes | memoryview]]
 
 _SLICE = 8 * 1024 * 1024

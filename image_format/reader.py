@@ -41,8 +41,6 @@ from image_format.sub_sections import compressed_streams, sub_section_faults
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.varint import Record, iter_records, parse_message, read_record
 
-__all__ = ["REQUIRED_SECTIONS", "ImageFile", "map_image"]
-
 REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
 _SLICE = 8 * 1024 * 1024
 _LOG = logging.getLogger(__name__)

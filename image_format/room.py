@@ -18,8 +18,6 @@ import numpy.typing as npt
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
-__all__ = ["Growing", "Room", "memory"]
-
 M = TypeVar("M", bound=mmap.mmap)
 
 _SMALLEST = 1 << 16

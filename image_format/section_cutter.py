@@ -9,8 +9,6 @@ from image_format.codecs import Buffer
 from image_format.errors import Place, RecordError
 from image_format.kernels.records import BY_CHILDREN, BY_DIFF_LIST, BY_RECORD, DIFF_STATE, cut_records
 
-__all__ = ["SectionCutter"]
-
 _MODES = {"INODE": BY_RECORD, "INODE_DIR": BY_CHILDREN, "SNAPSHOT_DIFF": BY_DIFF_LIST}
 _MAX_PREFIX = 10
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from image_format.room import memory
 
-__all__ = ["SlicePool"]
-
 
 class SlicePool:
     """Lends page-aligned buffers of `size` bytes; one is lent again when no view of it is left.

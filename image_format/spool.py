@@ -14,8 +14,6 @@ import numpy.typing as npt
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
-__all__ = ["SPOOL_LIMIT", "Spool"]
-
 SPOOL_LIMIT = 64 * 1024 * 1024
 
 

@@ -10,8 +10,6 @@ import zstandard
 from hadoop_common.cores import available_cores
 from image_format.errors import CodecError
 
-__all__ = ["Bzip2Decompressor", "ZstdCompressor", "ZstdDecompressor"]
-
 Buffer = bytes | bytearray | memoryview
 
 _INPUT = 256 * 1024

@@ -9,8 +9,6 @@ from image_format.errors import Place, RecordError
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.varint import encode_delimited, iter_records, parse_message, read_record
 
-__all__ = ["MAX_SERIAL", "StringKind", "StringTable"]
-
 # serials of users, groups and xattr names have 24 bits in the records that use them
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3

@@ -12,19 +12,6 @@ from dataclasses import dataclass
 from image_format.layout import LayoutVersion, supports
 from image_format.summary import Section, is_sub_section
 
-__all__ = [
-    "CUTTABLE",
-    "SubSectionRule",
-    "can_have_sub_sections",
-    "compressed_streams",
-    "sub_section_faults",
-    "sub_section_name",
-    "sub_section_target",
-    "sub_sections_of",
-    "tiles",
-    "wanted_sub_sections",
-]
-
 CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 """Sections that a NameNode writes with sub-sections."""
 

@@ -18,20 +18,6 @@ from image_format.layout import OLDEST_LAYOUT
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.varint import encode_delimited, parse_message, read_record
 
-__all__ = [
-    "MAGIC",
-    "TRAILER_LENGTH",
-    "Section",
-    "Summary",
-    "build_summary",
-    "check_magic",
-    "encode_trailer",
-    "is_sub_section",
-    "parse_file",
-    "parse_summary",
-    "summary_length",
-]
-
 MAGIC = b"HDFSIMG1"
 TRAILER_LENGTH = 4
 ONDISK_VERSION = 1

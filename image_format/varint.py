@@ -11,18 +11,6 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from image_format.errors import Place, RecordError
 
-__all__ = [
-    "MAX_VARINT_LENGTH",
-    "Record",
-    "decode_varint",
-    "encode_delimited",
-    "encode_varint",
-    "iter_records",
-    "parse_message",
-    "read_record",
-    "serialize",
-]
-
 MAX_VARINT_LENGTH = 10
 _NOWHERE = Place()
 _M = TypeVar("_M", bound=Message)

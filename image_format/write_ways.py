@@ -15,8 +15,6 @@ What is measured is on the disk before the clock is read: a stretch that only fi
 
 from __future__ import annotations
 
-__all__ = ["WriteWays"]
-
 _BOUND = 0.25
 """The disk is waited for if that takes so much of the time."""
 _BETTER = 1.1

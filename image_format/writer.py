@@ -11,8 +11,6 @@ from image_format.section_cutter import SectionCutter
 from image_format.sub_sections import sub_section_name
 from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 
-__all__ = ["ImageWriter", "SectionWriter", "Sink"]
-
 Sink = Callable[[Buffer], None]
 
 _BATCH = 1024 * 1024

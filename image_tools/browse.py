@@ -25,8 +25,6 @@ from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
 from image_tools.dump.values import Names, signed32, signed64
 
-__all__ = ["Content", "ImageBrowser"]
-
 _BATCH = 1 << 16
 _COUNTS = 4
 

@@ -19,16 +19,6 @@ from image_format.reader import ImageFile
 from image_format.room import Room
 from image_tools.dump.records import ImageRecords
 
-__all__ = [
-    "LONGEST_PATH",
-    "DirectoryChain",
-    "chain_directories",
-    "check_tree",
-    "place_inodes",
-    "too_long",
-    "write_paths",
-]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]

@@ -18,8 +18,6 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["build"]
-
 _NAME = "hdfs-checkpointer"
 _HOME = Path("/opt") / _NAME
 _MODE = 0o755

@@ -15,8 +15,6 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 from checkpointer.cli import cli
 
-__all__ = ["completions", "man_pages", "write_share"]
-
 _PROGRAM = "checkpointer"
 _VERBATIM = "\b"
 _COMPLETIONS: dict[str, type[ShellComplete]] = {

@@ -12,8 +12,6 @@ from hadoop_common.durable import TEMPORARY_SUFFIX, remove_durably, removed_on_f
 from hadoop_common.file_faults import told
 from journal.errors import JournalStorageError
 
-__all__ = ["write_new_file"]
-
 
 def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, overwrite: bool = False) -> Path:
     """Let `fill` write a temporary file, sync it and give it the name that `fill` returns.

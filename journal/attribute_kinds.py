@@ -15,8 +15,6 @@ from journal.proto import editlog_pb2
 from journal.values import ACL_SCOPES, ACL_TYPES, XATTR_NAMESPACES, AclEntry, XAttr
 from journal.xml_element import MissingElementError, XmlElement
 
-__all__ = ["ACL_EDIT_LOG", "ACL_ENTRIES", "XATTRS", "XATTR_EDIT_LOG"]
-
 _MessageT = TypeVar("_MessageT", bound=Message)
 
 # ---- ACLs ----

@@ -8,27 +8,6 @@ from journal.kinds import BYTE, CLIENT_ID, INT, LONG, MODE, NULLABLE_STR, SHORT,
 from journal.operation import EditOp, field, operation
 from journal.values import AclEntry, XAttr
 
-__all__ = [
-    "AllowSnapshotOp",
-    "ClearNsQuotaOp",
-    "CreateSnapshotOp",
-    "DeleteSnapshotOp",
-    "DisallowSnapshotOp",
-    "ReassignLeaseOp",
-    "RemoveXAttrOp",
-    "RenameSnapshotOp",
-    "SetAclOp",
-    "SetNsQuotaOp",
-    "SetOwnerOp",
-    "SetPermissionsOp",
-    "SetQuotaByStorageTypeOp",
-    "SetQuotaOp",
-    "SetReplicationOp",
-    "SetStoragePolicyOp",
-    "SetXAttrOp",
-    "TimesOp",
-]
-
 
 @operation(4, "OP_SET_REPLICATION")
 class SetReplicationOp(EditOp):

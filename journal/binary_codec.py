@@ -14,16 +14,6 @@ from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer, Reader
 
-__all__ = [
-    "MAX_OP_SIZE",
-    "NEWEST_LAYOUT",
-    "OLDEST_LAYOUT",
-    "TERMINATOR",
-    "check_layout",
-    "decode_op",
-    "encode_op",
-]
-
 MAX_OP_SIZE = 52428800  # dfs.namenode.max.op.size
 TERMINATOR = 0xFF  # OP_INVALID
 OLDEST_LAYOUT = -52

@@ -14,18 +14,6 @@ from journal.primitives import Reader
 from journal.values import Block, PermissionStatus
 from journal.xml_element import XmlElement
 
-__all__ = [
-    "BLOCK_ARRAY",
-    "COMPACT_BLOCKS",
-    "PERMISSION_STATUS",
-    "TIMESTAMP_TWICE",
-    "TRUNCATE_BLOCK",
-    "json_of_tuple",
-    "list_from_json",
-    "list_to_json",
-    "tuple_of_json",
-]
-
 _BLOCK = Struct(">qqq")
 _MAX_BLOCKS = 1024 * 1024 * 64
 

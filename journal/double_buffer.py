@@ -16,8 +16,6 @@ from collections import deque
 
 from journal.journal import RecordBatch
 
-__all__ = ["DoubleBuffer"]
-
 
 class _Half:
     """Records of transactions one after the other, from `first` on; `ends` says where each of them ends."""

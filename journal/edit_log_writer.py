@@ -33,8 +33,6 @@ from journal.journal import Journal, RecordBatch
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 
-__all__ = ["DEFAULT_CAPACITY", "EditLogWriter"]
-
 DEFAULT_CAPACITY = 512 * 1024  # bytes; Hadoop's output buffer of the edit log
 
 

@@ -9,8 +9,6 @@ from journal.errors import OpEncodingError
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
-__all__ = ["EditsDocument", "check_txid", "fields_without_xml", "fitting"]
-
 _HINT = "Write the layout version that the text names, or one that is newer."
 
 

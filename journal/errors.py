@@ -6,21 +6,6 @@ from typing import ClassVar, Self
 
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
 
-__all__ = [
-    "CorruptHeaderError",
-    "CorruptOpError",
-    "EditsTextError",
-    "JournalError",
-    "JournalExistsError",
-    "JournalInUseError",
-    "JournalStorageError",
-    "OpEncodingError",
-    "SegmentError",
-    "TransactionGapError",
-    "UnknownOpcodeError",
-    "UnsupportedLayoutError",
-]
-
 _FETCH_AGAIN = (
     "Fetch this segment again from the NameNode or from another journal directory; "
     "`checkpointer edits recover` saves what is before the damage."

@@ -31,8 +31,6 @@ from journal.segment_copies import SegmentCopies, chain_segments, count_transact
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
 
-__all__ = ["FileJournal"]
-
 # What recovery, a failover and a rollback move out of the way (FileJournalManager, EditLogFile.moveAside…).
 _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
 

@@ -14,23 +14,6 @@ from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHOR
 from journal.operation import EditOp, XmlConstant, field, operation
 from journal.values import AclEntry, Block, PermissionStatus, XAttr
 
-__all__ = [
-    "NO_CALL_ID",
-    "RENAME_OVERWRITE",
-    "AddBlockOp",
-    "AddOp",
-    "AppendOp",
-    "CloseOp",
-    "ConcatDeleteOp",
-    "DeleteOp",
-    "MkdirOp",
-    "RenameOldOp",
-    "RenameOp",
-    "SymlinkOp",
-    "TruncateOp",
-    "UpdateBlocksOp",
-]
-
 NO_CALL_ID = -2  # RpcConstants.INVALID_CALL_ID: the operation came with no RPC to remember
 RENAME_OVERWRITE = 1  # Options.Rename.OVERWRITE
 LENGTH = XmlConstant("LENGTH", "0")

@@ -14,8 +14,6 @@ from journal.open_scan import OpenExtent, scan_open_file
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, list_segments, read_ops
 
-__all__ = ["FileSegment", "FolderView"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileSegment:

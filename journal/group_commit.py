@@ -21,8 +21,6 @@ from journal.double_buffer import DoubleBuffer
 from journal.errors import JournalError
 from journal.journal import RecordBatch
 
-__all__ = ["GroupCommit", "Turn"]
-
 
 class Turn(Enum):
     """What a caller has to do next."""

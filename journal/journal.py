@@ -9,8 +9,6 @@ from typing import Protocol
 from hadoop_common.storage_info import StorageInfo
 from journal.operation import EditOp
 
-__all__ = ["Journal", "ReadableSegment", "RecordBatch", "SegmentWriter"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:

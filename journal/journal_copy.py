@@ -19,8 +19,6 @@ from journal.segment import decode_header
 from journal.segment_copies import SegmentCopies
 from journal.segment_file import map_file
 
-__all__ = ["CopiedSegment", "CopyRange", "copy_journal", "select_range"]
-
 _BATCH = 512 * 1024  # bytes of records
 _DAMAGED_HINT = "Do not use the copy: look for other writers and for faults of the disks, and copy again."
 

@@ -12,8 +12,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from journal.errors import JournalError, JournalInUseError, JournalStorageError
 
-__all__ = ["WriterLock", "check_same_namespace", "journal_faults", "remove_files"]
-
 _SAME_NAMESPACE = ("namespace_id", "cluster_id")
 
 

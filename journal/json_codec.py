@@ -11,8 +11,6 @@ from journal.errors import EditsTextError
 from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-__all__ = ["BAD_JSON", "dump_json", "field_from_json", "fields_to_json", "op_from_json", "op_to_json", "parse_json"]
-
 # What a text raises that holds other JSON than an operation's.
 BAD_JSON = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _LAYOUT = "layoutVersion"

@@ -16,8 +16,6 @@ from journal.json_segments import MANIFEST, JsonFile, is_temporary, json_file_na
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 
-__all__ = ["JsonFolder"]
-
 _MARKER = 512  # more than a line of START_LOG_SEGMENT or END_LOG_SEGMENT has
 _Key = tuple[str, int]  # name and number on the disk
 

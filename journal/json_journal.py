@@ -27,8 +27,6 @@ from journal.json_segments import FileRun, JsonFile, group_files
 from journal.json_writer import JsonSegmentWriter
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
 
-__all__ = ["JsonJournal"]
-
 
 class JsonJournal:
     """The JSON journal in directory `folder` (`Journal`).

@@ -10,8 +10,6 @@ from typing import Any
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import JournalError, UnsupportedLayoutError
 
-__all__ = ["JsonManifest", "decode_manifest", "encode_manifest"]
-
 _VERSION = 1
 _NAMES = {
     "layoutVersion": "layout_version",

@@ -14,8 +14,6 @@ from journal.json_records import Record, decode_record
 from journal.json_segments import FileRun, JsonFile
 from journal.operation import EditOp
 
-__all__ = ["JsonSegment", "read_records"]
-
 _LONGEST_LINE = 4 * MAX_OP_SIZE
 
 

@@ -27,8 +27,6 @@ from journal.ops import (
     by_name,
 )
 
-__all__ = ["Record", "decode_record", "encode_record"]
-
 _OP, _TXID, _LAYOUT = "OP", "txid", "layoutVersion"
 _PREFIX = "OP_"
 _ALIASES = {"CREATE": "ADD", "RM": "DELETE"}

@@ -10,8 +10,6 @@ from hadoop_common.durable import TEMPORARY_SUFFIX
 from hadoop_common.names import parse_segment, segment_name
 from journal.errors import SegmentError
 
-__all__ = ["MANIFEST", "FileRun", "JsonFile", "group_files", "is_temporary", "json_file_name", "parse_json_file"]
-
 MANIFEST = "journal.json"
 _EDITS = "edits"
 _SUFFIX = ".json"

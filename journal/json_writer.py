@@ -13,8 +13,6 @@ from journal.json_folder import JsonFolder
 from journal.json_segments import JsonFile
 from journal.operation import EditOp
 
-__all__ = ["JsonSegmentWriter"]
-
 
 class JsonSegmentWriter:
     """`SegmentWriter` of a JSON journal; nothing of a segment is there before its first batch.

@@ -13,26 +13,6 @@ from journal.errors import CorruptOpError, OpEncodingError
 from journal.primitives import Reader
 from journal.xml_element import XmlElement
 
-__all__ = [
-    "BOOL",
-    "BYTE",
-    "CLIENT_ID",
-    "INT",
-    "LONG",
-    "MODE",
-    "NULLABLE_STR",
-    "RENAME_OPTIONS",
-    "SHORT",
-    "STR",
-    "STR_LIST",
-    "Json",
-    "Kind",
-    "Part",
-    "XmlSink",
-    "json_exactly",
-    "xml_text",
-]
-
 Json = Any
 
 

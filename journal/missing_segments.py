@@ -16,8 +16,6 @@ from journal.segment_copies import SegmentCopies
 from journal.segment_extent import check_segment_file
 from journal.segment_output import write_ops
 
-__all__ = ["copy_missing_segments", "is_near", "lacks"]
-
 _LOG = logging.getLogger(__name__)
 _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 

@@ -14,8 +14,6 @@ from journal.journal import Journal
 from journal.json_journal import JsonJournal
 from journal.quorum.open_quorum import QuorumOptions, open_quorum_journal
 
-__all__ = ["open_journal"]
-
 _CURRENT = "current"
 _Opener = Callable[[str, str | None, Iterable[StorageLock], QuorumOptions], Journal]
 

@@ -11,8 +11,6 @@ from journal.resync import op_follows
 from journal.segment import HEADER_SIZE, decode_header, scan_segment
 from journal.segment_frames import check_frame, has_frames, hop
 
-__all__ = ["OpenExtent", "extend_extent", "scan_open_file"]
-
 
 class OpenExtent(NamedTuple):
     """Whole operations up to `last`, one before the first without any; they end at byte `end` of the file."""

@@ -9,16 +9,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from journal.kinds import Kind, Part
 
-__all__ = [
-    "INVALID_TXID",
-    "EditOp",
-    "OpField",
-    "XmlConstant",
-    "declared_operations",
-    "field",
-    "operation",
-]
-
 INVALID_TXID = -12345
 _SPEC = "edit_op_field"
 _OpT = TypeVar("_OpT", bound="EditOp")

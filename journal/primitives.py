@@ -9,27 +9,6 @@ from struct import Struct
 
 from journal.errors import CorruptOpError, OpEncodingError
 
-__all__ = [
-    "Buffer",
-    "Reader",
-    "decode_cesu8",
-    "encode_cesu8",
-    "write_bool",
-    "write_byte",
-    "write_bytes16",
-    "write_bytes32",
-    "write_delimited",
-    "write_int",
-    "write_long",
-    "write_short",
-    "write_str",
-    "write_text",
-    "write_unsigned_short",
-    "write_varint",
-    "write_vint",
-    "write_vlong",
-]
-
 Buffer = bytes | bytearray | memoryview | mmap
 
 _BYTE = Struct(">b")

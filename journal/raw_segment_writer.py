@@ -11,8 +11,6 @@ from hadoop_common.names import SegmentName
 from journal.errors import JournalStorageError
 from journal.segment_stream import SegmentStream
 
-__all__ = ["RawSegmentWriter"]
-
 
 class RawSegmentWriter:
     """The segment that begins with `first_txid`, in progress in each directory. Not for several threads at once.

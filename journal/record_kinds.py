@@ -12,8 +12,6 @@ from journal.primitives import Reader
 from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
 from journal.xml_element import XmlElement
 
-__all__ = ["CACHE_DIRECTIVE", "CACHE_POOL", "DELEGATION_KEY", "DELEGATION_TOKEN", "EXTRA_OPTIONS"]
-
 _TOKEN_VERSION = 0
 _TOKEN_KIND = "HDFS_DELEGATION_TOKEN"
 _MAX_KEY_LENGTH = 1024 * 1024

@@ -10,8 +10,6 @@ from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError
 from journal.segment import HEADER_SIZE, SegmentScan, scan_segment
 from journal.segment_file import EditLogSegment, list_segments, map_file
 
-__all__ = ["recover_in_progress"]
-
 
 def recover_in_progress(directory: Path) -> list[EditLogSegment]:
     """Finalize the in-progress segments of `directory` at their last good operation; returns them.

@@ -13,8 +13,6 @@ from journal.errors import CorruptOpError
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer
 
-__all__ = ["ReadableRun", "op_follows", "readable_runs"]
-
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")

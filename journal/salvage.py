@@ -10,8 +10,6 @@ from journal.primitives import Buffer
 from journal.resync import ReadableRun, readable_runs
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
 
-__all__ = ["SegmentExamination", "examine_segment", "is_padding"]
-
 _PADDING = b"\x00\xff"
 _STEP = 1 << 20
 

@@ -23,17 +23,6 @@ from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.resync import op_follows
 
-__all__ = [
-    "HEADER_SIZE",
-    "SegmentCursor",
-    "SegmentScan",
-    "check_padding",
-    "decode_header",
-    "encode_header",
-    "iter_ops",
-    "scan_segment",
-]
-
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF

@@ -11,8 +11,6 @@ from journal.errors import JournalError, SegmentError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.operation import EditOp
 
-__all__ = ["SegmentCopies", "chain_segments", "count_transactions", "group_copies", "read_log"]
-
 _LOG = logging.getLogger(__name__)
 
 

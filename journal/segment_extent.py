@@ -12,8 +12,6 @@ from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
 from journal.segment_file import map_file
 
-__all__ = ["check_extent", "check_segment_file"]
-
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")

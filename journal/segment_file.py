@@ -17,17 +17,6 @@ from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.segment import SegmentCursor, iter_ops
 
-__all__ = [
-    "EditLogSegment",
-    "Transactions",
-    "list_segments",
-    "map_file",
-    "read_ops",
-    "read_transactions",
-    "segment_ops",
-    "select_segments",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class EditLogSegment:

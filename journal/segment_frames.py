@@ -11,8 +11,6 @@ from journal.binary_codec import MAX_OP_SIZE, TERMINATOR
 from journal.errors import CorruptOpError
 from journal.primitives import Buffer
 
-__all__ = ["Frame", "check_frame", "has_frames", "hop"]
-
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")

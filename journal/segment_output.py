@@ -15,8 +15,6 @@ from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.segment import encode_header
 
-__all__ = ["WrittenSegment", "write_ops", "write_range"]
-
 _STEP = 4 << 20
 
 

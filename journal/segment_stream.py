@@ -16,8 +16,6 @@ from hadoop_common.durable import fsync_directory, rename_durably
 from hadoop_common.names import inprogress_name, segment_name
 from journal.segment import encode_header
 
-__all__ = ["SegmentStream"]
-
 
 class SegmentStream:
     """`edits_inprogress_FIRST` of one directory."""

@@ -9,8 +9,6 @@ from journal.file_journal import FileJournal
 from journal.journal import Journal, ReadableSegment
 from journal.segment_copies import SegmentCopies
 
-__all__ = ["bounded", "segments_of"]
-
 
 def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
     """What a member has; behind a gap, where it has one: the transactions before may be in another member."""

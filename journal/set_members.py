@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from journal.errors import JournalError, JournalStorageError
 from journal.journal import Journal, SegmentWriter
 
-__all__ = ["Member", "Members", "Seat"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from journal.errors import JournalError
 from journal.journal import RecordBatch
 from journal.set_members import Members
 
-__all__ = ["SetWriter"]
-
 
 class SetWriter:
     """`SegmentWriter` of a set; each step is done in all members, and ends the segment where too many fail.

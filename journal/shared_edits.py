@@ -11,8 +11,6 @@ from hadoop_common.endpoint import uri_scheme
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
-__all__ = ["RESOLUTION", "directory_of", "journal_uris", "shared_edits"]
-
 _FILE = "file"
 RESOLUTION = ConfigKey(
     "dfs.namenode.edits.qjournals.resolution-enabled",

@@ -8,30 +8,6 @@ from journal.operation import EditOp, field, operation
 from journal.record_kinds import CACHE_DIRECTIVE, CACHE_POOL, DELEGATION_KEY, DELEGATION_TOKEN, EXTRA_OPTIONS
 from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
 
-__all__ = [
-    "AddCacheDirectiveOp",
-    "AddCachePoolOp",
-    "AddErasureCodingPolicyOp",
-    "AllocateBlockIdOp",
-    "CancelDelegationTokenOp",
-    "DisableErasureCodingPolicyOp",
-    "EnableErasureCodingPolicyOp",
-    "EndLogSegmentOp",
-    "GetDelegationTokenOp",
-    "ModifyCacheDirectiveOp",
-    "ModifyCachePoolOp",
-    "RemoveCacheDirectiveOp",
-    "RemoveCachePoolOp",
-    "RemoveErasureCodingPolicyOp",
-    "RenewDelegationTokenOp",
-    "RollingUpgradeFinalizeOp",
-    "RollingUpgradeStartOp",
-    "SetGenstampV1Op",
-    "SetGenstampV2Op",
-    "StartLogSegmentOp",
-    "UpdateMasterKeyOp",
-]
-
 
 @operation(24, "OP_START_LOG_SEGMENT")
 class StartLogSegmentOp(EditOp):

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "ACL_SCOPES",
-    "ACL_TYPES",
-    "XATTR_NAMESPACES",
-    "AclEntry",
-    "Block",
-    "CacheDirectiveInfo",
-    "CachePoolInfo",
-    "DelegationKey",
-    "DelegationTokenIdent",
-    "PermissionStatus",
-    "XAttr",
-]
-
 ACL_TYPES = ("USER", "GROUP", "MASK", "OTHER")
 ACL_SCOPES = ("ACCESS", "DEFAULT")
 XATTR_NAMESPACES = ("USER", "TRUSTED", "SECURITY", "SYSTEM", "RAW")

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from journal.operation import EditOp, XmlConstant
 
-__all__ = ["HADOOP_2", "HADOOP_3", "XmlDialect", "dialect_of", "dump_xml", "op_to_xml"]
-
 _ERASURE_CODING_LAYOUT = -64  # the first layout of Hadoop 3
 
 # what XMLUtils.mangleXmlString hides: XML cannot hold it, and the backslash that marks it

@@ -6,8 +6,6 @@ import re
 
 from journal.errors import EditsTextError
 
-__all__ = ["MissingElementError", "XmlElement", "unmangle"]
-
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{4,6});)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")

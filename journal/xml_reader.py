@@ -12,8 +12,6 @@ from journal.operation import EditOp, OpField, XmlConstant
 from journal.ops import by_name
 from journal.xml_element import MissingElementError, XmlElement
 
-__all__ = ["op_from_xml", "parse_xml"]
-
 _MAX_DEPTH = 8
 
 

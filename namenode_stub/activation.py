@@ -19,8 +19,6 @@ from namenode_stub.edit_journals import check_shared_edits, open_edit_journals
 from namenode_stub.node_resources import NodeResources
 from namenode_stub.storage import StorageLocks, check_storage
 
-__all__ = ["activate", "load_newest"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from namenode_stub.node_resources import NodeResources
 from namenode_stub.status_pages import first_listing
 from servlets.node_state import NodeState, RoleDetails
 
-__all__ = ["ActiveReport"]
-
 
 class ActiveReport:
     """The active state as `StatusPages` wants it."""

@@ -36,8 +36,6 @@ from namenode_stub.storage import write_seen_txid
 from servlets.access import restrict
 from servlets.image_transfer import image_transfer_blueprint
 
-__all__ = ["ActiveState"]
-
 _LOG = logging.getLogger(__name__)
 
 

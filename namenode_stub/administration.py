@@ -19,8 +19,6 @@ from namenode_stub.refusals import IllegalArgumentError, OperationRefusedError
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 
-__all__ = ["Administration", "RollingUpgrade"]
-
 _LOG = logging.getLogger(__name__)
 
 

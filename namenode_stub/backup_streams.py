@@ -13,8 +13,6 @@ from hadoop_common.errors import HdfsError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from hadoop_rpc.namenode_protocol import NamenodeRegistration
 
-__all__ = ["BackupStreams"]
-
 _LOG = logging.getLogger(__name__)
 _RPC_PORT = 50100  # dfs.namenode.backup.address
 _EPOCH = 0  # Hadoop's active NameNode has no other

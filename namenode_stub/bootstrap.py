@@ -18,8 +18,6 @@ from hadoop_common.names import VERSION
 from hadoop_common.storage_lock import StorageLock
 from namenode_stub.config import StubConfig, stub_config
 
-__all__ = ["bootstrap_standby"]
-
 _LOG = logging.getLogger(__name__)
 
 

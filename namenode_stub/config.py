@@ -21,8 +21,6 @@ from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 
-__all__ = ["StubConfig", "stub_config"]
-
 T = TypeVar("T")
 
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)

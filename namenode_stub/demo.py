@@ -28,8 +28,6 @@ from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.demo_tables import TablesError, merge_on_spark, write_report
 from servlets.node_state import NodeState, from_json
 
-__all__ = ["main"]
-
 _CLIENTS = 4
 _DIRECTORIES = 120
 _TRANSACTIONS = 3000

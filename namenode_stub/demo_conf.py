@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["DemoPorts", "free_ports", "write_configuration"]
-
 _LOOPBACK = "127.0.0.1"
 # Servers are started again on their ports, so these must be none that the system gives to an outgoing connection.
 _PORTS = range(12000, 32000)

@@ -12,8 +12,6 @@ from rich.console import Console
 
 from hadoop_common.names import MD5_SUFFIX, parse_image
 
-__all__ = ["REPORT", "TablesError", "merge_on_spark", "write_report"]
-
 REPORT = Path("demo-report.html")
 
 

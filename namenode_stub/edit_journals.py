@@ -15,8 +15,6 @@ from journal.quorum.open_quorum import QuorumOptions
 from journal.shared_edits import directory_of
 from namenode_stub.config import StubConfig
 
-__all__ = ["check_shared_edits", "journal_name", "open_edit_journals", "open_other_journals"]
-
 
 def open_edit_journals(
     config: StubConfig, locks: Iterable[StorageLock], namespace: StorageInfo | None = None

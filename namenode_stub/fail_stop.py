@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_STORAGE, HdfsError
 
-__all__ = ["FailStop", "NotActiveError", "NotServingError", "ShuttingDownError"]
-
 _LOG = logging.getLogger(__name__)
 _HINT = "Repair what failed, then start the NameNode again: every acknowledged operation is in the edit log."
 

@@ -10,8 +10,6 @@ from image_format.permission import unpack_permission
 from image_format.string_table import StringKind
 from journal.ops import PermissionStatus
 
-__all__ = ["FileStatus", "file_status", "listing", "permission_status", "walk"]
-
 _KINDS = {FILE: "FILE", DIRECTORY: "DIRECTORY"}
 
 

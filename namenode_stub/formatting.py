@@ -27,8 +27,6 @@ from image_format.writer import ImageWriter, Sink
 from journal.errors import JournalExistsError
 from journal.journal import Journal
 
-__all__ = ["format_storage", "new_storage_info"]
-
 _FIRST_GENSTAMP = 1000
 _FIRST_BLOCK_ID = 1 << 30
 _ROOT_MODE = 0o755

@@ -14,8 +14,6 @@ from flask import Blueprint, Response, request
 from hadoop_common.errors import HdfsError
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 
-__all__ = ["namespace_blueprint", "refusing_blueprint", "shutdown_blueprint", "transition_blueprint"]
-
 _NAMESPACE = "/namespace"
 
 

@@ -15,8 +15,6 @@ from image_format.layout import LayoutVersion, supports
 from namenode_stub.config import StubConfig
 from servlets.parameters import ImageKind
 
-__all__ = ["StubImages"]
-
 _LOG = logging.getLogger(__name__)
 _TOO_RECENT_SHARE = 0.75
 

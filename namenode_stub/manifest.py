@@ -9,8 +9,6 @@ from pathlib import Path
 from journal.errors import SegmentError
 from journal.segment_file import EditLogSegment, list_segments
 
-__all__ = ["local_segments", "manifest"]
-
 _LOG = logging.getLogger(__name__)
 
 

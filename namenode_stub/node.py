@@ -40,8 +40,6 @@ from servlets.http_server import HttpServer
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["NameNodeStub"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -16,8 +16,6 @@ from namenode_stub.rpc.gate import Gate
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["Addresses", "NodeResources"]
-
 
 @dataclass(frozen=True, slots=True)
 class Addresses:

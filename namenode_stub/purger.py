@@ -13,8 +13,6 @@ from journal.errors import JournalError
 from journal.journal_set import JournalSet
 from namenode_stub.config import StubConfig
 
-__all__ = ["Purger"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ from journal.ops import EditOp
 from journal.segment_copies import read_log
 from namenode_stub.names.transactions import Transactions
 
-__all__ = ["Rebaser"]
-
 _LOG = logging.getLogger(__name__)
 
 # A delta of fewer transactions is not worth the replay.

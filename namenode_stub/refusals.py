@@ -6,27 +6,6 @@ from typing import ClassVar
 
 from engine.errors import CheckpointError
 
-__all__ = [
-    "AlreadyBeingCreatedError",
-    "AlreadyThereError",
-    "IllegalArgumentError",
-    "InSafeModeError",
-    "InvalidPathError",
-    "InvalidRequestError",
-    "LeaseExpiredError",
-    "NoDataNodesError",
-    "NoPolicySetError",
-    "NotADirectoryRefusalError",
-    "NotEmptyError",
-    "NotThereError",
-    "OperationRefusedError",
-    "QuotaExceededError",
-    "SnapshotPathError",
-    "SnapshotRefusedError",
-    "SymlinkInPathError",
-    "UnsupportedRequestError",
-]
-
 
 class OperationRefusedError(CheckpointError):
     """A client asked for something the namespace does not allow; nothing was logged."""

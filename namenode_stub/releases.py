@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from image_format.layout import LayoutVersion, supports
 
-__all__ = ["Release", "release_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Release:

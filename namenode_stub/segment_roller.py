@@ -11,8 +11,6 @@ from journal.journal_set import JournalSet
 from namenode_stub.fail_stop import NotServingError
 from namenode_stub.names.transactions import Transactions
 
-__all__ = ["SegmentRoller"]
-
 _LOG = logging.getLogger(__name__)
 _LONGEST_INTERVAL, _SHORTEST_INTERVAL = 1.0, 0.05
 _LOOKS_A_PERIOD = 4

@@ -8,8 +8,6 @@ from typing import Self
 from hadoop_common.config_key import BYTES, COUNT, ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, FaultCollector
 
-__all__ = ["ServerDefaults"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerDefaults:

@@ -23,8 +23,6 @@ from journal.ops import EditOp
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node_resources import NodeResources
 
-__all__ = ["StandbyNamespace"]
-
 _LOG = logging.getLogger(__name__)
 
 

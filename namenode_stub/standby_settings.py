@@ -10,8 +10,6 @@ from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration, FaultCollector
 from journal.quorum.settings import TAIL_IN_PROGRESS
 
-__all__ = ["StandbySettings", "standby_settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class StandbySettings:

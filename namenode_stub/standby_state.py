@@ -25,8 +25,6 @@ from servlets.access import restrict
 from servlets.image_transfer import image_transfer_blueprint
 from servlets.node_state import NodeState, RoleDetails
 
-__all__ = ["StandbyState"]
-
 
 class StandbyState:
     """What a NameNode has while it is a standby.

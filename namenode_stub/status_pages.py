@@ -23,8 +23,6 @@ from servlets.jmx import Bean, jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
 from servlets.node_state import NodeState
 
-__all__ = ["ReportedState", "StatusPages", "first_listing"]
-
 _LOG = logging.getLogger(__name__)
 _PACKAGE = "hdfs-checkpointer"
 _FAILED = "initializing"  # a state that Hadoop has, and that is neither active nor standby

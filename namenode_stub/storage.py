@@ -14,8 +14,6 @@ from hadoop_common.names import SEEN_TXID
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 
-__all__ = ["StorageLocks", "check_storage", "write_seen_txid"]
-
 _LOG = logging.getLogger(__name__)
 _FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or name the directory that is."
 

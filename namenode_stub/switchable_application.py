@@ -10,8 +10,6 @@ from servlets.application import create_application
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-__all__ = ["SwitchableApplication"]
-
 
 class SwitchableApplication:
     """Leads each request to `application` as it is then; at first to one that has nothing."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_edits", "read_image", "register"]
-
 
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("fsimage")` and `spark.read.format("hdfs_edits")` known to a session.

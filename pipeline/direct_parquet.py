@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["write_parquet"]
-
 _SUCCESS = "_SUCCESS"
 _UNFINISHED = "_part-"
 _DISTINCT = frozenset({"id", "parent", "path", "name", "length", "mtime", "atime"})

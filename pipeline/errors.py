@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE, HdfsError
 
-__all__ = ["OutputError", "PipelineError", "PipelineSetupError", "SourceFileError", "SourceOptionError"]
-
 
 class PipelineError(HdfsError):
     """A job on Spark failed."""

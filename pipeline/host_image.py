@@ -20,8 +20,6 @@ from pipeline.errors import SourceFileError
 from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
 from pipeline.once import made_once
 
-__all__ = ["Directories", "HostImage"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]

@@ -15,8 +15,6 @@ from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 
-__all__ = ["UNPACKED", "build_host_index", "map_section", "section_file"]
-
 UNPACKED = ("INODE", "INODE_DIR", "INODE_REFERENCE", "SNAPSHOT_DIFF")
 """Sections of a compressed image that lie unpacked in the folder."""
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from pipeline.errors import PipelineSetupError
 
-__all__ = ["MINIMUM_JAVA", "find_java_home", "java_version"]
-
 MINIMUM_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MODULE = "jdk.incubator.vector"

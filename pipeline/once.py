@@ -10,8 +10,6 @@ from pathlib import Path
 
 from image_format.errors import ImageStorageError
 
-__all__ = ["made_once"]
-
 
 def made_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name` in `scratch`, filled by `make` if no process of this host has done so yet.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["quiet_gateway"]
-
 _MODULES = frozenset({"java_gateway", "clientserver"})
 """Modules of py4j that log some of their tracebacks as the root logger."""
 

@@ -19,8 +19,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["TIMESTAMP", "Column", "Table"]
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """Every time of a table; Hadoop counts milliseconds since 1970."""
 

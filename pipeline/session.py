@@ -15,8 +15,6 @@ from pipeline.task_errors import reason
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["build_session", "settings"]
-
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _APPLICATION = "hdfs-checkpointer"
 

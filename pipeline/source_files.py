@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from hadoop_common.names import SegmentName, md5_name, parse_image, parse_segment
 from pipeline.errors import SourceFileError
 
-__all__ = ["SourceFile", "SourceKind", "choose", "companions", "is_local", "local_files", "nothing_there"]
-
 _FOLDERS = ("", "current")
 
 

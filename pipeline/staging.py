@@ -24,8 +24,6 @@ from pipeline.source_files import SourceFile, SourceKind, choose, companions, is
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ADDRESS", "Stager", "resolve", "serve_staging"]
-
 ADDRESS = "HDFS_CHECKPOINTER_STAGING"
 """Environment variable of Spark's Python processes: the socket file of the driver's stager."""
 

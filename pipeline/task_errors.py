@@ -10,8 +10,6 @@ from types import ModuleType
 
 from hadoop_common.errors import HdfsError
 
-__all__ = ["legible", "reason", "unwrap"]
-
 _MARK = "hdfs-checkpointer error: "
 _CALL = "An error occurred while calling "
 _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "journal", "pipeline"}

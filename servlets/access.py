@@ -7,8 +7,6 @@ from flask import Blueprint, request
 from hadoop_common.access import AccessControl, Caller, Right
 from servlets.errors import NotAllowedError
 
-__all__ = ["restrict"]
-
 _READING = ("GET", "HEAD", "OPTIONS")
 
 

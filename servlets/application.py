@@ -13,8 +13,6 @@ from hadoop_common.file_faults import explained
 from servlets.change_guard import ChangeGuard
 from servlets.errors import ServletError
 
-__all__ = ["create_application", "sentence_response"]
-
 _LOG = logging.getLogger(__name__)
 
 _MAX_REASON = 250

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from hadoop_common.cluster_session import ClusterSession
 
-__all__ = ["Answer", "ask"]
-
 _MOST_BYTES = 1 << 20
 
 

@@ -18,8 +18,6 @@ from flask import Request
 from hadoop_common.port_limits import Refusals
 from hadoop_common.quantities import Network, parse_networks
 
-__all__ = ["CSRF_HEADER", "LOOPBACK", "ChangeGuard"]
-
 LOOPBACK = parse_networks("127.0.0.0/8,::1")
 
 CSRF_HEADER = "X-XSRF-HEADER"

@@ -10,8 +10,6 @@ from hadoop_common.paced_socket import PacedSocket
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BufferedConnection"]
-
 # holds a few chunks of an upload; larger reads go past it straight into the reader's memory
 _BUFFER = 1 << 18
 

@@ -7,21 +7,6 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError
 
-__all__ = [
-    "AlreadyHaveImageError",
-    "BadRequestParametersError",
-    "HttpServerError",
-    "ImageRejectedError",
-    "JournalMismatchError",
-    "JournalRequestError",
-    "NoSuchSegmentError",
-    "NotActiveError",
-    "NotAllowedError",
-    "NotFoundError",
-    "ServletError",
-    "StorageMismatchError",
-]
-
 
 class ServletError(HdfsError):
     """A request that is refused; `status` goes into the answer and the message becomes its body."""

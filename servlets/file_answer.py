@@ -10,8 +10,6 @@ from servlets.file_body import FileBody
 from servlets.parameters import NAME_HEADER
 from servlets.throttle import Throttle
 
-__all__ = ["file_answer"]
-
 
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
     """The first `size` bytes of `file`, which is called `name`; it is closed when they are sent or given up.

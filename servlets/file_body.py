@@ -8,8 +8,6 @@ from typing import BinaryIO, Protocol
 from servlets.errors import ImageRejectedError
 from servlets.throttle import Throttle
 
-__all__ = ["FileBody"]
-
 _PIECE = 1 << 20
 
 

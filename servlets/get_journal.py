@@ -18,8 +18,6 @@ from servlets.file_answer import file_answer
 from servlets.parameters import JournalRequest, parse_journal
 from servlets.throttle import UNLIMITED, Throttle
 
-__all__ = ["JournalSource", "ServedSegment", "get_journal_blueprint"]
-
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 65536
 

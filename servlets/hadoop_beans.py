@@ -10,15 +10,6 @@ from typing import Any
 from servlets.jmx import Bean
 from servlets.node_state import NodeState, as_json
 
-__all__ = [
-    "NodeFacts",
-    "checkpointer_bean",
-    "daemon_beans",
-    "fs_namesystem_bean",
-    "namenode_status_bean",
-    "secondary_namenode_bean",
-]
-
 _NEVER = -1
 
 

@@ -22,8 +22,6 @@ from hadoop_common.port_limits import PortLimits
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
 from servlets.wsgi_environment import target_problem
 
-__all__ = ["Answered", "HttpChannel", "Port"]
-
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 65536

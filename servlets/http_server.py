@@ -34,8 +34,6 @@ from servlets.wsgi_environment import body_length, environment
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-__all__ = ["DEFAULT_LINGER", "DEFAULT_THREADS", "HttpServer"]
-
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32

@@ -15,8 +15,6 @@ from servlets.image_store import ImageStore
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 
-__all__ = ["ImageAdmission"]
-
 _LOG = logging.getLogger(__name__)
 
 

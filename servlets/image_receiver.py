@@ -22,8 +22,6 @@ from image_tools.verify.checker import audit_image
 from image_tools.verify.findings import Findings
 from servlets.errors import ImageRejectedError
 
-__all__ = ["FileReceiver", "ImageReceiver", "ReceivedFile"]
-
 _LOG = logging.getLogger(__name__)
 
 # what comes is handed to the writing threads in slices of so many bytes: each hand-over costs a switch

@@ -10,8 +10,6 @@ from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import ImageKind
 from servlets.throttle import UNLIMITED
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "TransferOptions"]
-
 DEFAULT_CHUNK_SIZE = 65536
 
 

@@ -15,8 +15,6 @@ from werkzeug.exceptions import HTTPException
 from hadoop_common.errors import HdfsError
 from servlets.object_name import MalformedObjectNameError, parse_object_name
 
-__all__ = ["Bean", "jmx_blueprint"]
-
 _LOG = logging.getLogger(__name__)
 
 

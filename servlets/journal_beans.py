@@ -8,8 +8,6 @@ from typing import Any
 from servlets.jmx import Bean
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
 
-__all__ = ["journal_node_beans"]
-
 
 def journal_node_beans(facts: JournalNodeFacts) -> list[Bean]:
     """JournalNodeInfo, and one bean a journal."""

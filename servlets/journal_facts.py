@@ -11,8 +11,6 @@ from hadoop_rpc.qjournal_values import INVALID_TXID
 from journal.journal_node.counters import JournalCounters, SyncSummary
 from journal.journal_node.hosted_journal import HostedJournal
 
-__all__ = ["JournalFacts", "JournalNodeFacts", "journal_facts", "node_status"]
-
 
 @dataclass(frozen=True, slots=True)
 class JournalFacts:

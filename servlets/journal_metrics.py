@@ -11,8 +11,6 @@ from prometheus_client.registry import Collector
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
 from servlets.metrics import collector_blueprint, refused_family
 
-__all__ = ["JournalNodeCollector", "journal_metrics_blueprint"]
-
 _PREFIX = "hdfs_journalnode"
 
 _GAUGES: tuple[tuple[str, str, Callable[[JournalFacts], float | None]], ...] = (

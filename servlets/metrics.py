@@ -14,8 +14,6 @@ from prometheus_client.registry import Collector
 from servlets.node_state import LakeState, NodeState, Record, TargetState
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["CheckpointerCollector", "MetricsSnapshot", "collector_blueprint", "metrics_blueprint", "refused_family"]
-
 _PREFIX = "hdfs_checkpointer"
 # the results of an offer, each a series, so that an alarm needs no text to compare
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")

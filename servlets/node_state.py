@@ -18,18 +18,6 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from engine.healing import Healed
 
-__all__ = [
-    "Cancelled",
-    "JournalNodeState",
-    "LakeState",
-    "NodeState",
-    "Record",
-    "RoleDetails",
-    "TargetState",
-    "as_json",
-    "from_json",
-]
-
 T = TypeVar("T")
 
 # of a part: JSON has its fields beside those of the whole

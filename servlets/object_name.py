@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["MalformedObjectNameError", "ObjectName", "parse_object_name"]
-
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
 _UNQUOTED = re.compile(r'[^,=:"\n]*')
 _KEY = re.compile(r"[^,=:*?\n]*")

@@ -9,21 +9,6 @@ from enum import StrEnum
 
 from servlets.errors import BadRequestParametersError, JournalRequestError
 
-__all__ = [
-    "DIGEST_HEADER",
-    "LATEST",
-    "NAME_HEADER",
-    "GetEditRequest",
-    "GetImageRequest",
-    "ImageKind",
-    "JournalRequest",
-    "PutImageRequest",
-    "parse_digest",
-    "parse_get",
-    "parse_journal",
-    "parse_put",
-]
-
 DIGEST_HEADER = "X-MD5-Digest"
 NAME_HEADER = "X-Image-Edits-Name"
 LATEST = "latest"

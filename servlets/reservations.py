@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from servlets.errors import AlreadyHaveImageError
 from servlets.parameters import ImageKind
 
-__all__ = ["UploadReservations"]
-
 
 class UploadReservations:
     """Uploads in progress; one that is newer than all others of its kind may start beside them.

@@ -15,16 +15,6 @@ from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
 
-__all__ = [
-    "CancelTrigger",
-    "CheckpointTrigger",
-    "Health",
-    "TriggerResult",
-    "TriggerState",
-    "health_blueprint",
-    "status_blueprint",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _TRUE = frozenset({"true", "1", "yes"})

@@ -8,8 +8,6 @@ from typing import Any
 
 from hadoop_common.text_layout import byte_count, duration, wrapped
 
-__all__ = ["status_lines"]
-
 _LABEL = 16
 
 

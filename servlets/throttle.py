@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["UNLIMITED", "Throttle"]
-
 UNLIMITED = 0
 
 # unused credit older than this is lost, so that a stall is not followed by a flood

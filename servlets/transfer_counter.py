@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["TransferCounter"]
-
 
 class TransferCounter:
     """Bytes sent and received since the start, added up by any number of threads.

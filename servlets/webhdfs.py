@@ -17,8 +17,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser
 from image_tools.dump.values import Owner, java_text, signed32, signed64
 
-__all__ = ["webhdfs_blueprint"]
-
 _LOG = logging.getLogger(__name__)
 
 _PREFIX: Final = "/webhdfs/v1"

@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 
-__all__ = ["apt_command", "apt_install"]
-
 
 def apt_command() -> list[str] | None:
     """apt-get with the rights to install, None where there are none."""

@@ -14,8 +14,6 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.apt import apt_command, apt_install
 from tests.interop.hadoop_home import required
 
-__all__ = ["MissingBrowserError", "browser", "chromium"]
-
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
 

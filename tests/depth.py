@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 
-__all__ = ["SEED", "deep", "examples", "sample", "scaled"]
-
 SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
 _FACTOR = {"quick": 0, "": 0, "deep": 1}[_DEPTH] if not _DEPTH.isdecimal() else int(_DEPTH)

@@ -6,8 +6,6 @@ from pathlib import PurePosixPath
 
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["SharedJvms", "scope_of"]
-
 _SPARK = "tests/pipeline"
 # they start what they need themselves
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}

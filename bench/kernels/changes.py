@@ -38,8 +38,6 @@ from bench.kernels.operations import (
 )
 from image_format.kernels.jit import kernel
 
-__all__ = ["MOST_MADE", "MOST_SNAPSHOTS", "ROOT_FIELDS", "fill"]
-
 MOST_MADE = 4096
 MOST_SNAPSHOTS = 6
 ROOT, ALLOWED, OPEN_FILE, OPENED_AT, SNAPSHOTS, FIRST_SNAPSHOT = range(6)

@@ -6,8 +6,6 @@ import numpy as np
 
 from image_format.kernels.jit import lean_kernel
 
-__all__ = ["below", "mixed", "share"]
-
 
 @lean_kernel
 def mixed(seed, number, purpose):

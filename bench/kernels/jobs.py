@@ -44,19 +44,6 @@ from bench.kernels.operations import (
 )
 from image_format.kernels.jit import kernel
 
-__all__ = [
-    "MOST_BLOCKS",
-    "SLOTS",
-    "SLOT_FIELDS",
-    "WRITERS",
-    "WRITER_FIELDS",
-    "job_step",
-    "put_add",
-    "put_close",
-    "put_mkdir",
-    "put_rename",
-]
-
 SLOTS, WRITERS = 12, 6
 """Jobs at a time, and tasks of each at a time."""
 MOST_BLOCKS = 3

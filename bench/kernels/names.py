@@ -10,19 +10,6 @@ import numpy.typing as npt
 from bench.kernels.hashing import below, mixed
 from image_format.kernels.jit import kernel, lean_kernel
 
-__all__ = [
-    "MOST_DEPTH",
-    "NAME_ROOM",
-    "PATH_ROOM",
-    "TreeArrays",
-    "put_decimal",
-    "put_directory_name",
-    "put_file_name",
-    "put_hex",
-    "put_path",
-    "put_pool",
-]
-
 MOST_DEPTH = 12
 NAME_ROOM = 96
 """Bytes that no name reaches."""

@@ -11,27 +11,6 @@ from bench.kernels.hashing import below, mixed
 from bench.kernels.names import put_decimal, put_pool
 from image_format.kernels.jit import kernel, lean_kernel
 
-__all__ = [
-    "OP_ROOM",
-    "EditState",
-    "begin",
-    "chance",
-    "end",
-    "put_bytes",
-    "put_client",
-    "put_int",
-    "put_long",
-    "put_no_features",
-    "put_no_rpc",
-    "put_permission",
-    "put_rpc",
-    "put_short",
-    "put_text",
-    "put_vlong",
-    "text_end",
-    "tick",
-]
-
 OP_ROOM = 8192
 """Bytes that no transaction reaches."""
 (

@@ -10,8 +10,6 @@ from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import put_varint, varint_size
 
-__all__ = ["BLOCK_SIZE", "CLOCK", "FIRST_BLOCK", "RECORD_ROOM", "directory_entries", "inode_records", "is_open"]
-
 CLOCK = 1_700_000_000_000
 """Newest modification time, ms since the epoch."""
 BLOCK_SIZE = 128 << 20

@@ -24,8 +24,6 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from servlets.throttle import Throttle
 
-__all__ = ["FetchOptions", "FetchedImage", "Steps", "fetch_image"]
-
 _LISTED = 5
 
 

@@ -21,8 +21,6 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 
-__all__ = ["VERSION_SUFFIX", "ImageFolder", "surplus"]
-
 VERSION_SUFFIX = f".{VERSION}"
 _STAGING = ".fetch"
 _PRIVATE = 0o700

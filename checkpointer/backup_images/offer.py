@@ -15,8 +15,6 @@ from hadoop_common.names import parse_image
 from servlets.errors import BadRequestParametersError
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, parse_digest
 
-__all__ = ["ImageOffer", "ask_for_image"]
-
 
 @dataclass(frozen=True, slots=True)
 class ImageOffer:

@@ -19,8 +19,6 @@ from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
 from journal.quorum.tally import majority
 
-__all__ = ["ask_journal"]
-
 # Questions to a JournalNode, one after the other.
 _QUESTIONS = 3
 

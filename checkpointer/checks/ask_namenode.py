@@ -19,8 +19,6 @@ from hadoop_rpc.retry import NO_RETRY
 from servlets.bounded_answer import ask
 from servlets.node_state import NodeState, from_json
 
-__all__ = ["ask_daemon", "ask_http", "ask_rpc"]
-
 T = TypeVar("T")
 
 _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"

@@ -18,8 +18,6 @@ from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 
-__all__ = ["ask_directories", "ask_image", "lock_holder"]
-
 # struct flock of Linux: type, whence, start, length, pid
 _FLOCK = struct.Struct("@hhqqi0q")
 _MAX_HOLDER = 256

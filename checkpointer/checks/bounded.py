@@ -12,8 +12,6 @@ from checkpointer.checks.facts import Answer
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 
-__all__ = ["ask", "ask_all"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 

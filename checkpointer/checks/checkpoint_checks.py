@@ -11,8 +11,6 @@ from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from hadoop_common.quantities import duration
 from servlets.node_state import Cancelled, Record
 
-__all__ = ["Coverage", "check_age", "check_daemon", "check_edits", "check_transactions", "coverage"]
-
 # as the daemon's readiness: three periods without a checkpoint are an alarm
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2

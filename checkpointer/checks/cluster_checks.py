@@ -11,8 +11,6 @@ from image_format.layout import check_supported
 from journal.quorum.node_answers import NodeAnswer
 from journal.quorum.tally import majority
 
-__all__ = ["check_ha", "check_journal_nodes", "check_namenode", "check_version"]
-
 _ACTIVE = "ACTIVE"
 
 

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from journal.quorum.node_answers import NodeAnswer
     from servlets.node_state import NodeState
 
-__all__ = [
-    "Answer",
-    "DaemonFacts",
-    "DirectoryFacts",
-    "Facts",
-    "ImageFacts",
-    "JournalFacts",
-    "NameNodeFacts",
-    "TxidRange",
-    "active_of",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 
 

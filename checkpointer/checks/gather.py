@@ -22,8 +22,6 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
 
-__all__ = ["Cluster", "gather"]
-
 # a question is up to three calls in a row, and what the first ones said is not to be lost by the last
 _CALLS = 3
 

@@ -13,8 +13,6 @@ from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State, Verdict, worst
 
-__all__ = ["CHECKS", "Check", "Outcome", "Part", "perform", "state_of"]
-
 
 class Part(Enum):
     """A part of the facts that is gathered only where a check needs it; IMAGE_CONTENT reads whole images."""

@@ -13,8 +13,6 @@ from checkpointer.storage.inspector import StorageState, agree_on_version
 from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
 
-__all__ = ["check_space", "check_storage"]
-
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     """Every directory works, they agree, and the newest image is whole."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
-__all__ = ["MEASURED", "Limits", "Thresholds", "parse_thresholds"]
-
 # what can be given for each check: how a value reads, and what it is in
 MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "age": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Metric", "State", "Verdict", "worst"]
-
 
 class State(IntEnum):
     """State of a check; the value is the exit status of a Nagios plugin."""

@@ -12,8 +12,6 @@ from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
 from hadoop_common.printable import escaped
 
-__all__ = ["main"]
-
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
     "journalnode": "Run a JournalNode, or format its journals as its peers have them.",

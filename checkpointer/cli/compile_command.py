@@ -8,8 +8,6 @@ from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.text_layout import duration
 
-__all__ = ["command"]
-
 
 @click.command("compile")
 @click.option("--first", is_flag=True, help="Only what a first merge needs; the rest is compiled when it is used.")

@@ -10,8 +10,6 @@ from checkpointer.config.daemon_address import DaemonNotFoundError
 from checkpointer.errors import TransferError
 from hadoop_common.file_faults import network_reason
 
-__all__ = ["ask_daemon", "known_answer"]
-
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
 _HERE_HINT = "Run this command on the daemon's host."

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from checkpointer.merging.dry_run import DryRun
 
-__all__ = ["dry_run_content", "dry_run_text"]
-
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
     """For --json."""

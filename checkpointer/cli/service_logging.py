@@ -14,8 +14,6 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.log_lines import log_to_stderr
 
-__all__ = ["logging_options", "set_up_logging"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -13,8 +13,6 @@ from hadoop_rpc.user import process_user, rpc_user
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
-__all__ = ["access_rules"]
-
 _LOG = logging.getLogger(__name__)
 _WILDCARDS = ("0.0.0.0", "::", "")
 _OF_NAMENODES = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS, keys.HTTP_ADDRESS, keys.HTTPS_ADDRESS)

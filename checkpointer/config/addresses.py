@@ -9,18 +9,6 @@ from checkpointer.config import keys
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.endpoint import host_port
 
-__all__ = [
-    "Identity",
-    "address",
-    "default_fs",
-    "identity",
-    "namenode_ids",
-    "namenode_rpc",
-    "namenode_urls",
-    "parse_host_port",
-    "scoped_key",
-]
-
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 _WILDCARDS = ("0.0.0.0", "::", "")
 _RPC_PORT = 8020

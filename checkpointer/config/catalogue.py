@@ -17,8 +17,6 @@ from hadoop_common.configuration import Configuration, ConfigurationFault
 from journal.quorum.settings import WRITER_KEYS
 from journal.shared_edits import RESOLUTION
 
-__all__ = ["CATALOGUE", "PREFIXES", "closest", "entry_of", "refusals"]
-
 # name and default, and Hadoop 2.7's default where it is another one
 _Row = tuple[str, str] | tuple[str, str, str]
 

@@ -36,8 +36,6 @@ from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
 
-__all__ = ["CheckpointConfig", "Role", "image_codec", "replay_rules", "sub_section_rule"]
-
 T = TypeVar("T")
 
 _POLICIES = ("HTTP_ONLY", "HTTPS_ONLY", "HTTP_AND_HTTPS")

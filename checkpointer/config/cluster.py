@@ -11,8 +11,6 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 
-__all__ = ["NameNodeAddress", "active_first", "ask_state", "namenode_addresses"]
-
 # an unknown state comes before standby: it may be an active that is slow, or one without HA
 _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, HAState.INITIALIZING: 4}
 

@@ -10,8 +10,6 @@ from checkpointer.errors import TransferError
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.endpoint import host_port
 
-__all__ = ["DaemonNotFoundError", "candidate_urls", "daemon_url"]
-
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 

@@ -11,8 +11,6 @@ from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 
-__all__ = ["EngineChoice", "EngineSettings", "SparkSettings", "engine_settings"]
-
 _CONF = keys.ENGINE_SPARK_CONF.of("")
 
 

@@ -9,8 +9,6 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
 from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
 
-__all__ = ["memory_limit"]
-
 
 def memory_limit(configuration: Configuration) -> MemoryLimit:
     """What the `checkpointer.memory` keys say.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hadoop_common.config_key import COUNT, FACTOR, ConfigKey, text
 
-__all__ = ["EDITS_DIR", "EDITS_MINIMUM", "EDITS_REQUIRED", "ROLL_SHARE", "RPC_BIND_HOST"]
-
 EDITS_DIR = ConfigKey(
     "dfs.namenode.edits.dir",
     "${dfs.namenode.name.dir}",

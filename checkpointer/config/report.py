@@ -12,8 +12,6 @@ from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVIC
 from hadoop_common.config_key import ABSENT, ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
 
-__all__ = ["ConfigReport", "KeySetting", "likely_role", "report"]
-
 UNKNOWN = "unknown"
 _SECRET = ("password", "digestpw", "secret")
 

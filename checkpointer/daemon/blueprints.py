@@ -22,8 +22,6 @@ from servlets.jmx import jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
 from servlets.status import status_blueprint
 
-__all__ = ["daemon_blueprints", "transfer_options"]
-
 _PACKAGE = "hdfs-checkpointer"
 
 

@@ -11,8 +11,6 @@ from typing import Self
 from checkpointer.config.keys import STOP_TIMEOUT
 from hadoop_common.process_end import end_within
 
-__all__ = ["Command", "Control"]
-
 
 class Command(Enum):
     """What a daemon is asked for."""

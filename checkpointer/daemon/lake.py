@@ -26,8 +26,6 @@ from hadoop_common.file_faults import told
 from hadoop_common.trouble import with_next
 from servlets.node_state import LakeState
 
-__all__ = ["LakeAppender", "find_module"]
-
 _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.after_checkpoint"
 _NAME = "lake"

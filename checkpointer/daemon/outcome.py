@@ -14,8 +14,6 @@ from checkpointer.transfer.refusals import too_recent
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
 from servlets.parameters import ImageKind
 
-__all__ = ["Outcome", "Taking", "outcome_of"]
-
 
 class Taking(Enum):
     """How an image fared with the NameNodes together."""

@@ -18,8 +18,6 @@ from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
 from checkpointer.transfer.refusals import least_age, too_recent
 from servlets.parameters import ImageKind
 
-__all__ = ["Outlook"]
-
 _LOG = logging.getLogger(__name__)
 # the question is worth less than the checkpoint that waits for its answer
 _TIMEOUT = 5.0

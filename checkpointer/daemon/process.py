@@ -33,8 +33,6 @@ from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 
-__all__ = ["Clocks", "run_role", "serve"]
-
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
 _POLL = "poll"

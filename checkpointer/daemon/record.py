@@ -13,8 +13,6 @@ from checkpointer.transfer import UploadResult
 from engine.merge import MergeResult
 from servlets.node_state import Record
 
-__all__ = ["RecordKeeper"]
-
 
 class RecordKeeper:
     """The record and its lock; `wall` gives seconds since the epoch."""

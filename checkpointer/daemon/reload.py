@@ -12,8 +12,6 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.config_key import key_names
 from hadoop_rpc.user import USER_NAME
 
-__all__ = ["RELOADABLE", "merged"]
-
 _MERGING = "merge_settings."
 
 RELOADABLE = frozenset(

@@ -46,8 +46,6 @@ from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
 
-__all__ = ["PREVENT_SECONDS", "CheckpointService"]
-
 _LOG = logging.getLogger(__name__)
 # a failing daemon tries at least so often in a period
 _TRIES_A_PERIOD = 4

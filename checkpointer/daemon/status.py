@@ -12,8 +12,6 @@ from hadoop_common.quantities import duration
 from servlets.node_state import Cancelled, NodeState, Record, TargetState
 from servlets.parameters import ImageKind
 
-__all__ = ["Standing", "daemon_state", "lateness"]
-
 _MISSED_PERIODS = 3
 # one failure may pass by itself
 _REPEATED = 2

@@ -6,8 +6,6 @@ from enum import Enum
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 
-__all__ = ["TriggerReason", "decide"]
-
 
 class TriggerReason(Enum):
     """What made a checkpoint due."""

@@ -21,8 +21,6 @@ from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS
 
-__all__ = ["ConfiguredJournal", "JournalNodeConfig"]
-
 T = TypeVar("T")
 
 _HEAP = 1000 << 20  # HADOOP_HEAPSIZE, of which Hadoop's fraction is one

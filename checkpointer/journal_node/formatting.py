@@ -21,8 +21,6 @@ from hadoop_rpc.user import rpc_user
 from journal.journal_node.node import JournalNode
 from journal.journal_node.self_format import SelfFormatError, format_from_peers
 
-__all__ = ["format_journals", "namespace_of_namenode"]
-
 _ASK_SECONDS = 20.0
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 
 from journal.quorum.address import NodeAddress
 
-__all__ = ["is_local", "others"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -8,8 +8,6 @@ from checkpointer.journal_node.config import JournalNodeConfig
 from journal.journal_node.disk import Disk
 from journal.journal_node.file_disk import FileDisk
 
-__all__ = ["JournalPlaces"]
-
 # Anybody may tell of any journal.
 _MOST_HEARD = 1000
 

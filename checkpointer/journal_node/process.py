@@ -9,8 +9,6 @@ from checkpointer.journal_node.config import JournalNodeConfig
 from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.sd_notify import Notifier
 
-__all__ = ["run_journal_node"]
-
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
 

@@ -35,8 +35,6 @@ from servlets.journal_metrics import journal_metrics_blueprint
 from servlets.status import Health, health_blueprint
 from servlets.throttle import Throttle
 
-__all__ = ["JournalNodeServer", "peers_of"]
-
 _LOG = logging.getLogger(__name__)
 
 _PACKAGE = "hdfs-checkpointer"

@@ -14,8 +14,6 @@ from journal.journal_node.recovery import SegmentFetch
 from journal.journal_node.self_format import format_from_peers
 from journal.journal_node.syncer import JournalSyncer
 
-__all__ = ["SyncThread"]
-
 _LOG = logging.getLogger(__name__)
 
 

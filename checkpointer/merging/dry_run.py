@@ -19,8 +19,6 @@ from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
 from journal.segment_file import read_transactions
 
-__all__ = ["DryRun", "InodeChanges", "dry_run", "expected_room"]
-
 
 @dataclass(frozen=True, slots=True)
 class InodeChanges:

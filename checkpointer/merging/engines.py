@@ -21,8 +21,6 @@ from engine.settings import MergeSettings
 from hadoop_common.errors import EXIT_USAGE
 from journal.segment_file import EditLogSegment, read_transactions
 
-__all__ = ["EngineError", "LocalEngine", "MergeEngine", "MergeTask", "choose_engine"]
-
 _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.engines"
 

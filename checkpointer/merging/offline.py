@@ -17,8 +17,6 @@ from image_format.reader import ImageFile
 from image_tools.convert import plan_conversion
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
-__all__ = ["MergePlan", "check_image", "merge_directory", "plan_directory"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_file import EditLogSegment
 
-__all__ = ["contradiction"]
-
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
     """What of ours cannot be of the past that the NameNode's `logs` tell, "" where nothing is found.

@@ -10,8 +10,6 @@ from pathlib import Path
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import StorageError
 
-__all__ = ["Beginnings", "LostPast"]
-
 _BACK_OFF = BackOff(60.0, 3600.0)
 
 

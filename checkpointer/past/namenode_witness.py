@@ -13,8 +13,6 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment import SegmentCursor
 
-__all__ = ["NamenodeWitness"]
-
 # Mostly one of the first transactions is telling; where none of these is, more is asked for.
 _FIRST_BYTES = 1 << 16
 

@@ -17,8 +17,6 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from journal.journal import ReadableSegment
 
-__all__ = ["Finding", "Verdict", "Witness", "prove", "refuse"]
-
 
 class Finding(Enum):
     """What a comparison came to.

@@ -18,8 +18,6 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.regular_file import read_regular
 from image_format.md5_file import read_md5_file
 
-__all__ = ["ClaimBook", "Claims", "held_images", "image_md5", "read_claims", "write_claims"]
-
 _LOG = logging.getLogger(__name__)
 _FORMAT = 1
 _MOST_BYTES = 64 * 1024 * 1024

@@ -18,8 +18,6 @@ from typing import Protocol
 from checkpointer.past.proof import Finding, Verdict, Witness, prove
 from engine.stretches import Claim, HeldImage, Recorder, Stretch
 
-__all__ = ["KeepsClaims", "PastWatch"]
-
 # Stretches without a telling transaction, from which on an image is asked for instead.
 _MANY = 64
 

@@ -18,8 +18,6 @@ from servlets.node_state import RoleDetails
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["STANDBY", "CheckpointRole", "Job", "Progress", "Target", "Upload"]
-
 # how far apart two clocks may tell the end of one upload, in seconds
 _SAME_UPLOAD_SECONDS = 5.0
 # the result of a target that was asked for its state and so got no image

@@ -9,8 +9,6 @@ from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import ImageKind
 
-__all__ = ["RoleImages"]
-
 
 class RoleImages:
     """Serves a role's images and segments; takes no uploads (`ImageStore`)."""

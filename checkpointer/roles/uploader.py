@@ -35,8 +35,6 @@ from image_format.md5_file import read_md5_file
 from servlets.parameters import ImageKind
 from servlets.throttle import Throttle
 
-__all__ = ["TakesImages", "UploadPolicy", "Uploader"]
-
 _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # how often the state of a NameNode that gets an image is asked for

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from engine.errors import CheckpointCancelledError
 
-__all__ = ["watched"]
-
 _SLICE_SECONDS = 0.25
 
 T = TypeVar("T")

@@ -11,8 +11,6 @@ from pathlib import Path
 from hadoop_common.durable import fsync_directory
 from hadoop_common.names import md5_name, parse_image, parse_segment
 
-__all__ = ["KEPT", "LOST_PAST", "PROVENANCE", "lost_pasts", "set_aside"]
-
 PROVENANCE = "provenance.json"
 """Beside images: what is known of their past (`past.record`)."""
 

@@ -11,8 +11,6 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
 
-__all__ = ["format_directory", "make_directory", "unformat_directory", "write_seen_txid", "write_version"]
-
 
 def make_directory(root: Path, permission: int) -> None:
     """Make `root` with the mode `permission`, and its parents, unless it is there.

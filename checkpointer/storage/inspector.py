@@ -21,23 +21,6 @@ from hadoop_common.regular_file import read_regular
 from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
 
-__all__ = [
-    "CURRENT",
-    "SegmentFile",
-    "StorageDirectory",
-    "StorageState",
-    "StoredImage",
-    "agree_on_version",
-    "check_covered",
-    "classify",
-    "directory_fault",
-    "inspect",
-    "list_images",
-    "list_segment_files",
-    "newest_copies",
-    "newest_image",
-]
-
 CURRENT = "current"
 # directories a NameNode leaves when it dies within an upgrade, a rollback or an import
 _INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")

@@ -15,8 +15,6 @@ from hadoop_common.names import (
     parse_temporary_segment,
 )
 
-__all__ = ["clean_leftovers", "leftover_names"]
-
 
 def leftover_names(names: Collection[str]) -> list[str]:
     """Those of `names` that no reader of the folder needs, sorted; anything of unknown kind is not one."""

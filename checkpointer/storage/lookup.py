@@ -12,8 +12,6 @@ from hadoop_common.file_faults import file_faults, told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, read_version
 
-__all__ = ["ImageCopy", "latest_image", "read_storage_info"]
-
 
 class ImageCopy(NamedTuple):
     """The file of an image, and the last transaction in it."""

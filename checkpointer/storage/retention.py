@@ -10,16 +10,6 @@ from typing import Protocol
 from checkpointer.storage.inspector import SegmentFile, StoredImage, list_images, list_segment_files
 from hadoop_common.names import md5_name
 
-__all__ = [
-    "Deletion",
-    "Extent",
-    "RetentionPlan",
-    "apply_plan",
-    "edits_needed_from",
-    "enforce_retention",
-    "plan_retention",
-]
-
 
 class Extent(Protocol):
     """Transactions `first` to `last` of a segment; `last` is None while it is in progress."""

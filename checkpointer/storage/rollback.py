@@ -15,8 +15,6 @@ from image_format.md5_file import md5_path, read_md5_file
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 
-__all__ = ["latest_rollback_image", "promote_rollback_images", "started_at"]
-
 
 def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
     """The newest `fsimage_rollback_TXID` that has a digest file, None without one.

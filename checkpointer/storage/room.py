@@ -10,8 +10,6 @@ from pathlib import Path
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 
-__all__ = ["LEAST_ROOM", "require_room"]
-
 # VERSION, digests and names need some room too, and so does an image that is the first one here
 LEAST_ROOM = 1 << 20
 

@@ -10,22 +10,6 @@ from urllib.parse import urlencode, urlsplit
 
 from checkpointer.errors import TransferError
 
-__all__ = [
-    "DEFAULT_CHUNK_SIZE",
-    "DEFAULT_TIMEOUT",
-    "IMAGE_SERVLET",
-    "MAX_SENTENCE_BYTES",
-    "TransferCancelledError",
-    "TransferInterruptedError",
-    "never",
-    "reason_of",
-    "refusal",
-    "sentence",
-    "servlet_url",
-    "unheard",
-    "unwatched",
-]
-
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_CHUNK_SIZE = 65536
 MAX_SENTENCE_BYTES = 16384

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
-__all__ = ["Patience", "WaitCancelled", "connection_for"]
-
 # how often a waiting transfer looks whether it was cancelled
 _SLICE_SECONDS = 0.25
 

@@ -30,8 +30,6 @@ from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
 from servlets.throttle import UNLIMITED, Throttle
 
-__all__ = ["NO_SUCH_IMAGE", "DownloadedImage", "download_image", "download_segment", "image_digest", "segment_head"]
-
 _LOG = logging.getLogger(__name__)
 
 NO_SUCH_IMAGE = (404, 410)

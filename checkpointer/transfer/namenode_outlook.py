@@ -15,8 +15,6 @@ from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.refusals import least_age, refuses_recent
 from hadoop_common.file_faults import network_reason
 
-__all__ = ["NamenodeOutlook", "ask_outlook", "ask_start_time"]
-
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
 # One attribute of it only: the others list every DataNode.

@@ -6,8 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 
-__all__ = ["TooRecent", "has_image", "least_age", "refuses_recent", "too_recent"]
-
 # ImageServlet.recentImageCheckTimePrecision
 _SHARE_OF_PERIOD = 0.75
 

@@ -13,8 +13,6 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
 from hadoop_common.back_off import BackOff
 
-__all__ = ["TransferRetry"]
-
 _LOG = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.25
 # the other side is busy or starting

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 
 from checkpointer.transfer.connection import Patience
 
-__all__ = ["AnswerIsThere", "BodySender"]
-
 
 class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the sending
     """The server answered, or closed the connection, while the body was being sent."""

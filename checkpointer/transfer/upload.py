@@ -38,8 +38,6 @@ from hadoop_common.storage_info import StorageInfo
 from servlets.parameters import DIGEST_HEADER, ImageKind
 from servlets.throttle import Throttle
 
-__all__ = ["UploadResult", "upload_image"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 
-__all__ = ["CacheManager"]
-
 _SECTION = "CACHE_MANAGER"
 _UNLIMITED = (1 << 63) - 1
 _NEVER = _UNLIMITED // 4

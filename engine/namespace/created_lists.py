@@ -15,8 +15,6 @@ from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import SPECIAL
 from image_format.name_order import name_key
 
-__all__ = ["CreatedLists"]
-
 
 def _look_on(node: Node) -> None:
     """Diffs are combined only to look at them."""

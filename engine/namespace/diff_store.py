@@ -19,8 +19,6 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["DiffStore"]
-
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 # what a row can hold

@@ -12,18 +12,6 @@ from image_format.inode_table import Block, to_signed
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = [
-    "CURRENT_STATE",
-    "NO_SNAPSHOT",
-    "DiffList",
-    "DirectoryDiff",
-    "DirectoryDiffs",
-    "FileDiff",
-    "FileDiffs",
-    "LinkCopy",
-    "Node",
-]
-
 CURRENT_STATE = 2147483646
 """Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1

@@ -11,8 +11,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import AddErasureCodingPolicyOp
 
-__all__ = ["REPLICATION_POLICY_ID", "ErasureCodingPolicies", "ErasureCodingPolicy", "policy_name"]
-
 _SECTION = "ERASURE_CODING"
 _LAST_SYSTEM_ID = 63
 _KIBI = 1024

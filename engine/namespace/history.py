@@ -9,8 +9,6 @@ from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
 from image_format.kernels.inode import LAST_COMPLETE
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = ["History"]
-
 _UINT64 = (1 << 64) - 1
 
 

@@ -19,8 +19,6 @@ from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["FindRows", "Leases"]
-
 FindRows = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 """Row that each path leads to, of rows of (start, size) in a buffer: `NO_ROW` where there is nothing, less than that
 where only `Tree.find` can tell, as for a negative size."""

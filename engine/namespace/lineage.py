@@ -11,8 +11,6 @@ from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 
-__all__ = ["Lineage"]
-
 
 class Lineage:
     """Questions about a tree with snapshots; it changes neither.

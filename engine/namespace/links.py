@@ -13,8 +13,6 @@ from image_format.kernels.inode import DROPPED
 from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_link
 from image_format.room import Growing
 
-__all__ = ["ChangedNames", "Links"]
-
 Rows = npt.NDArray[np.int64]
 
 _FIRST_SIZE = 1 << 10

@@ -28,8 +28,6 @@ from image_format.room import Room
 from image_format.string_table import StringKind, StringTable
 from journal.ops import PermissionStatus
 
-__all__ = ["Namespace"]
-
 _UINT64 = (1 << 64) - 1
 _NO_STRIPED_BLOCK = -(1 << 63)
 

@@ -14,8 +14,6 @@ from image_format.inode_table import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
 
-__all__ = ["Reclaim"]
-
 
 class Reclaim(FileReclaim):
     """One deletion: of a path, or of a snapshot.

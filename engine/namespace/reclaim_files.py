@@ -12,8 +12,6 @@ from engine.namespace.history import History
 from engine.namespace.tree import Tree
 from image_format.kernels.inode import DROPPED
 
-__all__ = ["FileReclaim"]
-
 # A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
 _RECURSION_LIMIT = 20_000
 

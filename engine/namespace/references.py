@@ -19,8 +19,6 @@ from image_format.kernels.inode import SPECIAL
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["NEW", "Hub", "Numbering", "References", "WithName"]
-
 NEW = -1
 """Number of a reference that the base image does not have."""
 

@@ -9,8 +9,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import DelegationKey, DelegationTokenIdent
 
-__all__ = ["SecretManager"]
-
 _SECTION = "SECRET_MANAGER"
 _UINT64 = (1 << 64) - 1
 _UINT32 = (1 << 32) - 1

@@ -20,8 +20,6 @@ from engine.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 from image_format.kernels.inode import DIRTY, DROPPED, OPENED
 
-__all__ = ["Settling"]
-
 _DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE", "INODE_REFERENCE"
 
 

@@ -8,8 +8,6 @@ from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DROPPED
 
-__all__ = ["Ways", "find_ways"]
-
 Ways = dict[int, list[int | WithName]]
 """By row of a directory: what it has or had on the ways."""
 

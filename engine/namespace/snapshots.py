@@ -14,8 +14,6 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["Snapshots"]
-
 _SECTION = "SNAPSHOT"
 
 

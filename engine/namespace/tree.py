@@ -18,8 +18,6 @@ from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id
 
-__all__ = ["LARGEST_QUOTA", "ROOT_ROW", "Tree", "encodable", "encode_name", "split_path"]
-
 ROOT_ROW = 0
 LARGEST_QUOTA = (1 << 63) - 1
 

@@ -13,8 +13,6 @@ from image_format.permission import AclScope, AclType, pack_acl_entry, unpack_ac
 from image_format.string_table import StringKind
 from journal.ops import AclEntry
 
-__all__ = ["inherit_default_acl", "remove_acl", "set_acl"]
-
 _MINIMAL = 3
 _MODE_BITS = 0o777
 

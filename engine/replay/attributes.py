@@ -27,21 +27,6 @@ from journal.ops import (
     XAttr,
 )
 
-__all__ = [
-    "clear_ns_quota",
-    "remove_xattr",
-    "set_acl",
-    "set_ns_quota",
-    "set_owner",
-    "set_permissions",
-    "set_quota",
-    "set_quota_by_storage_type",
-    "set_replication",
-    "set_storage_policy",
-    "set_xattr",
-    "times",
-]
-
 _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1

@@ -8,15 +8,6 @@ from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, SetGenstampV2Op, UpdateBlocksOp
 
-__all__ = [
-    "add_block",
-    "allocate_block_id",
-    "set_blocks",
-    "set_genstamp_v1",
-    "set_genstamp_v2",
-    "update_blocks",
-]
-
 
 def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
     """Make the block list of a file what an operation says (FSEditLogLoader.updateBlocks).

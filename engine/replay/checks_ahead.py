@@ -19,8 +19,6 @@ from engine.replay.kernels.frames import NO_END, check_frames
 from hadoop_common.cores import available_cores
 from journal.segment import SegmentCursor
 
-__all__ = ["ChecksAhead", "checks_ahead"]
-
 _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 20
 """Bytes after each of which the thread tells how far it is."""

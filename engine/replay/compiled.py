@@ -49,8 +49,6 @@ from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, RenameOldOp, Re
 from journal.primitives import Reader, encode_cesu8
 from journal.segment import SegmentCursor
 
-__all__ = ["CompiledReplay"]
-
 _ROWS = 1 << 12
 _NAME_BYTES = 1 << 16
 _BLOCKS = 1 << 12

@@ -14,16 +14,6 @@ from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
-__all__ = [
-    "add",
-    "append",
-    "checked_policy",
-    "close",
-    "concat_delete",
-    "reassign_lease",
-    "truncate",
-]
-
 _STRIPED = 1
 # Storage policy ids have four bits in a file's header.
 _MAX_POLICY = 15

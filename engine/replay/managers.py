@@ -6,26 +6,6 @@ from engine.namespace import Namespace
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 
-__all__ = [
-    "add_cache_directive",
-    "add_cache_pool",
-    "add_policy",
-    "cancel_token",
-    "disable_policy",
-    "enable_policy",
-    "get_token",
-    "modify_cache_directive",
-    "modify_cache_pool",
-    "remove_cache_directive",
-    "remove_cache_pool",
-    "remove_policy",
-    "renew_token",
-    "rolling_upgrade_finalize",
-    "rolling_upgrade_start",
-    "segment_marker",
-    "update_master_key",
-]
-
 _UINT64 = (1 << 64) - 1
 
 

@@ -19,8 +19,6 @@ from engine.namespace import Namespace
 from engine.replay.table import REPLAYED
 from journal.ops import EditOp
 
-__all__ = ["apply", "check_end", "errors_of"]
-
 _HINT = "Let a NameNode of the cluster's own release make this checkpoint; the old image and all edits are untouched."
 _RECORD_HINT = "Check that image and edits are of one cluster; `hdfs oev` shows the operation."
 

@@ -27,8 +27,6 @@ from journal.segment_file import Transactions
 if TYPE_CHECKING:
     from engine.replay.compiled import CompiledReplay
 
-__all__ = ["PLAIN", "compiled_replay", "replay"]
-
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 _REPORT_EVERY = 4096

@@ -18,14 +18,6 @@ from journal.ops import (
     RenameSnapshotOp,
 )
 
-__all__ = [
-    "allow",
-    "create",
-    "delete",
-    "disallow",
-    "rename",
-]
-
 _UINT64 = (1 << 64) - 1
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 

@@ -8,15 +8,6 @@ from engine.replay.acls import inherit_default_acl, set_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
-__all__ = [
-    "delete",
-    "mkdir",
-    "remove",
-    "rename",
-    "rename_old",
-    "symlink",
-]
-
 
 def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     table, tree = namespace.table, namespace.tree

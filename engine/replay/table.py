@@ -12,8 +12,6 @@ from engine.replay import attributes, blocks, files, managers, snapshots, struct
 from journal import ops
 from journal.ops import EditOp
 
-__all__ = ["REPLAYED", "TABLE", "Keeps", "Operation"]
-
 
 class Keeps(Enum):
     """When the paths that kernels remember are right after an operation was applied plainly."""

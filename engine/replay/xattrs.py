@@ -9,8 +9,6 @@ from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.string_table import StringKind
 from journal.ops import XAttr
 
-__all__ = ["has_xattrs", "put_xattrs", "remove_xattrs"]
-
 
 def _packed(namespace: Namespace, xattr: XAttr) -> int:
     return pack_xattr_name(XAttrNamespace(xattr.namespace), namespace.strings.serial(xattr.name, StringKind.XATTR))

@@ -11,8 +11,6 @@ import click
 
 from hadoop_common.file_faults import FileFaultError
 
-__all__ = ["EXISTING", "EXISTING_FILE", "EXISTING_FOLDER"]
-
 
 class _ExistingPath(click.Path):
     """As click's own, which however takes a disk that fails for a file that does not exist, and for wrong usage."""

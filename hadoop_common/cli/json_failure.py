@@ -13,8 +13,6 @@ import click
 
 from hadoop_common.errors import HdfsError
 
-__all__ = ["as_failure", "failure", "one_object", "printed"]
-
 printed: ContextVar[bool] = ContextVar("printed", default=False)
 """Whether this command has printed its JSON object."""
 

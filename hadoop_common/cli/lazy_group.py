@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["LazyGroup"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class LazyGroup(click.Group):
@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         further = self._further()
         told: dict[str, str] = {}
-        for summaries in entry_points(group=f"{self._plugins}_summaries") if further else ():
+        for summaries in _entry_points(f"{self._plugins}_summaries") if further else ():
             told.update(summaries.load())
         lines = {**self._summaries, **{name: told.get(name, "") for name in further}}
         with formatter.section("Commands"):
@@ -64,5 +64,12 @@ class LazyGroup(click.Group):
 
     def _further(self) -> dict[str, EntryPoint]:
         """Commands of installed packages, by name."""
-        found = entry_points(group=self._plugins) if self._plugins else ()
+        found = _entry_points(self._plugins) if self._plugins else ()
         return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+def _entry_points(group: str) -> Iterable[EntryPoint]:
+    # It takes long to load, and most commands are our own.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)

@@ -18,16 +18,6 @@ from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration
 from hadoop_common.printable import escaped
 
-__all__ = [
-    "coloured",
-    "conf_option",
-    "echo",
-    "echo_json",
-    "json_option",
-    "load_configuration",
-    "terminal_width",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

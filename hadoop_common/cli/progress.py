@@ -6,15 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hadoop_common.text_layout import byte_count, duration
 
-__all__ = ["ProgressObserver", "progress_text"]
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _EVERY = 10.0
 # with the longest text, a line of 80 columns
@@ -62,15 +61,9 @@ class ProgressObserver:
 
     def __init__(self, *, show: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._on_terminal = show and sys.stderr.isatty()
-        self._in_lines = show and not self._on_terminal
-        self._bars = Progress(
-            TextColumn("{task.description:<8}"),
-            BarColumn(bar_width=_BAR_WIDTH),
-            TextColumn("{task.fields[text]}"),
-            console=Console(stderr=True),
-            disable=not self._on_terminal,
-        )
+        on_terminal = show and sys.stderr.isatty()
+        self._in_lines = show and not on_terminal
+        self._bars = _bars() if on_terminal else None
         self._task: TaskID | None = None
         self._name = ""
         self._total: int | None = None
@@ -78,21 +71,24 @@ class ProgressObserver:
         self._began = self._said = clock()
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._bars is not None:
+            self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._end()
-        self._bars.stop()
+        if self._bars is not None:
+            if kind is None:
+                self._end(self._bars)
+            self._bars.stop()
 
     def phase(self, name: str, total: int | None) -> None:
         """The phase before is over, and this one begins."""
-        self._end()
+        if self._bars is not None:
+            self._end(self._bars)
+            self._task = self._bars.add_task(name, total=total, text="")
         self._name, self._total, self._done, self._began = name, total, 0, self._clock()
-        self._task = self._bars.add_task(name, total=total, text="")
         self._say()
 
     def advance(self, done: int) -> None:
@@ -106,17 +102,17 @@ class ProgressObserver:
     def cancelled(self) -> bool:
         return False
 
-    def _end(self) -> None:
+    def _end(self, bars: Progress) -> None:
         if self._task is None:
             return
         whole = max(self._done, self._total or 0)
         text = progress_text(self._name, whole, self._total, self._clock() - self._began)
-        self._bars.update(self._task, completed=whole or 1, total=whole or 1, text=text)
+        bars.update(self._task, completed=whole or 1, total=whole or 1, text=text)
         self._task = None
 
     def _say(self) -> None:
         now = self._clock()
-        if self._task is not None and self._on_terminal:
+        if self._bars is not None and self._task is not None:
             total = None if self._total is None else max(self._total, self._done)
             text = progress_text(self._name, self._done, self._total, now - self._began)
             self._bars.update(self._task, completed=self._done, total=total, text=text)
@@ -125,3 +121,16 @@ class ProgressObserver:
             click.echo(
                 f"{self._name}: {progress_text(self._name, self._done, self._total, now - self._began)}", err=True
             )
+
+
+def _bars() -> Progress:
+    # It takes long to load, and is for terminals alone.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        TextColumn("{task.description:<8}"),
+        BarColumn(bar_width=_BAR_WIDTH),
+        TextColumn("{task.fields[text]}"),
+        console=Console(stderr=True),
+    )

@@ -23,28 +23,6 @@ from image_format.kernels.tags import (
 from image_format.kernels.wire import read_varint, skip_field
 from image_format.permission import NAME_SHIFT, SERIAL_MASK, TYPE_SHIFT, AclType
 
-__all__ = [
-    "DAMAGED",
-    "DIFF_BLOCKS",
-    "EC_XATTRS",
-    "FINDINGS",
-    "MARKED_SNAPSHOTS",
-    "NO_STRING",
-    "NVDIMM_POLICIES",
-    "NVDIMM_QUOTAS",
-    "OK",
-    "PROVIDED_POLICIES",
-    "PROVIDED_QUOTAS",
-    "STRIPED",
-    "TYPE_QUOTAS",
-    "WIDE_REPLICATION",
-    "convert_directory",
-    "convert_file",
-    "convert_inode",
-    "length_delimited",
-    "note",
-]
-
 STRIPED = 0
 WIDE_REPLICATION = 1
 PROVIDED_POLICIES = 2

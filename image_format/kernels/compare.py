@@ -6,8 +6,6 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import read_varint, skip_field
 
-__all__ = ["same_records"]
-
 _ABSENT = -1
 _UNCLEAR = -2
 

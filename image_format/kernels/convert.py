@@ -17,8 +17,6 @@ from image_format.kernels.records import DIRECTORY_DIFF, FILE_DIFF, next_in_diff
 from image_format.kernels.tags import DirectoryDiff, FileDiff, Snapshot
 from image_format.kernels.wire import read_varint, skip_field
 
-__all__ = ["convert_diffs", "convert_inodes", "convert_snapshots"]
-
 
 @kernel
 def convert_inodes(buf, pos, users, groups, xattrs, special, found):

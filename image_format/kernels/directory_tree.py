@@ -7,16 +7,6 @@ from image_format.kernels.packed import find_slot
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
-__all__ = [
-    "NOT_IN_TREE",
-    "add_upwards",
-    "directory_lengths",
-    "fill_directory_paths",
-    "fill_names",
-    "fill_paths",
-    "place_children",
-]
-
 NOT_IN_TREE = -1
 """Length of the path of a directory that the root does not lead to."""
 _UNKNOWN = -2

@@ -18,20 +18,6 @@ from image_format.kernels.tags import (
 )
 from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 
-__all__ = [
-    "collect_parents",
-    "copies_with_quota",
-    "deleted_by",
-    "diff_holders",
-    "diffs_by_snapshot",
-    "directory_holders",
-    "mark_below",
-    "mark_upwards",
-    "open_files",
-    "scan_diffs",
-    "scan_references",
-]
-
 
 @lean_kernel
 def _frame(buf, pos):

@@ -20,8 +20,6 @@ from image_format.kernels.scan import (
 from image_format.kernels.tags import CreatedListEntry, DiffEntry, DirectoryDiff, INodeReference
 from image_format.kernels.wire import octet, read_varint, skip_field
 
-__all__ = ["first_misfit", "reference_keys"]
-
 _EMPTY = 0
 
 

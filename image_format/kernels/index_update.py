@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from image_format.kernels.jit import lean_kernel
 
-__all__ = ["shift_offsets"]
-
 
 @lean_kernel
 def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):

@@ -19,29 +19,6 @@ from image_format.kernels.wire import (
 )
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = [
-    "ACL_DUE",
-    "BLOCK_DTYPE",
-    "DIRECTORY",
-    "DIRTY",
-    "DROPPED",
-    "FEATURES",
-    "FILE",
-    "HOLDS",
-    "INODE_DTYPE",
-    "LAST_COMPLETE",
-    "LEASED",
-    "NO_ACL",
-    "OPENED",
-    "SPECIAL",
-    "SYMLINK",
-    "UNDER_CONSTRUCTION",
-    "UNKNOWN_FIELDS",
-    "decode_inode",
-    "encode_inodes",
-    "encoded_size",
-]
-
 FILE: int = pb.INode.FILE
 DIRECTORY: int = pb.INode.DIRECTORY
 SYMLINK: int = pb.INode.SYMLINK

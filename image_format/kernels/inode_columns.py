@@ -9,16 +9,6 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 
-__all__ = [
-    "BLOCK_COUNT",
-    "COLUMNS",
-    "KIND",
-    "LENGTH",
-    "REPLICATION",
-    "decode_columns",
-    "decode_record",
-]
-
 (
     ID,
     KIND,

@@ -14,8 +14,6 @@ import numpy as np
 
 from image_format.kernels.prefetch import let_kernels_prefetch
 
-__all__ = ["Kernel", "kernel", "lean_kernel", "made_of", "step"]
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -92,6 +90,7 @@ def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
     folder = Path(function.__code__.co_filename).parent
     dispatcher._cache._cache_file._source_stamp = _sources(folder) + made_of(function)
     _forgive_full_disk(dispatcher._cache)
+    _load_without_compiler(dispatcher._cache)
     return dispatcher
 
 
@@ -117,6 +116,18 @@ def made_of(function: Callable[..., Any]) -> str:
             value = value.__name__
         digest.update(f"\0{name}\0{value.tolist() if isinstance(value, np.ndarray) else value!r}".encode())
     return digest.hexdigest()
+
+
+def _load_without_compiler(cache: Any) -> None:
+    """Machine code from disk needs Numba's runtime alone; to load what compiles takes 0.2 s of each start."""
+    from numba.core.runtime.nrt import rtsys
+
+    def load(signature: Any, context: Any) -> Any:
+        # What is not found is compiled, for which Numba loads the rest.
+        rtsys.initialize(context)
+        return cache._load_overload(signature, context)
+
+    cache.load_overload = load
 
 
 def _forgive_full_disk(cache: Any) -> None:

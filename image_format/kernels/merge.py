@@ -7,8 +7,6 @@ from image_format.kernels.scan import compare_names, locate_name
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
-__all__ = ["merge_directories", "sort_names", "splice"]
-
 
 @kernel
 def splice(buf, cuts, data, spans, state, out):

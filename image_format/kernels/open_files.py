@@ -8,8 +8,6 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import FileUnderConstructionEntry
 from image_format.kernels.wire import copy_bytes, octet, put_varint, read_varint, varint_size
 
-__all__ = ["NO_PATH", "count_entries", "encode_entries", "entry_sizes", "read_entries"]
-
 NO_PATH = -1
 """Size of a path that kernels do not know: it is no absolute path of ASCII, or the record is an odd one."""
 

@@ -9,18 +9,6 @@ import numpy.typing as npt
 
 from image_format.kernels.jit import kernel, lean_kernel
 
-__all__ = [
-    "BLOCK",
-    "Columns",
-    "find_packed",
-    "find_packed_all",
-    "find_slot",
-    "pack_blocks",
-    "packed_at",
-    "unpack",
-    "unpack_at",
-]
-
 BLOCK = 64
 """Numbers that share a base."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["let_kernels_prefetch", "prefetch"]
-
 _READ, _KEEP, _DATA = 0, 3, 1
 """Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
 

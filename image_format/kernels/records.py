@@ -7,18 +7,6 @@ from image_format.kernels.tags import DiffEntry, DirectoryDiff, DirEntry
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = [
-    "BY_CHILDREN",
-    "BY_DIFF_LIST",
-    "BY_RECORD",
-    "DIFF_STATE",
-    "DIRECTORY_DIFF",
-    "FILE_DIFF",
-    "cut_records",
-    "last_boundary",
-    "next_in_diffs",
-]
-
 BY_RECORD, BY_CHILDREN, BY_DIFF_LIST = 0, 1, 2
 """What counts: INODE records behind the header, children of DirEntry records, lists of SNAPSHOT_DIFF."""
 

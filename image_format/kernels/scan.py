@@ -10,25 +10,6 @@ from image_format.kernels.prefetch import prefetch
 from image_format.kernels.tags import DirEntry, INode, INodeDirectory
 from image_format.kernels.wire import DELIMITED, WIRE_TYPE, octet, read_varint, skip_field
 
-__all__ = [
-    "DAMAGED",
-    "MISSING",
-    "children_in_order",
-    "collect_children",
-    "compare_names",
-    "count_children",
-    "find_id",
-    "find_ids",
-    "find_record",
-    "locate_name",
-    "locate_names",
-    "name_span",
-    "place_slots",
-    "scan_directories",
-    "scan_inodes",
-    "strictly_increasing",
-]
-
 MISSING = -1
 """A look-up found nothing."""
 DAMAGED = -2

@@ -7,21 +7,6 @@ import numpy as np
 from image_format.kernels.jit import lean_kernel
 from image_format.kernels.wire import fixed64, octet
 
-__all__ = [
-    "LINK_DTYPE",
-    "UNKNOWN",
-    "find_link",
-    "find_number",
-    "hash_bytes",
-    "hash_name",
-    "move_links",
-    "move_numbers",
-    "put_items",
-    "put_link",
-    "put_number",
-    "same_bytes",
-]
-
 UNKNOWN = -2
 """A table holds nothing under a key; `NO_ROW`, -1, is a value."""
 

@@ -16,28 +16,6 @@ from google.protobuf.message import Message
 from image_format.kernels.wire import DELIMITED, FIXED32, FIXED64, VARINT
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = [
-    "AclFeatureProto",
-    "BlockProto",
-    "CreatedListEntry",
-    "DiffEntry",
-    "DirEntry",
-    "DirectoryDiff",
-    "FileDiff",
-    "FileUnderConstructionEntry",
-    "FileUnderConstructionFeature",
-    "INode",
-    "INodeDirectory",
-    "INodeFile",
-    "INodeReference",
-    "INodeSymlink",
-    "QuotaByStorageTypeEntryProto",
-    "QuotaByStorageTypeFeatureProto",
-    "Snapshot",
-    "XAttrCompactProto",
-    "XAttrFeatureProto",
-]
-
 _WIRE_TYPES = {
     **dict.fromkeys((FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64), VARINT),
     **dict.fromkeys((FieldDescriptor.TYPE_ENUM, FieldDescriptor.TYPE_BOOL), VARINT),

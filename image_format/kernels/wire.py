@@ -6,22 +6,6 @@ import numpy as np
 
 from image_format.kernels.jit import lean_kernel
 
-__all__ = [
-    "DELIMITED",
-    "FIXED32",
-    "FIXED64",
-    "VARINT",
-    "VARINT_ERROR",
-    "WIRE_TYPE",
-    "copy_bytes",
-    "fixed64",
-    "octet",
-    "put_varint",
-    "read_varint",
-    "skip_field",
-    "varint_size",
-]
-
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 """Wire types (protobuf encoding): what stands behind a tag."""
 WIRE_TYPE = 7

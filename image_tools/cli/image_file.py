@@ -8,8 +8,6 @@ from hadoop_common.cli.output import echo
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
 
-__all__ = ["open_image"]
-
 
 def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None) -> ImageFile:
     """`ImageFile.open`; an image newer than every known layout is opened too, with a warning on standard error.

@@ -15,8 +15,6 @@ from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
 
-__all__ = ["held", "memory_bound", "memory_options", "with_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

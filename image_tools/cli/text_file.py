@@ -11,8 +11,6 @@ from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
-__all__ = ["check_output", "emit"]
-
 _CHUNK = 1 << 16
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-__all__ = ["Attributes", "Difference", "Kind", "Topic", "changed_attributes", "compare_tables"]
-
 Attributes = Mapping[str, Any]
 """Attributes of something by name; values are None, numbers, booleans, text or lists of text."""
 _K = TypeVar("_K", int, str)

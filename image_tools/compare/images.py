@@ -12,8 +12,6 @@ from image_tools.compare.managers import compare_counters, compare_managers
 from image_tools.compare.side import Side
 from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
 
-__all__ = ["ImageComparison"]
-
 
 class ImageComparison:
     """What differs between two images. The order of records, the numbers of strings and references, compression,

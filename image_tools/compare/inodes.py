@@ -15,8 +15,6 @@ from image_tools.compare.difference import Difference, Kind, Topic, changed_attr
 from image_tools.compare.meaning import inode_meaning
 from image_tools.compare.side import Side
 
-__all__ = ["compare_inodes", "compare_stray_entries", "strings_agree"]
-
 _STEP = 1 << 16
 _Ids = npt.NDArray[np.int64]
 

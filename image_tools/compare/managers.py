@@ -20,8 +20,6 @@ from image_tools.compare.meaning import (
 from image_tools.compare.side import Side
 from image_tools.dump.values import signed32, signed64
 
-__all__ = ["compare_counters", "compare_managers"]
-
 _NO_STRIPED_BLOCK = -(1 << 63)
 
 

@@ -8,19 +8,6 @@ from typing import Any
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Names, signed32, signed64
 
-__all__ = [
-    "blocks_meaning",
-    "cache_directive_meaning",
-    "cache_pool_meaning",
-    "directory_meaning",
-    "erasure_coding_meaning",
-    "file_meaning",
-    "inode_meaning",
-    "master_key_meaning",
-    "plain",
-    "token_meaning",
-]
-
 _Meaning = dict[str, Any]
 _NO_ACK = (1 << 63) - 1
 """Length of a block that is marked as deleted (BlockCommand.NO_ACK); a snapshot may still have it."""

@@ -15,8 +15,6 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import Names, signed32, signed64
 
-__all__ = ["Reference", "Side"]
-
 
 class Reference(NamedTuple):
     """An INODE_REFERENCE record; numbers are None where the record lacks them."""

@@ -19,8 +19,6 @@ from image_tools.compare.side import Side
 from image_tools.dump.records import DirectoryDiffs, FileDiffs
 from image_tools.dump.values import signed32, signed64
 
-__all__ = ["compare_references", "compare_snapshot_diffs", "compare_snapshots"]
-
 _DiffTable = dict[int, dict[str, Any]]
 _SECTION = "SNAPSHOT_DIFF"
 

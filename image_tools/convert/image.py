@@ -35,8 +35,6 @@ from image_tools.convert.small_sections import (
 )
 from image_tools.convert.strings import NO_CHANGES, Serials, convert_strings, special_names
 
-__all__ = ["ConversionPlan", "convert_image", "plan_conversion"]
-
 _CHUNK = 8 << 20
 _ERASURE_CODING = "ERASURE_CODING"
 

@@ -11,8 +11,6 @@ from image_format.errors import UnsupportedConversionError
 from image_format.kernels import attributes as kernels
 from image_format.layout import LayoutVersion, supports
 
-__all__ = ["Findings", "check_losses", "empty_findings", "may_lose"]
-
 Findings = npt.NDArray[np.int64]
 """Rows of (count, first inode id), by the numbers of `image_format.kernels.attributes`."""
 

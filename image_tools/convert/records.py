@@ -15,8 +15,6 @@ from image_format.varint import read_record
 from image_tools.convert.losses import Findings
 from image_tools.convert.strings import Serials
 
-__all__ = ["CONVERTED", "convert_records"]
-
 CONVERTED = ("INODE", "SNAPSHOT", "SNAPSHOT_DIFF")
 """Sections whose records hold attributes of inodes."""
 

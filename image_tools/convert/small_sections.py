@@ -11,8 +11,6 @@ from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-__all__ = ["convert_cache_manager", "convert_ns_info", "erasure_coding_section", "refuse_erasure_coding"]
-
 _NO_STRIPED_BLOCK = 1 << 63
 _SYSTEM_POLICIES = range(1, 6)
 _NEVER = ((1 << 63) - 1) // 4

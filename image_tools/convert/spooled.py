@@ -10,8 +10,6 @@ from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_tools.convert.image import convert_image
 
-__all__ = ["at_layout", "convert_to_spool"]
-
 
 def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path | None = None) -> ImageFile:
     """`image` at another layout version, uncompressed, open for reading; errors name the original's path.

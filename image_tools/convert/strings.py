@@ -16,8 +16,6 @@ from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.string_table import MAX_SERIAL, StringKind, StringTable
 from image_format.varint import encode_delimited, iter_records, parse_message
 
-__all__ = ["NO_CHANGES", "Serials", "convert_strings", "special_names"]
-
 _MASK_BITS = 3
 _KIND_SHIFT = 32 - _MASK_BITS
 _USED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)

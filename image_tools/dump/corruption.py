@@ -19,8 +19,6 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import csv_text, java_text
 
-__all__ = ["COLUMNS", "dump_corruption"]
-
 COLUMNS = ("CorruptionType", "Id", "IsSnapshot", "ParentPath", "ParentId", "Name", "NodeType", "CorruptChildren")
 _FIRST_ROWS = 1 << 12
 

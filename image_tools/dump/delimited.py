@@ -29,8 +29,6 @@ from image_tools.dump.template import (
 )
 from image_tools.dump.values import Names, csv_text, java_text, local_minutes, mode_symbols
 
-__all__ = ["COLUMNS", "dump_delimited", "header_row"]
-
 COLUMNS = (
     "Path",
     "Replication",

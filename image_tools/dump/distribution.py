@@ -13,8 +13,6 @@ from image_format.kernels.inode_columns import COLUMNS
 from image_tools.dump.kernels.distribution import BLOCKS, DIRECTORIES, FILES, LARGEST, SPACE, TOTALS, tally_sizes
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
 
-__all__ = ["LARGEST_SIZE", "MOST_BUCKETS", "STEP", "dump_distribution"]
-
 LARGEST_SIZE, STEP = 1 << 37, 1 << 21
 """Hadoop's defaults, in bytes."""
 MOST_BUCKETS = 1 << 26

@@ -9,8 +9,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import signed32
 from image_tools.dump.xml_text import number, text
 
-__all__ = ["erasure_coding_section"]
-
 _CELL_SIZE = 1024 * 1024
 
 

@@ -14,8 +14,6 @@ from image_format.room import Room
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 from image_tools.dump.kernels.text import Paths
 
-__all__ = ["inode_paths", "path_of"]
-
 _DAY = 86400
 _LAST_DAY = 47482
 """2100-01-01; a time behind it is for Python."""

@@ -52,8 +52,6 @@ from image_tools.dump.template import (
 )
 from image_tools.dump.values import Names, java_text, signed64
 
-__all__ = ["dump_json"]
-
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 

@@ -17,8 +17,6 @@ from image_tools.dump.kernels import text as kernel
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
 from image_tools.dump.template import Template
 
-__all__ = ["inode_texts", "record_texts"]
-
 M = TypeVar("M", bound=Message)
 Bytes = npt.NDArray[np.uint8]
 

@@ -13,8 +13,6 @@ from image_format.reader import ImageFile
 from image_format.summary import is_sub_section
 from image_format.varint import iter_records, parse_message
 
-__all__ = ["PROGRESS_STEP", "SECTION_ORDER", "Caches", "DirectoryDiffs", "FileDiffs", "ImageRecords", "Secrets"]
-
 SECTION_ORDER = (
     "NS_INFO",
     "STRING_TABLE",

@@ -9,8 +9,6 @@ from image_tools.dump.records import Secrets
 from image_tools.dump.values import signed32, signed64, utc_millis
 from image_tools.dump.xml_text import number, text
 
-__all__ = ["secret_manager_section"]
-
 
 def secret_manager_section(secrets: Secrets) -> Iterator[str]:
     """The section; fields that a key or token lacks are left out, dates are in UTC."""

@@ -16,8 +16,6 @@ from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import LONGEST_PATH, too_long
 from image_tools.dump.records import ImageRecords
 
-__all__ = ["ImageTree"]
-
 _CACHED_PATHS = 1 << 16
 _CACHED_BYTES = 16 << 20
 _Bytes = npt.NDArray[np.uint8]

@@ -8,19 +8,6 @@ from typing import NamedTuple
 from image_format.permission import AclScope, AclType, unpack_acl_entry, unpack_permission, unpack_xattr_name
 from image_format.string_table import StringKind, StringTable
 
-__all__ = [
-    "Names",
-    "Owner",
-    "csv_text",
-    "java_text",
-    "local_minutes",
-    "mode_symbols",
-    "rwx",
-    "signed32",
-    "signed64",
-    "utc_millis",
-]
-
 _SYMBOLS = ("---", "--x", "-w-", "-wx", "r--", "r-x", "rw-", "rwx")
 _STICKY = 0o1000
 _CACHED_OWNERS = 1 << 16

@@ -11,8 +11,6 @@ from image_tools.dump.values import Names
 from image_tools.dump.xml_release2 import Release2Xml
 from image_tools.dump.xml_release3 import Release3Xml
 
-__all__ = ["XmlForm", "dump_xml", "form_of"]
-
 
 class XmlForm(Enum):
     """Whose OfflineImageViewer prints it: 2.7 leaves out ACLs, xattrs, secrets, snapshot copies and more."""

@@ -7,23 +7,6 @@ from image_tools.dump.template import Step, each, inside, literal, put_data, put
 from image_tools.dump.values import signed32, signed64
 from image_tools.dump.xml_text import number, text
 
-__all__ = [
-    "BLOCKS",
-    "OPEN_FILE",
-    "QUOTAS",
-    "REFERENCE",
-    "UNDER_CONSTRUCTION",
-    "created_element",
-    "directive_element",
-    "entry_steps",
-    "inode_steps",
-    "number_steps",
-    "pool_element",
-    "snapshottable_element",
-    "text_steps",
-    "word_steps",
-]
-
 
 def number_steps(tag: str, field: str) -> tuple[Step, ...]:
     """An element with a number."""

@@ -29,8 +29,6 @@ from image_tools.dump.xml_elements import (
 )
 from image_tools.dump.xml_text import escaped, number, text
 
-__all__ = ["Release2Xml"]
-
 _PERMISSION = word_steps("permission", "permission", "permission")
 _FILE = (
     *number_steps("replication", "replication"),

@@ -44,8 +44,6 @@ from image_tools.dump.xml_elements import (
 )
 from image_tools.dump.xml_text import escaped, number, text
 
-__all__ = ["Release3Xml"]
-
 _REVISION = "4d7825309348956336b8f06a08322b78422849b1"
 """The source revision of Hadoop 3.4.1, whose viewer prints this form."""
 _MODE_BITS = 0o1777

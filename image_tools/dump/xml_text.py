@@ -6,8 +6,6 @@ import re
 
 from image_tools.dump.values import java_text
 
-__all__ = ["escaped", "number", "text"]
-
 _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\\\\&\"'<>\ud800-\udfff\ufffe\uffff]")
 _ENTITIES = {"&": "&amp;", '"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;"}
 

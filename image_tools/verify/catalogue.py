@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["CODES", "Code", "Severity"]
-
 
 class Severity(StrEnum):
     """ERROR: a NameNode refuses the image, or loses or misplaces data. WARNING: nothing is lost. INFO: unusual."""

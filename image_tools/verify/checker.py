@@ -30,8 +30,6 @@ from image_tools.verify.snapshots import Snapshots
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["Audit", "Progress", "Tree", "Verification", "audit_image", "verify_image"]
-
 Progress = Callable[[str], None]
 
 

@@ -20,8 +20,6 @@ from image_tools.verify.snapshots import Snapshots
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["DiffLists", "ListCheck"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from image_format.errors import Place
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, parse_message, read_record
 
-__all__ = ["Diff", "DiffBlock", "encode_block", "read_block"]
-
 M = TypeVar("M", bound=Message)
 Diff = pb.FileDiff | pb.DirectoryDiff
 

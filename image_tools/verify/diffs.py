@@ -24,8 +24,6 @@ from image_tools.verify.snapshots import Snapshots
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["Diffs"]
-
 Ids = npt.NDArray[np.int64]
 
 

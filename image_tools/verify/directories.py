@@ -24,8 +24,6 @@ from image_tools.verify.kernels.tree_audit import audit_directories
 from image_tools.verify.references import References
 from image_tools.verify.view import SectionView
 
-__all__ = ["Contents", "Directories"]
-
 Ids = npt.NDArray[np.int64]
 _FAULTS = ~bits.HAS_REFERENCES & 0xFFFF
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from image_format.errors import ImageFormatError
 
-__all__ = ["UnrepairableError"]
-
 
 class UnrepairableError(ImageFormatError):
     """The image has damage that no repair takes away; nothing was written."""

@@ -9,8 +9,6 @@ from typing import Any
 from image_format.errors import Place
 from image_tools.verify.catalogue import CODES, Severity
 
-__all__ = ["Finding", "Findings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Cut", "Fixes", "spliced"]
-
 _RUN = 8 << 20
 
 

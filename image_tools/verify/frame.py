@@ -39,8 +39,6 @@ from image_format.summary import (
 from image_format.varint import parse_message, read_record
 from image_tools.verify.findings import Findings
 
-__all__ = ["Bytes", "Frame", "check_digest", "read_frame"]
-
 Bytes = npt.NDArray[np.uint8]
 
 _ALWAYS_WRITTEN = (

@@ -15,8 +15,6 @@ from image_tools.verify.findings import Finding, Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.rewrite import write_fixed
 
-__all__ = ["repair_history"]
-
 _SECTIONS = ("INODE_DIR", "INODE_REFERENCE", "SNAPSHOT", "SNAPSHOT_DIFF")
 _MAX_PASSES = 12
 _HINT = "`checkpointer image verify` lists all that is wrong; use another copy of the image, or an older one."

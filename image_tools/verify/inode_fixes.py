@@ -12,8 +12,6 @@ from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels import attribute_audit as bits
 from image_tools.verify.strings import Strings
 
-__all__ = ["fix_header", "fix_inodes"]
-
 _NAMES = bits.USER | bits.GROUP | bits.ACL_NAME | bits.XATTR_NAME
 _REWRITTEN = bits.KIND | bits.REPLICATION | bits.BOTH_REDUNDANCIES | bits.LAYOUT | bits.IMPOSSIBLE | bits.NAME
 _BODIES = {pb.INode.FILE: "file", pb.INode.DIRECTORY: "directory", pb.INode.SYMLINK: "symlink"}

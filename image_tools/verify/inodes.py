@@ -22,8 +22,6 @@ from image_tools.verify.maxima import Maxima
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["DIRECTORY", "FILE", "InodeArrays"]
-
 Ids = npt.NDArray[np.int64]
 
 FILE = 1

@@ -18,8 +18,6 @@ from image_tools.verify.kernels.tree_audit import DST
 from image_tools.verify.references import References
 from image_tools.verify.view import SectionView
 
-__all__ = ["LeaseCheck"]
-
 
 class LeaseCheck:
     """Compares the list of open files with the tree."""

@@ -12,8 +12,6 @@ from image_tools.verify.fixes import Fixes
 from image_tools.verify.inode_fixes import fix_header
 from image_tools.verify.inodes import DIRECTORY
 
-__all__ = ["LOST_FOUND", "attach_unreachable", "drop_unreachable"]
-
 LOST_FOUND = b"lost+found"
 _NO_QUOTA = (1 << 64) - 1
 _MODE = 0o700

@@ -13,8 +13,6 @@ from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import Frame
 from image_tools.verify.view import SectionView
 
-__all__ = ["Policies", "check_caches", "check_secrets"]
-
 _SYSTEM_POLICIES = range(1, 6)
 
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = ["Maxima"]
-
 
 class Maxima:
     """Highest id of a contiguous and of a striped block, highest generation stamp, new and legacy.

@@ -20,8 +20,6 @@ from image_tools.verify.fixes import Fixes
 from image_tools.verify.inodes import DIRECTORY, InodeArrays
 from image_tools.verify.kernels.tree_audit import WITH_NAME
 
-__all__ = ["NameEnds"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from image_tools.verify.frame import Frame
 from image_tools.verify.maxima import Maxima
 from image_tools.verify.view import SectionView
 
-__all__ = ["NamesystemCheck"]
-
 
 class NamesystemCheck:
     """NS_INFO, checked at once for its txid and at last for its counters.

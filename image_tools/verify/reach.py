@@ -10,8 +10,6 @@ from image_tools.verify.diff_lists import DiffLists
 from image_tools.verify.inodes import DIRECTORY, InodeArrays
 from image_tools.verify.kernels.tree_audit import mark_reachable
 
-__all__ = ["Reach"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -16,8 +16,6 @@ from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels.tree_audit import DST, WITH_NAME, audit_references
 from image_tools.verify.view import SectionView
 
-__all__ = ["References"]
-
 Ids = npt.NDArray[np.int64]
 _DROPPED = -1
 

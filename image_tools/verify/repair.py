@@ -25,8 +25,6 @@ from image_tools.verify.inode_fixes import fix_inodes
 from image_tools.verify.lost_found import attach_unreachable, drop_unreachable
 from image_tools.verify.rewrite import write_fixed
 
-__all__ = ["Repair", "repair_image"]
-
 _MAX_PASSES = 12
 _UNREACHABLE = "inode-unreachable"
 _UNCHECKED = {"digest-missing", "digest-mismatch"}

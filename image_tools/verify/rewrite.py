@@ -8,8 +8,6 @@ from image_format.writer import ImageWriter, Sink
 from image_tools.verify.fixes import Fixes, spliced
 from image_tools.verify.frame import Frame
 
-__all__ = ["write_fixed"]
-
 
 def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
     """Write the image to `sink`: sections in the summary's order, those without cuts as they are stored.

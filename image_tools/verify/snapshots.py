@@ -12,8 +12,6 @@ from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.strings import Strings
 from image_tools.verify.view import SectionView
 
-__all__ = ["Snapshots"]
-
 _Snapshot = tuple[pb.Snapshot, int]
 
 

@@ -12,8 +12,6 @@ from image_format.varint import encode_delimited
 from image_tools.verify.kernels.attribute_audit import MISSING_USE
 from image_tools.verify.view import SectionView
 
-__all__ = ["Known", "Strings"]
-
 Known = npt.NDArray[np.uint8]
 
 _KINDS = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)

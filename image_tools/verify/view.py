@@ -15,8 +15,6 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.findings import Findings
 from image_tools.verify.frame import Frame
 
-__all__ = ["SectionView"]
-
 M = TypeVar("M", bound=Message)
 
 

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["PERCENTILES", "JournalCounters", "SyncSummary", "SyncTimes"]
-
 PERCENTILES = (50, 75, 90, 95, 99)
 _SYNCS_KEPT = 10_000
 _WINDOW_SECONDS = 60.0

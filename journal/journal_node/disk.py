@@ -7,8 +7,6 @@ from typing import BinaryIO, Protocol
 
 from journal.primitives import Buffer
 
-__all__ = ["Disk", "Output"]
-
 
 class Output(Protocol):
     """A file that is appended to. Not for several threads at once.

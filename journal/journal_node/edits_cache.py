@@ -13,8 +13,6 @@ from hadoop_rpc.errors import EditsCacheMissError
 from hadoop_rpc.qjournal_values import JournaledEdits
 from journal.segment_frames import has_frames, hop
 
-__all__ = ["EditsCache"]
-
 _LOG = logging.getLogger(__name__)
 
 _HEADER = Struct(">ii")

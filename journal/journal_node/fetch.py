@@ -13,8 +13,6 @@ from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError
 
-__all__ = ["HttpFetch"]
-
 DEFAULT_TIMEOUT = 60.0
 _CHUNK_BYTES = 1 << 16
 _SAID_BYTES = 300

@@ -18,8 +18,6 @@ from journal.journal_node.disk import Disk
 from journal.primitives import Buffer
 from journal.segment_file import map_file
 
-__all__ = ["FileDisk", "below"]
-
 DEFAULT_PERMISSION = 0o700  # dfs.journalnode.edits.dir.perm
 # epochs, the VERSION file and what was accepted of a recovery
 _MOST_BYTES = 64 * 1024

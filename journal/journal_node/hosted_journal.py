@@ -40,8 +40,6 @@ from journal.journal_node.segment_files import StoredSegment
 from journal.journal_node.segment_scan import SegmentEnd
 from journal.journal_node.storage import JournalStorage
 
-__all__ = ["HostedJournal"]
-
 _LOG = logging.getLogger(__name__)
 
 _SLOW_SYNC_SECONDS = 1.0

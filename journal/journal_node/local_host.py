@@ -6,8 +6,6 @@ import socket
 from ipaddress import ip_address
 from typing import Any
 
-__all__ = ["is_this_machine"]
-
 _ANY_PORT = 9
 
 

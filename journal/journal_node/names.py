@@ -7,23 +7,6 @@ from typing import Final
 
 from hadoop_common.names import inprogress_name, segment_name
 
-__all__ = [
-    "COMMITTED_TXID",
-    "CURRENT",
-    "EDITS_SYNC",
-    "LAST_PROMISED_EPOCH",
-    "LAST_WRITER_EPOCH",
-    "PAXOS",
-    "SELF_FORMATTED",
-    "VERSION_FILE",
-    "download",
-    "finalized",
-    "in_progress",
-    "is_obsolete",
-    "paxos",
-    "synced",
-]
-
 CURRENT: Final = "current"
 VERSION_FILE: Final = "current/VERSION"
 LAST_PROMISED_EPOCH: Final = "last-promised-epoch"

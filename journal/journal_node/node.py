@@ -31,8 +31,6 @@ from journal.journal_node.reading import SegmentFile
 from journal.journal_node.recovery import SegmentFetch
 from journal.journal_node.rules import check_journal_id
 
-__all__ = ["JournalNode"]
-
 _LOG = logging.getLogger(__name__)
 
 

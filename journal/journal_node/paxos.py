@@ -25,8 +25,6 @@ from hadoop_rpc.qjournal_messages import segment_message, segment_of
 from hadoop_rpc.qjournal_values import INVALID_TXID, PreparedRecovery, SegmentState
 from journal.journal_node.rules import Epochs, check_range
 
-__all__ = ["Accepted", "Download", "decode_accepted", "encode_accepted", "prepared", "wants_download"]
-
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

@@ -11,8 +11,6 @@ from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
 from hadoop_rpc.qjournal_values import NodeManifest
 from journal.quorum.address import NodeAddress, http_base, segment_url
 
-__all__ = ["Peer", "RpcPeer"]
-
 DEFAULT_TIMEOUT = 60.0
 
 T = TypeVar("T")

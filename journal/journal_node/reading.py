@@ -11,8 +11,6 @@ from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
 from hadoop_rpc.qjournal_values import JournaledEdits
 from journal.journal_node.hosted_journal import HostedJournal
 
-__all__ = ["SegmentFile", "edit_log_manifest", "find_segment", "journaled_edits"]
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:

@@ -16,8 +16,6 @@ from journal.journal_node.rules import check_end, check_range, may_finalize
 from journal.journal_node.segment_scan import scan_end
 from journal.primitives import Buffer
 
-__all__ = ["SegmentFetch", "accept_recovery", "checked_end", "finalize_log_segment", "prepare_recovery"]
-
 _LOG = logging.getLogger(__name__)
 
 

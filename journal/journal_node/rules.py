@@ -22,24 +22,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOutOfSyncError, RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
 
-__all__ = [
-    "Admission",
-    "BatchVerdict",
-    "Epochs",
-    "OpenSegment",
-    "admit",
-    "admit_write",
-    "check_batch",
-    "check_end",
-    "check_journal_id",
-    "check_namespace",
-    "check_range",
-    "check_size",
-    "check_start",
-    "may_finalize",
-    "promise",
-]
-
 _NO_SERIAL = -1
 # A node that was down meanwhile misses one epoch a failover; a larger step would leave none for the writers to come.
 _LARGEST_STEP = 1_000_000

@@ -18,8 +18,6 @@ from journal.journal_node.segment_scan import SegmentEnd, scan_end
 from journal.primitives import Buffer
 from journal.quorum.agreement import same_transactions
 
-__all__ = ["SegmentFiles", "StoredSegment"]
-
 _LOG = logging.getLogger(__name__)
 
 _HEADER = Struct(">ii")

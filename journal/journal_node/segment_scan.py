@@ -12,8 +12,6 @@ from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, scan_segment
 from journal.segment_frames import check_frame, has_frames, hop
 
-__all__ = ["SegmentEnd", "scan_end"]
-
 _HEADER = Struct(">ii")
 _TXID = Struct(">q")
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF

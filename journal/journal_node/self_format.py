@@ -14,8 +14,6 @@ from journal.journal_node.hosted_journal import HostedJournal
 from journal.journal_node.peers import Peer
 from journal.journal_node.upkeep import self_format
 
-__all__ = ["SelfFormatError", "format_from_peers", "needed_answers"]
-
 _LOG = logging.getLogger(__name__)
 
 

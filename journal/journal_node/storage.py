@@ -17,8 +17,6 @@ from journal.journal_node.disk import Disk
 from journal.journal_node.rules import Epochs
 from journal.journal_node.segment_files import SegmentFiles
 
-__all__ = ["JournalStorage"]
-
 _LONG = Struct(">q")
 
 

@@ -32,8 +32,6 @@ from journal.journal_node.recovery import SegmentFetch, checked_end
 from journal.journal_node.segment_files import StoredSegment
 from journal.journal_node.upkeep import take_over
 
-__all__ = ["JournalSyncer", "missing_segments"]
-
 _LOG = logging.getLogger(__name__)
 
 

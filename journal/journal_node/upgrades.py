@@ -22,17 +22,6 @@ from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaI
 from journal.journal_node.disk import Disk
 from journal.journal_node.names import CURRENT, PAXOS, VERSION_FILE
 
-__all__ = [
-    "PREVIOUS",
-    "PREVIOUS_TMP",
-    "can_roll_back",
-    "finalize",
-    "pre_upgrade",
-    "recover",
-    "roll_back",
-    "upgrade",
-]
-
 _LOG = logging.getLogger(__name__)
 
 PREVIOUS: Final = "previous"

@@ -10,18 +10,6 @@ from hadoop_rpc.qjournal_values import INVALID_TXID
 from journal.journal_node.hosted_journal import HostedJournal
 from journal.journal_node.rules import Epochs
 
-__all__ = [
-    "can_roll_back",
-    "discard_segments",
-    "do_finalize",
-    "do_pre_upgrade",
-    "do_rollback",
-    "do_upgrade",
-    "format_journal",
-    "self_format",
-    "take_over",
-]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import JournalState, NodeManifest
 from journal.errors import JournalError
 
-__all__ = ["DEFAULT_PORT", "SCHEME", "NodeAddress", "QuorumAddress", "http_base", "segment_url"]
-
 SCHEME = "qjournal"
 DEFAULT_PORT = 8485  # dfs.journalnode.rpc-address
 

@@ -17,8 +17,6 @@ from journal.segment import HEADER_SIZE, decode_header
 from journal.segment_frames import Frame, has_frames, hop
 from journal.system_ops import StartLogSegmentOp
 
-__all__ = ["DurablePart", "OpenCopy", "durable_part", "same_transactions"]
-
 _STEP = 1 << 16
 
 

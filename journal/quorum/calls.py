@@ -13,19 +13,6 @@ from journal.quorum.decisions import is_fenced
 from journal.quorum.errors import QuorumError, WriterFencedError
 from journal.quorum.tally import Tally, Verdict
 
-__all__ = [
-    "RECOVER_AGAIN",
-    "Ask",
-    "Kind",
-    "Peer",
-    "Procedure",
-    "ReadCall",
-    "WriterCall",
-    "answers_to",
-    "quorum_error",
-    "reached",
-]
-
 RECOVER_AGAIN = "Bring a majority of the JournalNodes back, then recover the journal."
 
 T = TypeVar("T")

@@ -25,8 +25,6 @@ from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutErr
 from journal.quorum.lanes import NodeStatus, Work
 from journal.quorum.tally import Tally
 
-__all__ = ["HEARTBEAT_INTERVAL", "WriterChannel"]
-
 _LOG = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL = 1.0  # seconds, IPCLoggerChannel.HEARTBEAT_INTERVAL_MILLIS

@@ -23,16 +23,6 @@ from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_values import PreparedRecovery, SegmentState
 from journal.quorum.errors import SegmentRecoveryError, WriterFencedError
 
-__all__ = [
-    "Chosen",
-    "choose_recovery",
-    "is_fenced",
-    "may_differ_unseen",
-    "newest_segment",
-    "next_epoch",
-    "recovery_rank",
-]
-
 # Journal.checkRequest; a plain IOException
 _FENCED = re.compile(r"epoch -?\d+ is less than the last promised epoch")
 

@@ -35,8 +35,6 @@ from journal.quorum.errors import JournalClosedError
 from journal.quorum.lanes import Lane
 from journal.quorum.tally import Tally
 
-__all__ = ["Driver", "NodeClient", "ThreadDriver"]
-
 _LOG = logging.getLogger(__name__)
 
 _SLICE = 1.0  # seconds of one wait: what the process was stopped for beyond it does not count as the nodes' delay

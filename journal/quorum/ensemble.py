@@ -10,8 +10,6 @@ from journal.quorum.channel import WriterChannel
 from journal.quorum.lanes import Lane, NodeStatus, ReadLane
 from journal.quorum.tally import Tally, majority
 
-__all__ = ["Ensemble"]
-
 
 class Ensemble:
     """Channels and read lanes of all nodes; whoever drives them holds a lock where threads are about.

@@ -8,19 +8,6 @@ from typing import ClassVar
 from hadoop_common.errors import EXIT_TRANSFER
 from journal.errors import JournalError
 
-__all__ = [
-    "JournalClosedError",
-    "NodeClosedError",
-    "NodeLagsError",
-    "NodeLeftOutError",
-    "NodeOutOfSyncError",
-    "QuorumError",
-    "SegmentFetchError",
-    "SegmentRecoveryError",
-    "WriterFencedError",
-    "WriterStateError",
-]
-
 
 class QuorumError(JournalError):
     """Too few JournalNodes answered a call.

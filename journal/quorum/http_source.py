@@ -14,8 +14,6 @@ from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
 from journal.quorum.settings import QuorumSettings
 
-__all__ = ["SegmentSource", "http_source"]
-
 SegmentSource = Callable[[str], Buffer]
 """The content at a URL; raises `JournalError` where it cannot be had whole."""
 

@@ -12,8 +12,6 @@ from journal.quorum.calls import ReadCall
 from journal.quorum.errors import NodeClosedError
 from journal.quorum.tally import Tally
 
-__all__ = ["Lane", "NodeStatus", "ReadLane", "Work"]
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -14,8 +14,6 @@ from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
 
-__all__ = ["NodeAnswer", "QuestionToNodes", "ask_nodes"]
-
 # Txids begin with 1: no node has a segment that begins here, so that it only says whose journal it keeps.
 _NO_SEGMENT = 0
 

@@ -16,8 +16,6 @@ from journal.quorum.http_source import http_source
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 
-__all__ = ["QuorumOptions", "open_quorum_journal"]
-
 
 @dataclass(frozen=True, slots=True)
 class QuorumOptions:

@@ -30,8 +30,6 @@ from types import MappingProxyType
 from journal.errors import JournalError, JournalInUseError
 from journal.quorum.errors import JournalClosedError, WriterFencedError, WriterStateError
 
-__all__ = ["TRANSITIONS", "Event", "Phase", "refusal"]
-
 
 class Phase(Enum):
     """Where a writer stands. From PREPARING on it has an epoch that a majority of the nodes has promised itself to."""

@@ -18,8 +18,6 @@ from journal.quorum.settings import QuorumSettings
 from journal.quorum.writer import OpenSegment, QuorumWriter
 from journal.segment_copies import count_transactions
 
-__all__ = ["QuorumJournal", "QuorumSegmentWriter"]
-
 _LOG = logging.getLogger(__name__)
 
 

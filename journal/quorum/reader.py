@@ -21,8 +21,6 @@ from journal.quorum.remote_segments import FetchedSegment, RemoteSegment
 from journal.quorum.settings import QuorumSettings
 from journal.segment_copies import chain_segments
 
-__all__ = ["LINGER", "QuorumReader"]
-
 _LOG = logging.getLogger(__name__)
 
 LINGER = 0.25  # seconds that a reader goes on waiting for nodes beyond the majority: three know more than two

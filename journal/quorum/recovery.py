@@ -32,8 +32,6 @@ from journal.quorum.phases import Event
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import Tally
 
-__all__ = ["SegmentRecovery", "finalizing"]
-
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")

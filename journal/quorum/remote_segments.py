@@ -10,8 +10,6 @@ from journal.quorum.agreement import DurablePart
 from journal.quorum.http_source import SegmentSource
 from journal.segment import iter_ops
 
-__all__ = ["FetchedSegment", "RemoteSegment"]
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:

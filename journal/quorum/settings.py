@@ -18,17 +18,6 @@ from hadoop_common.config_key import (
 )
 from hadoop_common.configuration import Configuration
 
-__all__ = [
-    "HTTP_OPEN",
-    "HTTP_READ",
-    "MAX_TAIL_TRANSACTIONS",
-    "READER_KEYS",
-    "SELECT_INPUT_STREAMS",
-    "TAIL_IN_PROGRESS",
-    "WRITER_KEYS",
-    "QuorumSettings",
-]
-
 TAIL_IN_PROGRESS = ConfigKey(
     "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether it reads the open segment too.", release2=ABSENT
 )

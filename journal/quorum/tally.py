@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Generic, TypeVar
 
-__all__ = ["Tally", "Verdict", "majority"]
-
 T = TypeVar("T")
 
 

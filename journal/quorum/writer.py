@@ -29,8 +29,6 @@ from journal.quorum.recovery import SegmentRecovery, finalizing
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import Tally, Verdict
 
-__all__ = ["OpenSegment", "QuorumWriter"]
-
 _LOG = logging.getLogger(__name__)
 
 _PURGE_LINGER = 1.0  # seconds: whoever purges has just taken a checkpoint, whose sender waits

@@ -8,8 +8,6 @@ from image_format.permission import AclScope, AclType
 from namenode_stub.names.inode_views import AclEntryView
 from namenode_stub.refusals import OperationRefusedError
 
-__all__ = ["AclRefusedError", "filtered", "merged", "replaced", "without_defaults"]
-
 _MAX_ENTRIES = 32
 _ALWAYS = (AclType.USER, AclType.GROUP, AclType.OTHER)
 Key = tuple[int, int, str]

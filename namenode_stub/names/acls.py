@@ -13,8 +13,6 @@ from namenode_stub.names.past_states import Place
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import Transactions
 
-__all__ = ["AclOperations", "complete_entries"]
-
 
 def complete_entries(view: InodeView) -> list[AclEntryView]:
     """The whole ACL of an inode, what its mode says included (AclStorage.readINodeLogicalAcl)."""

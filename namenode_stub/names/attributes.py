@@ -15,8 +15,6 @@ from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotADirectoryRefusalError, OperationRefusedError
 
-__all__ = ["XATTR_CREATE", "XATTR_REPLACE", "Attributes"]
-
 XATTR_CREATE, XATTR_REPLACE = 1, 2  # XAttrSetFlagProto
 _DONT_SET = (1 << 63) - 1
 

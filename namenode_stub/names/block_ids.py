@@ -6,8 +6,6 @@ from engine.namespace import Namespace
 from journal import ops
 from namenode_stub.names.transactions import Transactions
 
-__all__ = ["full_block", "new_block", "new_genstamp"]
-
 _IDS_OF_A_GROUP = 16  # HdfsServerConstants.MAX_BLOCKS_IN_GROUP
 _NO_GROUP = -(1 << 63)
 

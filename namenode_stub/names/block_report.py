@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from engine.namespace import ROOT_ROW, Namespace
 from image_format.inode_table import DIRECTORY, FILE
 
-__all__ = ["block_report"]
-
 
 def block_report(namespace: Namespace) -> str:
     """The text for one state of the namespace; every block waits for its replicas."""

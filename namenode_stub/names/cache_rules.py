@@ -9,18 +9,6 @@ from namenode_stub.names.paths import checked_path
 from namenode_stub.names.transactions import now
 from namenode_stub.refusals import InvalidPathError, InvalidRequestError, OperationRefusedError
 
-__all__ = [
-    "LONGEST",
-    "DirectiveRequest",
-    "Expiration",
-    "absolute_expiry",
-    "check_pool",
-    "check_pool_name",
-    "has_expired",
-    "valid_path",
-    "valid_replication",
-]
-
 LONGEST = ((1 << 63) - 1) // 4
 """Most ms from now on that a directive may last (CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS)."""
 

@@ -28,8 +28,6 @@ from namenode_stub.names.paths import find
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import InvalidRequestError, OperationRefusedError, SymlinkInPathError
 
-__all__ = ["Caching", "DirectiveView", "Needed", "PoolView"]
-
 _UNLIMITED = (1 << 63) - 1
 _DEFAULT_MODE = 0o755
 _PAGE = 100  # dfs.namenode.list.cache.{pools,directives}.num.responses

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from journal.ops import NO_CALL_ID
 
-__all__ = ["LOCAL", "Caller"]
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:

@@ -27,8 +27,6 @@ from namenode_stub.refusals import (
     SnapshotRefusedError,
 )
 
-__all__ = ["Directories", "make_parents"]
-
 _OWNER_MAY_ENTER = 0o300
 
 

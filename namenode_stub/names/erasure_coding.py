@@ -14,8 +14,6 @@ from namenode_stub.names.policies_in_force import REPLICATION, erasure_coding_xa
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
 
-__all__ = ["CODECS", "DEFAULT_POLICY", "ErasureCoding"]
-
 CODECS = {"rs": "rs_native, rs_java", "rs-legacy": "rs-legacy_java", "xor": "xor_native, xor_java"}
 """Codecs, and the names of those who code in them, as a NameNode lists them."""
 DEFAULT_POLICY = "RS-6-3-1024k"  # dfs.namenode.ec.system.default.policy

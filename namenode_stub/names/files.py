@@ -29,8 +29,6 @@ from namenode_stub.refusals import (
     OperationRefusedError,
 )
 
-__all__ = ["BLOCK_SIZE", "MAX_REPLICATION", "Files", "check_replication"]
-
 BLOCK_SIZE = 128 << 20
 MAX_REPLICATION = 512
 _MIN_BLOCK_SIZE = 1 << 20  # dfs.namenode.fs-limits.min-block-size

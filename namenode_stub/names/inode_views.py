@@ -14,17 +14,6 @@ from image_format.string_table import StringKind
 from journal.ops import XAttr
 from namenode_stub.names.past_states import Place, children_at, copy_at, size_at
 
-__all__ = [
-    "DOT_SNAPSHOT_VIEW",
-    "NO_POLICIES",
-    "AclEntryView",
-    "InodeView",
-    "Policies",
-    "replication_at",
-    "view_of",
-    "xattrs_of",
-]
-
 _FILE_ATTRIBUTES = pb.INodeFile | pb.INodeDirectory
 
 

@@ -7,16 +7,6 @@ from engine.namespace.tree import LARGEST_QUOTA, encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW
 from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
 
-__all__ = [
-    "MAX_COMPONENT_LENGTH",
-    "NameTooLongError",
-    "check_modes",
-    "check_name",
-    "check_path",
-    "check_quotas",
-    "count_below",
-]
-
 MAX_COMPONENT_LENGTH = 255  # dfs.namenode.fs-limits.max-component-length
 _MAX_MODE = 0o1777
 _MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants

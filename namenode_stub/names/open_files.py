@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from engine.namespace import ROOT_ROW
 from namenode_stub.names.transactions import Transactions
 
-__all__ = ["OpenFile", "OpenFiles"]
-
 _PAGE = 1000  # dfs.namenode.list.openfiles.num.responses
 
 

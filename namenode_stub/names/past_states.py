@@ -15,18 +15,6 @@ from namenode_stub.names.paths import DOT_SNAPSHOT, checked_path
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.refusals import SymlinkInPathError
 
-__all__ = [
-    "Place",
-    "PlaceOfSnapshots",
-    "children_at",
-    "copy_at",
-    "nodes_at",
-    "places_along",
-    "resolve",
-    "row_of",
-    "size_at",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

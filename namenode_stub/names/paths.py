@@ -14,20 +14,6 @@ from namenode_stub.refusals import (
     SymlinkInPathError,
 )
 
-__all__ = [
-    "DOT_SNAPSHOT",
-    "check_changeable",
-    "check_parent",
-    "checked_path",
-    "existing",
-    "existing_for_change",
-    "find",
-    "find_for_change",
-    "is_directory",
-    "last_existing",
-    "parent_of",
-]
-
 DOT_SNAPSHOT = ".snapshot"
 _RESERVED = ".reserved"
 

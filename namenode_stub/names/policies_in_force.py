@@ -14,8 +14,6 @@ from namenode_stub.names.inode_views import NO_POLICIES, Policies, xattrs_of
 from namenode_stub.names.past_states import Place, PlaceOfSnapshots, places_along
 from namenode_stub.refusals import NotThereError
 
-__all__ = ["REPLICATION", "erasure_coding_xattr", "in_force", "own_erasure_coding", "place_and_policies", "policies_at"]
-
 _STORAGE_XATTR = "hsm.block.storage.policy.id"
 _ERASURE_XATTR = "hdfs.erasurecoding.policy"
 REPLICATION = ErasureCodingPolicy(0, "replication", "replication", 1, 2, (), 1 << 20, pb.ENABLED)

@@ -12,8 +12,6 @@ from journal.operation import EditOp
 from journal.ops import NO_CALL_ID
 from namenode_stub.names.caller import Caller
 
-__all__ = ["RetryCache"]
-
 T = TypeVar("T")
 _EXPIRY = 600.0  # seconds: dfs.namenode.retrycache.expirytime.millis
 _CAPACITY = 65536

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from namenode_stub.refusals import InSafeModeError
 
-__all__ = ["SafeMode"]
-
 _TIP = 'It was turned on manually. Use "hdfs dfsadmin -safemode leave" to turn safe mode off.'
 
 

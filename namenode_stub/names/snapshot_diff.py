@@ -18,8 +18,6 @@ from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotADirectoryRefusalError, NotThereError, SnapshotRefusedError
 
-__all__ = ["Change", "Child", "Difference", "SnapshotDiffs"]
-
 Parts = tuple[bytes, ...]
 """Names from the directory in question down."""
 

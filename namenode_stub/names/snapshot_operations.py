@@ -18,8 +18,6 @@ from namenode_stub.refusals import (
     SnapshotRefusedError,
 )
 
-__all__ = ["SnapshotOperations", "snapshot_names", "snapshot_path"]
-
 
 def snapshot_path(root: str, name: str) -> str:
     """Path that a snapshot is read at."""

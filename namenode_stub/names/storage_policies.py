@@ -13,8 +13,6 @@ from namenode_stub.names.policies_in_force import in_force
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError, NotThereError, OperationRefusedError
 
-__all__ = ["StoragePolicies", "StoragePolicy", "is_copied"]
-
 _UNSPECIFIED = 0
 
 

@@ -20,9 +20,6 @@ from namenode_stub.fail_stop import FailStop, NotActiveError, NotServingError, S
 from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
-__all__ = ["EditStreams", "Transactions", "now"]
-
-
 _FENCED_HINT = "Start this one again as a standby: `namenode-stub run --standby`."
 
 

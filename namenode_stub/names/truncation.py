@@ -15,8 +15,6 @@ from namenode_stub.names.storage_policies import is_copied
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotThereError, UnsupportedRequestError
 
-__all__ = ["Cut", "block_to_recover", "truncatable"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:

@@ -17,8 +17,6 @@ from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotThereError, SnapshotRefusedError
 
-__all__ = ["Page", "SnapshottableDirectory", "Sums", "Views"]
-
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -11,8 +11,6 @@ from namenode_stub.refusals import IllegalArgumentError
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, client_path, result
 
-__all__ = ["AdminCalls"]
-
 # SafeModeActionProto
 _LEAVE, _ENTER, _GET, _FORCE_EXIT = 1, 2, 3, 4
 # OpenFilesTypeProto

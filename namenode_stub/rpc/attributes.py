@@ -15,8 +15,6 @@ from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, result
 from namenode_stub.rpc.statuses import signed
 
-__all__ = ["AttributeChanges"]
-
 _MODE_MASK = 0o1777
 _STICKY = 0o1000
 

@@ -12,8 +12,6 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
 
-__all__ = ["CachingCalls"]
-
 _FORCE = 0x01  # CacheFlagProto
 
 

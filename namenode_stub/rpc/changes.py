@@ -9,8 +9,6 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, new_path, result
 from namenode_stub.rpc.statuses import signed, status_message
 
-__all__ = ["Changes"]
-
 _MODE_MASK = 0o1777
 # CreateFlagProto
 _CREATE, _OVERWRITE, _APPEND, _LAZY_PERSIST, _SHOULD_REPLICATE = 0x01, 0x02, 0x04, 0x10, 0x80

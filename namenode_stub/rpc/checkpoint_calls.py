@@ -28,8 +28,6 @@ from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.questions import Questions
 
-__all__ = ["CheckpointCalls"]
-
 _LOG = logging.getLogger(__name__)
 _FATAL = 1  # NamenodeProtocol.FATAL
 

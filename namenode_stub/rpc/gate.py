@@ -15,8 +15,6 @@ from hadoop_rpc.service import CallContext, Method, Service
 from namenode_stub.fail_stop import NotServingError
 from namenode_stub.refusals import OperationRefusedError
 
-__all__ = ["Gate"]
-
 Handler = Callable[[Any, CallContext], Message]
 
 

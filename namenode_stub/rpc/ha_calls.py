@@ -13,8 +13,6 @@ from hadoop_rpc.service import CallContext
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.rpc.gate import Gate
 
-__all__ = ["HaCalls", "HealthCheckFailedError", "ServiceFailedError", "TakesStates"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from namenode_stub.names.caller import Caller
 from namenode_stub.names.limits import check_path
 from namenode_stub.refusals import InvalidPathError
 
-__all__ = ["EMPTY", "caller_of", "client_path", "new_path", "result"]
-
 EMPTY = pb.EmptyProto()
 
 

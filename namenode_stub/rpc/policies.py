@@ -18,9 +18,6 @@ from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
 from namenode_stub.rpc.statuses import erasure_coding_message
 
-__all__ = ["ErasureCodingCalls", "StoragePolicyCalls"]
-
-
 _STORAGE_TYPES = {
     "DISK": pb.DISK,
     "SSD": pb.SSD,

@@ -12,8 +12,6 @@ from namenode_stub.image_store import StubImages
 from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 
-__all__ = ["Questions"]
-
 
 class Questions:
     """`NamenodeQuestions` of the stub in one state.

@@ -13,8 +13,6 @@ from namenode_stub.rpc.handlers import EMPTY, client_path
 from namenode_stub.rpc.statuses import located, status_message, unsigned
 from namenode_stub.server_defaults import ServerDefaults
 
-__all__ = ["Reads"]
-
 _PACKET_SIZE = 64 << 10
 _CRC32C = 2
 _ACTIVE = 1

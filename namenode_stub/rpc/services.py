@@ -22,8 +22,6 @@ from namenode_stub.rpc.snapshot_diffs import SnapshotDiffCalls
 from namenode_stub.rpc.snapshots import SnapshotCalls
 from namenode_stub.server_defaults import ServerDefaults
 
-__all__ = ["PROTOCOLS", "client_service"]
-
 PROTOCOLS: Final = (CLIENT_PROTOCOL.name, NAMENODE_PROTOCOL.name, HA_PROTOCOL.name)
 
 

@@ -10,8 +10,6 @@ from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.snapshot_diff import Change, Difference, Parts
 from namenode_stub.rpc.handlers import client_path
 
-__all__ = ["SnapshotDiffCalls"]
-
 _PAGE = 1000  # dfs.namenode.snapshotdiff.listing.limit
 _AT_END = -1
 _MODIFIED, _CREATED, _DELETED = "modifiedEntries", "createdEntries", "deletedEntries"

@@ -11,8 +11,6 @@ from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
 from namenode_stub.rpc.statuses import status_message
 
-__all__ = ["SnapshotCalls"]
-
 _SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
 
 

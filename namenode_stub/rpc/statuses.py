@@ -7,8 +7,6 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.inode_table import DIRECTORY, FILE
 from namenode_stub.names.inode_views import InodeView
 
-__all__ = ["erasure_coding_message", "located", "signed", "status_message", "unsigned"]
-
 _UINT64 = (1 << 64) - 1
 _ACL_BIT = 1 << 12  # FsPermissionExtension: 2.7 knows an ACL by this bit, 3.x by the flag
 _HAS_ACL, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x04, 0x08  # HdfsFileStatusProto.Flags

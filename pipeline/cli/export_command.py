@@ -10,8 +10,6 @@ from hadoop_common.cli.existing_path import EXISTING
 from hadoop_common.cli.output import echo, echo_json, json_option
 from pipeline.cli.spark_command import spark_for
 
-__all__ = ["command"]
-
 
 @click.command("export")
 @click.option("--table", default="inodes", show_default=True, help="One of the tables that the data source reads.")

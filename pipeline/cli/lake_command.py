@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from checkpointer.config.checkpoint_config import CheckpointConfig
     from pipeline.lake import LakeContents
 
-__all__ = ["command"]
-
 _MASTER = "local[2]"
 _MEMORY = "1g"
 

@@ -23,8 +23,6 @@ from pipeline.errors import OutputError
 if TYPE_CHECKING:
     from pipeline.reports.model import Report
 
-__all__ = ["command"]
-
 SECTIONS = ("space", "owners", "files", "small-files", "cold", "growth", "operations", "snapshots", "findings")
 _FOLDERS = ("csv", "parquet")
 _FORMATS = ("terminal", "csv", "parquet", "json", "html")

@@ -15,8 +15,6 @@ from pipeline.quiet_gateway import quiet_gateway
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark_for"]
-
 
 @contextmanager
 def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:

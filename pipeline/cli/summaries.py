@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SUMMARIES"]
-
 SUMMARIES = {
     "export": "Write a table of an image, with whole paths, as Parquet.",
     "lake": "Keep images and edits as Parquet tables: append, list.",

@@ -7,20 +7,6 @@ from image_format.kernels.packed import packed_at
 from image_format.kernels.tags import BlockProto, INode, INodeFile
 from image_format.kernels.wire import read_varint, skip_field
 
-__all__ = [
-    "BLOCK_ID",
-    "BYTES",
-    "COLUMNS",
-    "GENSTAMP",
-    "INDEX",
-    "INODE_ID",
-    "POLICY",
-    "REPLICATION",
-    "STRIPED",
-    "UNDER_CONSTRUCTION",
-    "collect_blocks",
-]
-
 INODE_ID, INDEX, BLOCK_ID, GENSTAMP, BYTES, REPLICATION, STRIPED, POLICY, UNDER_CONSTRUCTION = range(9)
 """Rows of `out`; POLICY is the id of the erasure coding policy, -1 for none."""
 COLUMNS = 9

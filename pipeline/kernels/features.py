@@ -16,22 +16,6 @@ from image_format.kernels.tags import (
 )
 from image_format.kernels.wire import read_varint, skip_field
 
-__all__ = [
-    "ACL",
-    "DAMAGED",
-    "DIRECTORY",
-    "DS_QUOTA",
-    "FIRST_TYPE_QUOTA",
-    "NS_QUOTA",
-    "OPEN",
-    "QUOTA_ROWS",
-    "TYPES",
-    "XATTRS",
-    "children_counts",
-    "directory_quotas",
-    "mark_features",
-]
-
 ACL, XATTRS, OPEN, DIRECTORY, DAMAGED = 1, 2, 4, 8, 16
 """Bits of a mark."""
 NS_QUOTA, DS_QUOTA, FIRST_TYPE_QUOTA = 0, 1, 2

@@ -9,8 +9,6 @@ import click
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 from pipeline.cli.lake_command import command
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command and end with its exit code."""

@@ -28,8 +28,6 @@ from pipeline.lake.txid_ranges import TxidRange, holes, subtract
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["AppendedEdits", "append_edits", "append_image", "retain_images"]
-
 _FILE_BYTES = 256 << 20
 """Bytes of edits whose rows go into one Parquet file of a day, which is then some tens of megabytes."""
 _NO_SUCCESS_FILE = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")

@@ -23,20 +23,6 @@ from pipeline.lake.errors import LakeError
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange
 
-__all__ = [
-    "EDITS",
-    "INODES",
-    "STAGING",
-    "Plan",
-    "carry_out",
-    "committed_edits",
-    "committed_images",
-    "edits_commit",
-    "finish_others",
-    "image_commit",
-    "unfinished",
-]
-
 INODES, EDITS, STAGING = "inodes", "edits", "_staging"
 _IMAGE_COMMITS, _EDITS_COMMITS = "_commits/images", "_commits/edits"
 _PLAN = "plan.json"

@@ -7,8 +7,6 @@ from typing import ClassVar
 from hadoop_common.errors import EXIT_STORAGE
 from pipeline.errors import PipelineError
 
-__all__ = ["LakeBusyError", "LakeError"]
-
 
 class LakeError(PipelineError):
     """The lake's directory cannot be read or written, or holds what no append made."""

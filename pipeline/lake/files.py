@@ -17,8 +17,6 @@ from pipeline.lake.errors import LakeBusyError, LakeError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HadoopFiles"]
-
 _LOCK = "_lock"
 _HELD = ("AlreadyBeingCreatedException", "RecoveryInProgressException", "LeaseExpiredException")
 

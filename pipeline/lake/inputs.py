@@ -15,8 +15,6 @@ from pipeline.source_files import SourceKind, choose, nothing_there
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LakeImage", "LakeSegment", "find_image", "find_segments", "in_batches"]
-
 _FOLDERS = ("", "current")
 _BATCH_SEGMENTS = 256
 _BATCH_BYTES = 1 << 30

@@ -18,8 +18,6 @@ from pipeline.tables.inodes import INODES as INODES_TABLE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LakeContents", "images_in_lake", "lake_contents", "read_lake_edits", "read_lake_images"]
-
 
 @dataclass(frozen=True, slots=True)
 class LakeContents:

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["TxidRange", "holes", "merge", "subtract"]
-
 
 class TxidRange(NamedTuple):
     """Transactions `first` .. `last`, both included."""

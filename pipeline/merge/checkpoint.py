@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["make_checkpoint"]
-
 _LOG = logging.getLogger(__name__)
 
 

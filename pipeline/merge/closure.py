@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Entry", "Fetched", "Subtree", "Walk", "Wanted"]
-
 Ids = npt.NDArray[np.int64]
 
 

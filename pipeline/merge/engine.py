@@ -13,8 +13,6 @@ from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 
-__all__ = ["SparkEngine"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from hadoop_common.errors import HdfsError
 from pipeline.errors import PipelineError
 
-__all__ = ["Fault", "guarded", "job_error", "one_line", "unwrapped"]
-
 _PYTHON_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b(?!.*\bat\b.*\.scala)")
 
 T = TypeVar("T")

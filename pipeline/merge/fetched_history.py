@@ -12,8 +12,6 @@ from image_format.errors import Place
 from image_format.history_sections import HistorySections, Ids, Marks
 from image_format.reader import ImageFile
 
-__all__ = ["FetchedHistory", "HistoryQuestions"]
-
 
 class HistoryQuestions(Protocol):
     """What an index of the whole image answers, as `image_format.history_index.BaseHistory` says."""

@@ -15,8 +15,6 @@ from pipeline.merge.closure import Entry, Fetched, Subtree, Walk, Wanted
 from pipeline.merge.fetched_history import FetchedHistory, HistoryQuestions
 from pipeline.merge.known_slots import KnownSlots
 
-__all__ = ["Description", "FetchedImage", "Questions"]
-
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 

@@ -26,8 +26,6 @@ from pipeline.sources.edit_plan import PlacedRange
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-__all__ = ["CheckpointJob"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

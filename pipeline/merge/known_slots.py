@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KnownSlots"]
-
 Ids = npt.NDArray[np.int64]
 
 _FEW = 64

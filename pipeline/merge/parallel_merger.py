@@ -18,8 +18,6 @@ from pipeline.merge.fetched_image import Description
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.tasks import InodeRange, PartFile
 
-__all__ = ["PART_BYTES", "ParallelMerger", "work_folder"]
-
 PART_BYTES = 32 << 20
 _FOLDER = "checkpoint-parts"
 _AGAIN = "Make the checkpoint again; nothing was written."

@@ -11,8 +11,6 @@ from image_format.index import ImageIndex
 from pipeline.host_image import HostImage
 from pipeline.merge.closure import Entry, Fetched, Subtree, Walk, Wanted
 
-__all__ = ["resolve"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -16,8 +16,6 @@ from pipeline.session import build_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["engine_session"]
-
 _LOG = logging.getLogger(__name__)
 _END_SECONDS = 30.0
 

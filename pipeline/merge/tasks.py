@@ -30,21 +30,6 @@ from pipeline.source_files import SourceFile
 from pipeline.sources.edit_plan import PlacedRange
 from pipeline.sources.edit_ranges import WantedEdits, read_range
 
-__all__ = [
-    "InodeRange",
-    "OpBlock",
-    "PartFile",
-    "answer",
-    "ask",
-    "decode",
-    "describe",
-    "directory_part",
-    "inode_part",
-    "sent",
-    "split_by_bucket",
-    "written",
-]
-
 _OPS_IN_BLOCK = 4096
 _QUESTIONS = ("chains", "deleters", "holders", "on_the_way_to", "open_file_ids")
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from journal.operation import EditOp
 from journal.ops import ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 
-__all__ = ["Rename", "RenameLog", "TouchedPath", "inode_ids", "paths", "renames", "touched_paths"]
-
 _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _LONGEST_CHAIN = 16
 """Renames that a path is followed back through; what lies behind more is fetched when replay asks for it."""

@@ -16,8 +16,6 @@ from pipeline.reports.work import Work
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SECTION_IDS", "Request", "make_report"]
-
 _FINDINGS = "findings"
 SECTION_IDS = (*(maker.id for maker in SECTIONS), _FINDINGS)
 """What `--only` may name, in the order of a report."""

@@ -23,8 +23,6 @@ from pipeline.staging import Stager, resolve
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ImageInput", "open_edits", "open_image"]
-
 _COMMITS = "_commits"
 
 

@@ -7,26 +7,6 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
-__all__ = [
-    "Bar",
-    "Bars",
-    "Bin",
-    "Cell",
-    "Chart",
-    "Column",
-    "Histogram",
-    "Kind",
-    "Node",
-    "Point",
-    "Report",
-    "ReportTable",
-    "Section",
-    "Series",
-    "TimeLine",
-    "Treemap",
-    "as_json",
-]
-
 Kind: TypeAlias = Literal["text", "count", "bytes", "time", "percent", "path"]
 """How a value is to be shown: `count` and `bytes` are integers, `percent` a float of 0 .. 100 (or more), `time` an
 aware datetime in UTC, `text` and `path` strings. Any of them may be None where there is no value."""

@@ -8,8 +8,6 @@ from datetime import datetime
 
 from pipeline.reports.queries.facts import Rules
 
-__all__ = ["Progress", "ReportOptions"]
-
 Progress = Callable[[str], None]
 """Told what is worked on."""
 

@@ -12,8 +12,6 @@ from pyspark.sql.types import TimestampType
 
 from pipeline.reports.model import Cell, Column, ReportTable
 
-__all__ = ["MOST_ROWS", "Record", "collect", "share", "table"]
-
 MOST_ROWS = 10_000
 """Rows that reach the driver in one go at most."""
 

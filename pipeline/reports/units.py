@@ -6,8 +6,6 @@ from datetime import datetime
 
 from pipeline.reports.model import Cell, Kind
 
-__all__ = ["RIGHT", "cell_text"]
-
 RIGHT: frozenset[Kind] = frozenset({"count", "bytes", "percent"})
 """Kinds whose cells are aligned to the right."""
 

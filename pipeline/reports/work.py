@@ -18,9 +18,6 @@ from pipeline.reports.queries.small_files import savings
 from pipeline.reports.queries.tree import roll_up
 from pipeline.reports.rows import Record, collect
 
-__all__ = ["EditTable", "ImageTables", "Work"]
-
-
 T = TypeVar("T")
 
 

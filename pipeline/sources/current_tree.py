@@ -15,8 +15,6 @@ from pipeline.sources.inode_batch import InodeBatch, InodeLookups
 from pipeline.sources.table_reader import Part, parts_of_inodes
 from pipeline.tables.inodes import INODES
 
-__all__ = ["InodesReader"]
-
 _BATCH_ROWS = 1 << 16
 _PATH_BYTES = 1 << 28
 _TEXT_COST = {"type": 1, "owner": 1, "group": 1, "storage_policy": 2, "ec_policy": 2, "name": 3, "path": 4}

@@ -20,8 +20,6 @@ from pyspark.sql.datasource import (
 from pipeline.sources.edit_ranges import WantedEdits
 from pipeline.sources.edit_rows import opcode_of
 
-__all__ = ["narrow"]
-
 _TXID, _OP = ("txid",), ("op",)
 
 _BOUNDS: dict[type[Filter], Callable[[WantedEdits, int], WantedEdits]] = {

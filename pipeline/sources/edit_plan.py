@@ -15,8 +15,6 @@ from pipeline.errors import SourceOptionError
 from pipeline.source_files import SourceFile
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range
 
-__all__ = ["PARTITION_BYTES", "PlacedRange", "choose_segments", "examine_files", "share"]
-
 PARTITION_BYTES = 8 << 20
 """Bytes of edits in a partition where the reader is not told how many to make: a second or so of decoding."""
 

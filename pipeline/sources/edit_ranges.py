@@ -13,8 +13,6 @@ from journal.segment import HEADER_SIZE, check_padding, decode_header, iter_ops
 from journal.segment_frames import Frame, check_frame, has_frames, hop
 from pipeline.sources.edit_rows import TIMED, EditRow, op_time
 
-__all__ = ["EditsRange", "WantedEdits", "cut_range", "read_range"]
-
 _MAX_PENDING = 4096
 
 

@@ -15,8 +15,6 @@ from journal.operation import EditOp
 from journal.ops import NO_CALL_ID, OPERATIONS, AddOp, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
 from pipeline.schema import Table
 
-__all__ = ["TIMED", "EditRow", "op_time", "opcode_of", "record_batch"]
-
 _NEWEST_MS = 253402300799999  # the last millisecond of the year 9999, where SQL's timestamps end
 
 # the moment at which the NameNode logged the operation; OP_TIMES holds what a client chose, renewals what is to come

@@ -27,8 +27,6 @@ from pipeline.task_errors import legible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OPTIONS", "EditsDataSource", "EditsReader"]
-
 OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions", "pushdown")
 """What the data source takes:
 

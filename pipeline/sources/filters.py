@@ -15,8 +15,6 @@ from pyspark.sql import datasource as ds
 
 from pipeline.schema import Table
 
-__all__ = ["Filters", "column_of"]
-
 Mask = npt.NDArray[np.bool_]
 
 _COMPARISONS: dict[type[ds.Filter], Callable[[Any, Any], Any]] = {

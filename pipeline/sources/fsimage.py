@@ -24,8 +24,6 @@ from pipeline.task_errors import legible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OPTIONS", "FsImageDataSource", "FsImageReader"]
-
 OPTIONS = ("path", "table", "columns", "partitions", "pushdown")
 """What the data source takes:
 

@@ -24,8 +24,6 @@ from pipeline.sources.image_tables.erasure import policies_of
 from pipeline.sources.policies import directory_policies, ec_policy_name, storage_policy_name
 from pipeline.tables.inodes import INODES
 
-__all__ = ["InodeBatch", "InodeLookups"]
-
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pipeline.errors import SourceOptionError
 from pipeline.schema import Table
 
-__all__ = ["SourceOptions"]
-
 _SWITCHES = {"true": True, "false": False}
 
 

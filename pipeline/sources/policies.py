@@ -8,8 +8,6 @@ from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Names, java_text
 
-__all__ = ["directory_policies", "ec_policy_name", "storage_policy_name"]
-
 # HdfsConstants.StoragePolicy; 0 is BLOCK_STORAGE_POLICY_ID_UNSPECIFIED.
 _STORAGE = {
     1: "PROVIDED",

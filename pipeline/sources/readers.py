@@ -6,8 +6,6 @@ from pipeline.sources.current_tree import InodesReader
 from pipeline.sources.image_tables.readers import OTHER_TABLES
 from pipeline.sources.table_reader import TableReader
 
-__all__ = ["DEFAULT_TABLE", "READERS"]
-
 DEFAULT_TABLE = "inodes"
 _ALL: tuple[TableReader, ...] = (InodesReader(), *OTHER_TABLES)
 READERS: dict[str, TableReader] = {reader.table.name: reader for reader in _ALL}

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pipeline.schema import Table
     from pipeline.sources.filters import Filters
 
-__all__ = ["MAXIMUM_PARTS", "Part", "TableReader", "parts_of_inodes", "whole"]
-
 MAXIMUM_PARTS = 10_000
 _PART_BYTES = 16 * 1024 * 1024
 _COMPRESSION = 4  # what a part's bytes are to become when they are unpacked, roughly

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import Column, Table
 
-__all__ = ["BLOCKS"]
-
 _FILE = "fsimage.proto INodeSection.INodeFile"
 _BLOCK = "hdfs.proto BlockProto"
 

@@ -12,8 +12,6 @@ from pipeline.tables.snapshots import REFERENCES, SNAPSHOT_DIFFS, SNAPSHOTS
 from pipeline.tables.summary import SUMMARY
 from pipeline.tables.under_construction import UNDER_CONSTRUCTION
 
-__all__ = ["EDITS_TABLES", "IMAGE_TABLES"]
-
 IMAGE_TABLES = {
     table.name: table
     for table in (

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import Column, Table
 
-__all__ = ["DIRECTORIES", "STORAGE_TYPES"]
-
 _DIRECTORY = "fsimage.proto INodeSection.INodeDirectory"
 _ENTRY = "fsimage.proto INodeDirectorySection.DirEntry"
 

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import TIMESTAMP, Column, Table
 
-__all__ = ["EDITS"]
-
 _OP = "FSEditLogOp"
 
 EDITS = Table(

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import Column, Table
 
-__all__ = ["ACLS", "XATTRS"]
-
 _ID = "fsimage.proto INodeSection.INode.id"
 _ACL = "fsimage.proto INodeSection.INode{File,Directory}.acl"
 _XATTR = "fsimage.proto INodeSection.INode{File,Directory}.xAttrs"

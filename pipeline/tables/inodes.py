@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import TIMESTAMP, Column, Table
 
-__all__ = ["INODES"]
-
 _ANY = "fsimage.proto INodeSection.INode"
 _FILE = "fsimage.proto INodeSection.INodeFile"
 _DIRECTORY = "fsimage.proto INodeSection.INodeDirectory"

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import TIMESTAMP, Column, Table
 
-__all__ = ["CACHE", "TOKENS"]
-
 _POOL = "fsimage.proto CachePoolInfoProto"
 _DIRECTIVE = "fsimage.proto CacheDirectiveInfoProto"
 _KEY = "fsimage.proto SecretManagerSection.DelegationKey"

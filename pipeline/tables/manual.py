@@ -11,8 +11,6 @@ import pyarrow as pa
 from pipeline.schema import TIMESTAMP, Column, Table
 from pipeline.tables.catalogue import EDITS_TABLES, IMAGE_TABLES
 
-__all__ = ["page"]
-
 _TYPES = {
     pa.int64(): "bigint",
     pa.int32(): "int",

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import TIMESTAMP, Column, Table
 
-__all__ = ["REFERENCES", "SNAPSHOTS", "SNAPSHOT_DIFFS"]
-
 _SNAPSHOT = "fsimage.proto SnapshotSection.Snapshot"
 _HEADER = "fsimage.proto SnapshotSection"
 _DIFFS = "fsimage.proto SnapshotDiffSection"

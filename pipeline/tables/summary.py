@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import Column, Table
 
-__all__ = ["SUMMARY"]
-
 _ENTRY = "fsimage.proto FileSummary.Section"
 
 SUMMARY = Table(

@@ -6,8 +6,6 @@ import pyarrow as pa
 
 from pipeline.schema import TIMESTAMP, Column, Table
 
-__all__ = ["UNDER_CONSTRUCTION"]
-
 _ENTRY = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry"
 _FILE = "fsimage.proto INodeSection.INodeFile"
 

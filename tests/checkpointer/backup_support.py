@@ -13,8 +13,6 @@ from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
-__all__ = ["Daemon", "assert_same_segments", "backup_config", "in_sync", "play"]
-
 
 def backup_config(folder: Path, rpc_port: int, http_port: int) -> CheckpointConfig:
     given = {

@@ -35,8 +35,6 @@ from journal.segment import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
 
-__all__ = ["DEFAULT_CASE", "FakeNamenode"]
-
 _RECORDED = Path(__file__).parents[1] / "recorded"
 DEFAULT_CASE = "hadoop-2.7.3/segments"
 

@@ -23,8 +23,6 @@ from checkpointer.transfer import connection
 from checkpointer.transfer.send_loop import BodySender
 from hadoop_rpc.client import RpcClient
 
-__all__ = ["Kill", "kill", "kills", "record"]
-
 WARM_MODULE = "tests.checkpointer.kill_warm"
 CHILD_SECONDS = 60.0
 

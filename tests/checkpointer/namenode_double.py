@@ -24,8 +24,6 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Service
 from tests.servlets.support import INFO, NEW_TXID, OLD_TXID, make_store, serve
 
-__all__ = ["Double", "JsonServer", "Running", "double", "json_server", "write_site"]
-
 
 @dataclass
 class Double:

@@ -22,8 +22,6 @@ from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 
-__all__ = ["LostPastOfferedError", "ModelNamenode", "ModelNode", "run_history"]
-
 
 class LostPastOfferedError(AssertionError):
     """The NameNode took an image that is not of its past."""

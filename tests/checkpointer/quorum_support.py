@@ -27,8 +27,6 @@ from servlets.http_server import HttpServer
 from tests.checkpointer.test_daemon_standby import config_for
 from tests.interop.hadoop_conf import free_port
 
-__all__ = ["JOURNAL", "Quorum", "ServedNode", "config_of", "stub_on", "write_recorded"]
-
 JOURNAL = "ns1"
 _CACHE_BYTES = 1 << 20
 

@@ -14,8 +14,6 @@ from tests.checkpointer.image_builder import ImageBuilder, numbered
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.checkpointer.replay_twins import encoded
 
-__all__ = ["base", "block", "job", "rare", "work"]
-
 
 def block(number: int, size: int = 7) -> ops.Block:
     return ops.Block((2 << 30) + number, size, (1 << 20) + number)

@@ -20,8 +20,6 @@ from journal.ops import OPERATIONS, EditOp
 from journal.segment import SegmentCursor, encode_header
 from journal.segment_file import Transactions
 
-__all__ = ["EncodedOps", "check_twins", "check_update", "encoded"]
-
 
 class EncodedOps(Transactions):
     """Operations in the bytes of one segment."""

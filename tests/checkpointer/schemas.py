@@ -11,8 +11,6 @@ import fastjsonschema
 
 from tests.tools.status_schema import FILE
 
-__all__ = ["valid"]
-
 
 @cache
 def valid(name: str) -> Callable[[Any], Any]:

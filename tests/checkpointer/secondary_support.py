@@ -22,8 +22,6 @@ from servlets.status import TriggerResult
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.recorded_cases import imgcmp
 
-__all__ = ["Secondary", "differences", "image_txids", "leftovers", "secondary_config", "segment_names", "sound"]
-
 
 def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
     """Settings of a secondary whose directories lie below `folder`; in `changes` "__" stands for "."."""

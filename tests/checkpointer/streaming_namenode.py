@@ -22,8 +22,6 @@ from journal.segment import decode_header, encode_header, iter_ops
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 
-__all__ = ["Stream", "StreamingNamenode"]
-
 
 @dataclass
 class Stream:

@@ -22,8 +22,6 @@ from checkpointer.daemon.control import Control
 from checkpointer.daemon.process import Clocks, serve
 from checkpointer.roles.role import CheckpointRole
 
-__all__ = ["DAY", "Line", "LogBook", "Scheduler", "VirtualClock", "daemon", "stamp"]
-
 DAY = 86_400.0
 
 

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 from tests.checkpointer.kill_harness import WARM_MODULE
 
-__all__ = ["Outcome", "run_in_child"]
-
 CHILD_SECONDS = 60.0
 _PR_SET_PTRACER = 0x59616D61
 _ANYONE = ctypes.c_ulong(-1)

@@ -50,8 +50,6 @@ from tests.journal.wal_support import LAYOUT, read_all
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
 
-__all__ = ["SCENES", "Scene"]
-
 _MORE_ATTEMPTS = 3
 # A directory that was dropped, the last one too, comes back.
 RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}

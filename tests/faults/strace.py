@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Call", "MissingStraceError", "injected", "strace_program", "traced"]
-
 _ATTACH_SECONDS = 20.0
 _LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 _SETUP = "run `make interop-setup`"

@@ -11,8 +11,6 @@ from image_format.md5_file import format_md5, parse_md5
 from image_format.varint import decode_varint, encode_varint, iter_records
 from tests.fuzz.verdict import check_error
 
-__all__ = ["check_codecs"]
-
 # A small stream may stand for much; only that it comes in pieces is of interest.
 _ENOUGH = 8 << 20
 

@@ -14,8 +14,6 @@ from journal.segment_file import read_ops
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
-__all__ = ["check_edits"]
-
 _FIRST = 1
 
 

@@ -31,8 +31,6 @@ from servlets.transfer_counter import TransferCounter
 from servlets.webhdfs import webhdfs_blueprint
 from tests.servlets.support import OLD_IMAGE, make_store
 
-__all__ = ["check_http"]
-
 _STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
 _FACTS = NodeFacts(software_version="1", started_at=0.0)
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) ([ -~]*)\r\n")

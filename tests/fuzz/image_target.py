@@ -17,8 +17,6 @@ from image_format.varint import parse_message, read_record
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
-__all__ = ["check_image"]
-
 _NO_IDS = np.zeros(0, np.int64)
 # The index reads INODE and INODE_DIR; of the others these are plain sequences: the first message, and those after it.
 _MESSAGES: dict[str, list[type[Message]]] = {

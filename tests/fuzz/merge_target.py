@@ -28,8 +28,6 @@ from tests.fuzz.image_target import check_image
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
-__all__ = ["check_merge"]
-
 _TOUCHED = 4
 
 

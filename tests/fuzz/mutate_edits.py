@@ -11,8 +11,6 @@ from journal.ops import OPERATIONS
 from journal.segment import HEADER_SIZE
 from tests.fuzz.wire import INTERESTING, Mutate
 
-__all__ = ["mutate_edits"]
-
 _FRAMED_SINCE = -56
 _RAW = 0.1
 _KEEP_TXIDS = 0.1

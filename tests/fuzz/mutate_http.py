@@ -6,8 +6,6 @@ import random
 
 from tests.fuzz.wire import Mutate
 
-__all__ = ["mutate_http"]
-
 _LINES = (
     b"Content-Length: 5",
     b"Content-Length: 99999999999999999999",

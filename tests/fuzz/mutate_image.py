@@ -9,8 +9,6 @@ from image_format.codecs import CODECS
 from image_format.summary import MAGIC, Section, build_summary, encode_trailer, is_sub_section, parse_file
 from tests.fuzz.wire import INTERESTING, Mutate, mutate_message, mutate_records
 
-__all__ = ["mutate_image"]
-
 _RAW = 0.1
 _LIMIT = 1 << 20
 

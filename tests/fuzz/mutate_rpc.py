@@ -7,8 +7,6 @@ import struct
 
 from tests.fuzz.wire import Mutate, mutate_records
 
-__all__ = ["mutate_rpc"]
-
 _LENGTH = struct.Struct(">i")
 _CONNECTION_HEADER = 7
 

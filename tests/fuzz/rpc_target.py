@@ -58,8 +58,6 @@ from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import AuthProtocol
 from tests.fuzz.verdict import check_error
 
-__all__ = ["CLIENT_ID", "INFO", "SERVICES", "check_rpc"]
-
 CLIENT_ID = b"0123456789abcdef"
 INFO = StorageInfo(layout_version=-67, namespace_id=-5, c_time=0, cluster_id="CID-1", blockpool_id="BP-1")
 _SIGNATURE = CheckpointSignature(INFO, 7, 9)

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Scratch"]
-
 _IN_MEMORY = Path("/dev/shm")
 
 

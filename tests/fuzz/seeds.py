@@ -37,8 +37,6 @@ from journal.segment import HEADER_SIZE, iter_ops
 from tests.fuzz.rpc_target import CLIENT_ID, INFO, SERVICES
 from tests.servlets.support import INFO as STORED
 
-__all__ = ["codec_seeds", "edits_seeds", "http_seeds", "image_seeds", "rpc_seeds"]
-
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LARGEST_IMAGE = 8 << 10
 # of the image that the server of the target has

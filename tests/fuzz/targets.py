@@ -21,8 +21,6 @@ from tests.fuzz.scratch import Scratch
 from tests.fuzz.seeds import codec_seeds, edits_seeds, http_seeds, image_seeds, rpc_seeds
 from tests.fuzz.wire import Mutate
 
-__all__ = ["TARGETS", "Target"]
-
 Check = Callable[[bytes], bool]
 
 

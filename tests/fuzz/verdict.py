@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hadoop_common.errors import EXIT_FAILURE, HdfsError
 
-__all__ = ["check_error"]
-
 
 def check_error(error: HdfsError) -> None:
     """A typed error says what is wrong and what to do, and has an exit status of its own."""

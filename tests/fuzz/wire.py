@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeVar
 
 from image_format.varint import decode_varint, encode_varint
 
-__all__ = ["INTERESTING", "Mutate", "mutate_message", "mutate_records", "split_records"]
-
 Mutate = Callable[[bytes], bytes]
 """Changes some bytes, as the fuzzer knows to."""
 

@@ -33,7 +33,7 @@ def _value(field: FieldDescriptor) -> Any:
     return {FieldDescriptor.TYPE_STRING: "a", FieldDescriptor.TYPE_BYTES: b"a"}.get(field.type, 1)
 
 
-@pytest.mark.parametrize("name", tags.__all__)
+@pytest.mark.parametrize("name", [name for name, value in vars(tags).items() if isinstance(value, tuple)])
 def test_a_tag_is_what_the_library_writes(name: str) -> None:
     named = getattr(tags, name)
     for field in getattr(pb, name).DESCRIPTOR.fields:

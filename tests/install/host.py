@@ -16,8 +16,6 @@ from typing import Self
 
 from tests.depth import deep
 
-__all__ = ["REPOSITORY", "Host", "blocks", "build_wheel", "with_version"]
-
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "install.md"
 _BLOCK = re.compile(r"^<!-- newcomer(?:: (\w+))? -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

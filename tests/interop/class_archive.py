@@ -19,8 +19,6 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import HadoopRelease, java_program
 from tests.interop.hadoop_process import HadoopDiedError, has_modules
 
-__all__ = ["make"]
-
 _FOR_EVERY_JVM = "JAVA_TOOL_OPTIONS"
 
 

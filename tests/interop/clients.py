@@ -15,8 +15,6 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, java_command
 
-__all__ = ["ClientJvm", "HdfsClient", "Namespace", "without_clock_times"]
-
 Namespace = dict[str, dict[str, Any]]
 """What a client sees: path to properties."""
 

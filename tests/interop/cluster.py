@@ -14,8 +14,6 @@ from tests.interop.clients import HdfsClient
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
 
-__all__ = ["BackupNode", "HaPair", "JournalNode", "NameNode", "SecondaryNameNode"]
-
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _SECONDARY = "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode"
 _JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"

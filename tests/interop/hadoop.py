@@ -11,8 +11,6 @@ from typing import Self
 
 from tests.interop.hadoop_home import CLIENT, SERVER, java_program
 
-__all__ = ["Hadoop", "HadoopRefusedError"]
-
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopTools"
 _LOGGED = 8000
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["HadoopConf", "free_port", "ha_pair_confs", "write_web_applications"]
-
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
 # A NameNode is restarted on its port, so the port must be none that the kernel gives to an outgoing connection.

@@ -16,18 +16,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = [
-    "CLIENT",
-    "RELEASES",
-    "SERVER",
-    "HadoopRelease",
-    "MissingHadoopError",
-    "java_program",
-    "java_version",
-    "required",
-    "skip_without",
-]
-
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
 _JAVA = _HERE / "java"

@@ -16,18 +16,6 @@ from urllib.request import ProxyHandler, build_opener
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program, java_version
 
-__all__ = [
-    "CommandResult",
-    "HadoopDiedError",
-    "HadoopProcess",
-    "beans",
-    "has_modules",
-    "java_command",
-    "port_is_open",
-    "run_once",
-    "wait_until",
-]
-
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05

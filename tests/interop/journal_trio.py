@@ -13,8 +13,6 @@ from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import port_is_open, wait_until
 
-__all__ = ["JournalTrio", "OurJournalNode"]
-
 _STOP_SECONDS = 60.0
 
 

@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable
 
-__all__ = ["items"]
-
 # an inode, a directory with its children, the diffs of an inode, a reference, a snapshottable directory, the number
 # of a snapshot, or the head of a section
 _ITEM = re.compile(r"(?=<inode><id>|<directory>|<diff>|<ref>|<dir>|<snapshot>|<[A-Za-z]+Section>)")

@@ -14,8 +14,6 @@ from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import CommandResult, wait_until
 
-__all__ = ["OurDaemon"]
-
 _OPENER = build_opener(ProxyHandler({}))
 _STOP_SECONDS = 60.0
 

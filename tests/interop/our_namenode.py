@@ -17,8 +17,6 @@ from urllib.request import ProxyHandler, Request, build_opener
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import CommandResult, wait_until
 
-__all__ = ["OurNameNode"]
-
 _OPENER = build_opener(ProxyHandler({}))
 _STOP_SECONDS = 60.0
 

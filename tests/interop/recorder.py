@@ -12,8 +12,6 @@ from tests.interop.hadoop_conf import write_web_applications
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import java_command
 
-__all__ = ["Recorder", "Recording"]
-
 _MAIN = "interop.RandomRecorder"
 _LOGGED = 4000
 _MOST = 40

@@ -18,8 +18,6 @@ from tests.interop.clients import ClientJvm, Namespace
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.sites import NAMENODE, ROLES, Role, SingleSite, Site
 
-__all__ = ["EVENTS", "Event", "Row", "play", "play_two_upgrades"]
-
 _PERIODIC = {"dfs.namenode.checkpoint.period": "2", "dfs.ha.log-roll.period": "1"}
 _PURGING = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpoints.retained": "1"}
 _HEALED_WITHIN = 120.0

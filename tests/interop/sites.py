@@ -25,8 +25,6 @@ from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_daemon import OurDaemon
 
-__all__ = ["LOST", "NAMENODE", "ROLES", "Role", "SingleSite", "Site"]
-
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _OF_A_BACKUP_NODE = "dfs.namenode.backup.http-address"
 _OF_A_SECONDARY = "dfs.namenode.secondary.http-address"

@@ -10,8 +10,6 @@ from journal.quorum.decisions import choose_recovery
 from journal.quorum.phases import Event
 from journal.quorum.recovery import SegmentRecovery, finalizing
 
-__all__ = ["HadoopRecovery"]
-
 
 class HadoopRecovery(SegmentRecovery):
     """QuorumJournalManager.recoverUnclosedSegment."""

@@ -19,8 +19,6 @@ from pipeline.merge.job import CheckpointJob
 from pipeline.session import build_session
 from tests.pipeline.merge_support import merge_on_spark
 
-__all__ = ["STEPS"]
-
 _OPS = 20
 _ops = CheckpointJob.ops
 _content = parallel_merger._content

@@ -11,8 +11,6 @@ from engine.merge import MergeResult
 from engine.observer import Observer
 from engine.settings import MergeSettings
 
-__all__ = ["AUTO", "ON_SPARK", "merge_on_spark"]
-
 ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings(partitions=3))
 AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["QUICK_START", "quick_java"]
-
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 

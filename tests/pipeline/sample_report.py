@@ -24,8 +24,6 @@ from pipeline.reports.model import (
 )
 from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
 
-__all__ = ["hostile_report", "sample_report"]
-
 TIB, GIB, MIB = 1 << 40, 1 << 30, 1 << 20
 FILES = 46_339_584
 GENERATED = datetime(2026, 3, 18, 6, 12, 40, tzinfo=UTC)

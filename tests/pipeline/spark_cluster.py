@@ -20,8 +20,6 @@ from pipeline.java import find_java_home
 from tests.pipeline.quick_java import QUICK_START, quick_java
 from tests.pipeline.spark_events import event_log_conf, write_defaults
 
-__all__ = ["ClusterError", "SparkCluster", "wait_until"]
-
 WORKERS = 2
 _LOOPBACK = "127.0.0.1"
 _ROOT = Path(__file__).resolve().parent.parent.parent

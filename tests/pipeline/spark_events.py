@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["bytes_to_driver", "event_log_conf", "read_events", "tasks_by_executor", "write_defaults"]
-
 
 def event_log_conf(folder: Path) -> dict[str, str]:
     """Settings that have an application's events written below `folder`."""

@@ -17,8 +17,6 @@ from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
-__all__ = ["PAGE", "page", "recorded_cases", "uncovered", "unhandled"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "opcodes.md"
 RELEASES = {"2.7.3": -63, "3.4.1": -67}

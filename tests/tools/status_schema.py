@@ -17,8 +17,6 @@ from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
 from servlets.node_state import NodeState, as_json
 
-__all__ = ["FILE", "schema"]
-
 FILE = Path(__file__).parents[2] / "docs" / "schemas" / "status.json"
 _ROLES: Mapping[str, type] = {
     "secondary": SecondaryDetails,

@@ -6,8 +6,6 @@ from journal.binary_codec import check_layout, decode_op
 from journal.errors import CorruptOpError, TransactionGapError
 from journal.operation import EditOp
 
-__all__ = ["decode_batch"]
-
 _SOURCE = "the stream of edits"
 
 

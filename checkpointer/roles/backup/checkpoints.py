@@ -28,8 +28,6 @@ from hadoop_common.trouble import Trouble, with_next
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
 
-__all__ = ["BackupCheckpoints"]
-
 _LOG = logging.getLogger(__name__)
 
 

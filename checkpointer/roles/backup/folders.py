@@ -16,8 +16,6 @@ from hadoop_common.file_faults import told
 from hadoop_rpc.errors import RpcError
 from servlets.throttle import Throttle
 
-__all__ = ["FailedFolders", "begin_storage", "check_storage"]
-
 _LOG = logging.getLogger(__name__)
 
 

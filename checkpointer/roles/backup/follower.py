@@ -29,8 +29,6 @@ from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
 from servlets.throttle import Throttle
 
-__all__ = ["Follower", "ManifestSource", "missing_segments"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -30,8 +30,6 @@ from hadoop_rpc.retry import NO_RETRY
 from image_format.layout import check_supported
 from journal.binary_codec import check_layout
 
-__all__ = ["NamenodeLink", "OwnAddresses", "check_same_namespace"]
-
 _LOG = logging.getLogger(__name__)
 _WILDCARDS = ("", "0.0.0.0", "::")
 _FAREWELL_SECONDS = 5.0

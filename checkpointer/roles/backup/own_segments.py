@@ -14,8 +14,6 @@ from journal.recovery import recover_in_progress
 from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment, list_segments
 
-__all__ = ["finish_in_progress", "local_segments", "set_aside_damaged"]
-
 _LOG = logging.getLogger(__name__)
 _ASIDE = ".corrupt"
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from hadoop_common.back_off import BackOff
 
-__all__ = ["Pace"]
-
 
 class Pace:
     """What was seen when; one thread at a time.

@@ -34,8 +34,6 @@ from journal.operation import EditOp
 from journal.raw_segment_writer import RawSegmentWriter
 from journal.segment_file import EditLogSegment
 
-__all__ = ["JournalReceiver", "Position", "Replica"]
-
 _LOG = logging.getLogger(__name__)
 # the namespace gets so many transactions at most while the NameNode waits
 _RECENT = 16384

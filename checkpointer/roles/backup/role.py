@@ -53,8 +53,6 @@ from servlets.node_state import RoleDetails
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["BackupDetails", "BackupRole"]
-
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
 # the NameNode calls over one connection; another one may be left of its former life

@@ -19,8 +19,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["TRANSITIONS", "BackupState", "StreamEvent", "after"]
-
 
 class BackupState(Enum):
     """What happens to edits that come."""

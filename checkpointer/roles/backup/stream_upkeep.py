@@ -33,8 +33,6 @@ from hadoop_common.trouble import with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
-__all__ = ["StreamUpkeep"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -6,8 +6,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import JournalInfo
 
-__all__ = ["WriterCheck"]
-
 _INCORRECT_VERSION = "org.apache.hadoop.hdfs.server.common.IncorrectVersionException"
 _FENCED = "org.apache.hadoop.hdfs.server.protocol.FencedException"
 

@@ -11,8 +11,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
 from image_format.layout import check_supported
 
-__all__ = ["Standing", "check_signature", "needed_logs", "standing"]
-
 
 class Standing(Enum):
     """How our storage is to the NameNode's namespace.

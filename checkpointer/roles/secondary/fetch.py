@@ -29,8 +29,6 @@ from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment
 from servlets.throttle import Throttle
 
-__all__ = ["Fetcher", "FetcherSettings"]
-
 _LOG = logging.getLogger(__name__)
 
 

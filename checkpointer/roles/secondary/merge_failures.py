@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from checkpointer.errors import RoleGaveUpError
 from engine.errors import CheckpointCancelledError
 
-__all__ = ["MergeFailures"]
-
 
 class MergeFailures:
     """`count` merges in a row failed, the last one for the reason `fault`."""

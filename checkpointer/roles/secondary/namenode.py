@@ -12,8 +12,6 @@ from engine.errors import CheckpointCancelledError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 
-__all__ = ["NamenodeCalls", "connect", "connect_to_look"]
-
 # A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
 _LOOK_SECONDS = 20.0
 

@@ -10,8 +10,6 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 
-__all__ = ["NamenodePosition"]
-
 
 class NamenodePosition:
     """The answer to the last `ask`, which may be an error; any thread may read it."""

@@ -58,8 +58,6 @@ from journal.segment_file import EditLogSegment, list_segments
 from servlets.node_state import RoleDetails
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["SecondaryRole"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
 
-__all__ = ["SecondaryStorage"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -16,8 +16,6 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcError
 
-__all__ = ["bootstrap", "settle_versions"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
 from servlets.node_state import JournalNodeState
 
-__all__ = ["EditSource", "EditsView"]
-
 
 @dataclass(frozen=True, slots=True)
 class EditsView:

@@ -14,8 +14,6 @@ from hadoop_common.storage_info import StorageInfo
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
 
-__all__ = ["FolderEdits"]
-
 _LOG = logging.getLogger(__name__)
 
 

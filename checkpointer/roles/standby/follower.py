@@ -54,8 +54,6 @@ from hadoop_common.trouble import Trouble
 from journal.errors import TransactionGapError
 from servlets.node_state import RoleDetails
 
-__all__ = ["JournalFollower", "StandbyDetails"]
-
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this with the daemon's log."
 _SLICE_SECONDS = 0.25

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from journal.errors import TransactionGapError
 
-__all__ = ["closing_images", "gap_alarm"]
-
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
     """Those of `images`, newest image by NameNode, from which the edits go on without the missing ones."""

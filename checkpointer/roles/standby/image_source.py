@@ -14,8 +14,6 @@ from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.throttle import Throttle
 
-__all__ = ["ImageSource"]
-
 _LOG = logging.getLogger(__name__)
 
 

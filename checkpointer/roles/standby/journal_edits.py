@@ -14,8 +14,6 @@ from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
 from servlets.node_state import JournalNodeState
 
-__all__ = ["JournalEdits", "ReadableJournal"]
-
 _LOG = logging.getLogger(__name__)
 
 

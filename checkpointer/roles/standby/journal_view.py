@@ -16,8 +16,6 @@ from journal.ops import EditOp
 from journal.segment import iter_ops
 from journal.segment_file import EditLogSegment, Transactions, list_segments, read_ops, select_segments
 
-__all__ = ["FinalizedFile", "OpenTail", "list_journal", "present_segments", "view_journal"]
-
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFile:

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from journal.journal import ReadableSegment
 
-__all__ = ["JournalWitness", "KnowsImages", "ListsSegments"]
-
 
 class KnowsImages(Protocol):
     """The NameNodes, as far as they bear witness (`NameNodes`)."""

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from hadoop_common.trouble import Trouble
 
-__all__ = ["LagWatch"]
-
 _LOG = logging.getLogger(__name__)
 # A segment that has just begun holds one transaction that nobody waits for, its own START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1

@@ -10,8 +10,6 @@ from typing import Protocol
 from hadoop_common.trouble import Trouble
 from hadoop_rpc.errors import RpcError
 
-__all__ = ["LogRoller", "RollsEditLog"]
-
 _LOG = logging.getLogger(__name__)
 # A segment that has just begun holds one transaction, its own START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1

@@ -20,8 +20,6 @@ from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 
-__all__ = ["NameNodes", "RollRefusedError"]
-
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 # A question of state is worth less than the image that waits for its answer.

@@ -14,8 +14,6 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from servlets.node_state import JournalNodeState
 
-__all__ = ["NodeBook", "WatchedNode"]
-
 # An answer that takes longer is none.
 _PATIENCE = 5.0
 

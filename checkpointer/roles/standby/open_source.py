@@ -25,8 +25,6 @@ from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import majority
 
-__all__ = ["NamesSharedEdits", "open_edit_source"]
-
 _LOG = logging.getLogger(__name__)
 # Whose journal it is, is asked beside the work; a node that takes longer does not say.
 _ASK_SECONDS = 5.0

@@ -14,8 +14,6 @@ from checkpointer.storage.directories import StorageDirectories
 from hadoop_common.names import image_name
 from journal.errors import TransactionGapError
 
-__all__ = ["OtherImages"]
-
 _LOG = logging.getLogger(__name__)
 
 

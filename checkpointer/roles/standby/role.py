@@ -42,8 +42,6 @@ from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
 
-__all__ = ["StandbyRole"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -22,8 +22,6 @@ from engine.warm_namespace import WarmNamespace
 from journal.journal import ReadableSegment
 from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
 
-__all__ = ["EditTailer"]
-
 _LOG = logging.getLogger(__name__)
 
 

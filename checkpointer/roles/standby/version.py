@@ -16,8 +16,6 @@ from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import check_supported
 
-__all__ = ["ActiveVersion", "Move", "decide_move", "newest_version"]
-
 
 class Move(Enum):
     """What to do about the VERSION of the active NameNode.

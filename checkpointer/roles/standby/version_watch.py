@@ -15,8 +15,6 @@ from hadoop_common.file_faults import explained, told
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.trouble import Trouble
 
-__all__ = ["KnowsVersion", "TakeOver", "VersionWatch"]
-
 _LOG = logging.getLogger(__name__)
 
 # Makes our storage that of the active: fetches or converts, then writes VERSION.

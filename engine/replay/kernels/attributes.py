@@ -27,8 +27,6 @@ from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
 from image_format.permission import SERIAL_MASK
 
-__all__ = ["set_owner", "set_permissions", "set_replication", "times"]
-
 _MODE = np.uint64(0xFFFF)
 _SERIAL = np.uint64(SERIAL_MASK)
 

@@ -49,8 +49,6 @@ from image_format.kernels.tables import hash_bytes, same_bytes
 from image_format.kernels.tags import DirEntry, INode
 from image_format.kernels.wire import DELIMITED, octet, read_varint, skip_field
 
-__all__ = ["NO_ENTRY", "base_child", "base_offset", "entry_may_change", "open_directory", "slot_of"]
-
 NO_ENTRY = -1
 _ODD_ENTRY = -2
 _UNKNOWN_ENTRY = -3

@@ -47,29 +47,6 @@ from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name
 from image_format.kernels.wire import octet
 
-__all__ = [
-    "GROUP_SHIFT",
-    "USER_SHIFT",
-    "acl_end",
-    "acl_room",
-    "call_end",
-    "close_file",
-    "created_room",
-    "find_known",
-    "keep_name",
-    "lease",
-    "may_hold",
-    "note_acl",
-    "note_created",
-    "open_file",
-    "owner_end",
-    "permission_of",
-    "raise_mtime",
-    "see_stamp",
-    "set_link",
-]
-
-
 GROUP_SHIFT = np.uint64(permission.GROUP_SHIFT)
 USER_SHIFT = np.uint64(permission.USER_SHIFT)
 _ACL_NAMED = 1 << 6

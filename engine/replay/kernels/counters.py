@@ -10,8 +10,6 @@ from engine.replay.kernels.records import i64
 from engine.replay.kernels.state import DONE, GENERATION_STAMP, HADOOP3, LAST_BLOCK_ID, UNUSUAL
 from image_format.kernels.jit import step
 
-__all__ = ["allocate_block_id", "segment_marker", "set_genstamp_v2"]
-
 
 @step
 def allocate_block_id(a, buf, pos, end):

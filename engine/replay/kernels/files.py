@@ -78,8 +78,6 @@ from image_format.kernels.inode import (
 from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name, put_number
 
-__all__ = ["add", "add_block", "close", "existing", "new_row", "reassign_lease", "update_blocks"]
-
 _MAX_POLICY = 15
 _SMALLEST_COMPACT_BLOCK = 10
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
-__all__ = ["BODY", "CHECKSUM", "NO_END", "TXID", "check_frames", "checksum_fits", "frame_end"]
-
 LENGTH, TXID, BODY = 1, 5, 13
 """Behind the opcode: the length of what follows up to the checksum, itself included; the txid; the fields."""
 CHECKSUM = 4

@@ -13,30 +13,6 @@ from journal import kinds, ops
 from journal.ops import EditOp
 from journal.values import Block
 
-__all__ = [
-    "ADD",
-    "ADD_HEAD",
-    "ADD_TAIL",
-    "ADD_TAIL_WITHOUT_EC",
-    "ALLOCATE_BLOCK_ID",
-    "BLOCK",
-    "BLOCK_SIZE",
-    "CLOSE",
-    "CLOSE_HEAD",
-    "COUNT",
-    "DELETE",
-    "ERASURE_CODING",
-    "FIRST_LAYOUT",
-    "MKDIR",
-    "MKDIR_HEAD",
-    "RENAME",
-    "RENAME_OLD",
-    "SET_GENSTAMP_V2",
-    "SET_PERMISSIONS",
-    "SET_REPLICATION",
-    "TIMES",
-]
-
 FIRST_LAYOUT: Final = -60
 """Older edit logs have operations in other forms; the plain functions read those."""
 ERASURE_CODING: Final = next(field.since or 0 for field in ops.AddOp.fields if field.name == "erasure_coding_policy_id")

@@ -65,19 +65,6 @@ from image_format.kernels.tables import (
 )
 from image_format.kernels.wire import read_varint
 
-__all__ = [
-    "add_link",
-    "child",
-    "find_rows",
-    "has_room",
-    "is_ancestor",
-    "is_new_id",
-    "last_slash",
-    "link_of",
-    "load",
-    "parent_of",
-]
-
 _ROOT_ROW = 0
 _SLASH = 47
 _SMALLEST_BLOCK = 6

@@ -7,8 +7,6 @@ import numpy as np
 from image_format.kernels.jit import step
 from image_format.kernels.wire import fixed64, octet
 
-__all__ = ["CRC_TABLES", "crc32", "i16", "i32", "i64", "is_plain_text", "path_end", "skip_string", "u16", "vlong"]
-
 _STEP = 16
 
 

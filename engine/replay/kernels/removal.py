@@ -28,8 +28,6 @@ from image_format.kernels.tables import UNKNOWN, find_number
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
-__all__ = ["may_remove", "remove"]
-
 
 @step
 def may_remove(a, row):

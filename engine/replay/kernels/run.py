@@ -26,8 +26,6 @@ from engine.replay.table import TABLE
 from image_format.kernels.jit import Kernel, kernel, step
 from image_format.kernels.prefetch import prefetch
 
-__all__ = ["run"]
-
 _AHEAD = 1024
 """Bytes of a segment that are asked for before they are read."""
 _LINE = 64

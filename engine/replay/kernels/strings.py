@@ -22,8 +22,6 @@ from image_format.kernels.tags import FileUnderConstructionFeature as Client
 from image_format.kernels.tags import INode, INodeFile
 from image_format.kernels.wire import copy_bytes, read_varint, skip_field
 
-__all__ = ["intern", "read_client"]
-
 _LONGEST = 0xFFFF
 
 

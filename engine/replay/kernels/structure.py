@@ -48,8 +48,6 @@ from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name
 from journal.ops import RENAME_OVERWRITE
 
-__all__ = ["delete", "mkdir", "rename", "rename_old"]
-
 _MOST_OPTIONS = 2
 
 

@@ -7,8 +7,6 @@ from image_format.kernels.packed import find_packed
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
-__all__ = ["CHILD", "DIRECTORY", "REFERENCE", "find_missing"]
-
 DIRECTORY, CHILD, REFERENCE = range(3)
 """What is missing: the directory of an entry, one of its children, one that it has by a reference."""
 

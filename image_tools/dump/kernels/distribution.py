@@ -9,8 +9,6 @@ from image_format.kernels.inode_columns import BLOCK_COUNT, KIND, LENGTH, REPLIC
 from image_format.kernels.jit import kernel
 from image_format.kernels.wire import read_varint
 
-__all__ = ["BLOCKS", "DIRECTORIES", "FILES", "LARGEST", "SPACE", "TOTALS", "tally_sizes"]
-
 FILES, DIRECTORIES, BLOCKS, SPACE, LARGEST, TOTALS = range(6)
 """What `totals` has: numbers of files, directories and blocks, bytes of all replicas, bytes of the largest file."""
 

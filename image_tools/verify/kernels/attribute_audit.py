@@ -17,30 +17,6 @@ from image_format.kernels.wire import read_varint, skip_field
 from image_format.permission import GROUP_SHIFT, NAME_SHIFT, SERIAL_MASK, TYPE_SHIFT, USER_SHIFT, AclType
 from image_tools.verify.kernels.tags import read_tag
 
-__all__ = [
-    "ACL_NAME",
-    "BOTH_REDUNDANCIES",
-    "DAMAGED",
-    "GROUP",
-    "IMPOSSIBLE",
-    "KIND",
-    "LAYOUT",
-    "MISSING_USE",
-    "NAME",
-    "OPEN",
-    "POLICY",
-    "REPLICATION",
-    "RESERVED_ID",
-    "USER",
-    "XATTR_NAME",
-    "audit_acl",
-    "audit_block",
-    "audit_permission",
-    "audit_quotas",
-    "audit_xattrs",
-    "present_fields",
-]
-
 DAMAGED = 1
 """The record's frame is whole, what is in it is no INode."""
 KIND = 2

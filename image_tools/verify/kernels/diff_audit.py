@@ -10,8 +10,6 @@ from image_format.kernels.tags import DiffEntry, DirectoryDiff
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag
 
-__all__ = ["audit_diffs"]
-
 
 @kernel
 def _frame(buf, pos):

@@ -30,8 +30,6 @@ from image_tools.verify.kernels.attribute_audit import (
 )
 from image_tools.verify.kernels.tags import read_tag
 
-__all__ = ["audit_inodes"]
-
 _CONTIGUOUS: int = pb.CONTIGUOUS
 _STRIPED: int = pb.STRIPED
 _MAX_BLOCK_SIZE = (1 << 48) - 1

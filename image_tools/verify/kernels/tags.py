@@ -6,8 +6,6 @@ from image_format.kernels.jit import lean_kernel
 from image_format.kernels.tags import INode
 from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
 
-__all__ = ["read_tag", "record_name"]
-
 _MIN_TAG, _MAX_TAG = 1 << 3, (1 << 32) - 1
 
 

@@ -11,24 +11,6 @@ from image_format.kernels.tags import DirEntry, INodeReference
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 from image_tools.verify.kernels.tags import read_tag, record_name
 
-__all__ = [
-    "CHILD_MISSING",
-    "CHILD_TWICE",
-    "DST",
-    "ENTRY_DAMAGED",
-    "HAS_REFERENCES",
-    "PARENT",
-    "PARENT_TWICE",
-    "REFERENCE_RANGE",
-    "REFERENCE_TWICE",
-    "UNSORTED",
-    "WITH_NAME",
-    "audit_directories",
-    "audit_references",
-    "find_slot",
-    "mark_reachable",
-]
-
 ENTRY_DAMAGED = 1
 PARENT = 2
 """The parent is no inode, or no directory."""

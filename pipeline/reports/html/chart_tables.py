@@ -8,8 +8,6 @@ from typing import assert_never
 
 from pipeline.reports.model import Bars, Cell, Chart, Column, Histogram, Node, ReportTable, TimeLine, Treemap, Unit
 
-__all__ = ["chart_table"]
-
 
 def chart_table(chart: Chart) -> ReportTable:
     """The numbers that a chart is drawn from, in its order."""

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from pipeline.reports.html.values import bytes_text, cell_text, count_text
 from pipeline.reports.model import Cell, Kind, Report, ReportTable, Section
 
-__all__ = ["TOTALS", "Fact", "Finding", "Headline", "headline", "single_row"]
-
 TOTALS = "totals"
 """The table that the facts are taken from; the page shows it at the top alone."""
 

@@ -16,8 +16,6 @@ from pipeline.reports.html.headline import TOTALS, headline, single_row
 from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_text
 from pipeline.reports.model import Bars, Chart, Column, Histogram, Report, as_json
 
-__all__ = ["render"]
-
 _SCRIPTS = ("format", "squarify", "draw", "treemap", "bars", "timeline", "tables", "main")
 """In the order in which they need each other."""
 

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 
 from pipeline.reports.model import Cell, Kind
 
-__all__ = ["NUMERIC", "bytes_text", "cell_text", "count_text", "sort_value", "time_text"]
-
 NUMERIC: frozenset[Kind] = frozenset({"count", "bytes", "time", "percent"})
 """Kinds that sort by number and stand at the right."""
 

@@ -8,8 +8,6 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.facts import sums
 from pipeline.reports.queries.tree import depth_of, prefix
 
-__all__ = ["DIMENSIONS", "breakdown", "effective_policies"]
-
 DIMENSIONS = (
     "owner",
     "group",

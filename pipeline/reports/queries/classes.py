@@ -7,20 +7,6 @@ from datetime import datetime
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-__all__ = [
-    "AGE_DAYS",
-    "AGE_LABELS",
-    "SIZE_BOUNDS",
-    "SIZE_LABELS",
-    "add_up",
-    "add_up_signed",
-    "age_class",
-    "days_before",
-    "known_size",
-    "raw_space",
-    "size_class",
-]
-
 _KIB, _MIB, _GIB, _TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 
 SIZE_BOUNDS = (1, 64 * _KIB, _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 512 * _MIB, 4 * _GIB, 64 * _GIB, _TIB)

@@ -7,8 +7,6 @@ from pyspark.sql import functions as sql
 
 from pipeline.reports.queries.classes import add_up
 
-__all__ = ["cold_by"]
-
 
 def cold_by(direct: DataFrame, key: str, *, limit: int) -> DataFrame:
     """The `limit` directories (key `path`, what lies directly in them) or owners (key `owner`) with most cold space.

@@ -10,18 +10,6 @@ from pyspark.sql import functions as sql
 
 from pipeline.reports.queries.classes import add_up, age_class, days_before, known_size, raw_space, size_class
 
-__all__ = [
-    "DIRECTORY_COLUMNS",
-    "FACT_COLUMNS",
-    "MEASURES",
-    "SMALL_PART",
-    "Rules",
-    "directories",
-    "facts",
-    "places",
-    "sums",
-]
-
 FACT_COLUMNS = (
     "parent",
     "type",

@@ -7,8 +7,6 @@ from pyspark.sql import functions as sql
 
 from pipeline.reports.queries.classes import add_up, add_up_signed
 
-__all__ = ["CHANGES", "changes"]
-
 CHANGES = ("files", "directories", "length", "raw", "blocks")
 """Measures that are compared."""
 

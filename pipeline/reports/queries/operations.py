@@ -8,20 +8,6 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.classes import add_up, known_size
 from pipeline.reports.queries.tree import depth_of, prefix
 
-__all__ = [
-    "ACTIVITY_COLUMNS",
-    "KINDS",
-    "WRITTEN_COLUMNS",
-    "activity",
-    "busiest",
-    "by_hour",
-    "by_type",
-    "causes",
-    "directory_of",
-    "writers",
-    "written_files",
-]
-
 ACTIVITY_COLUMNS = ("txid", "op", "path", "approximate_time")
 WRITTEN_COLUMNS = ("txid", "op", "path", "owner", "client_machine", "length")
 

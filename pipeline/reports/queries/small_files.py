@@ -7,8 +7,6 @@ from pyspark.sql import functions as sql
 
 from pipeline.reports.queries.classes import add_up
 
-__all__ = ["HEAP_BYTES", "made_small", "savings", "small_by"]
-
 HEAP_BYTES = 150
 """Heap of a NameNode that an inode or a block takes, by Hadoop's rule of thumb."""
 

@@ -7,8 +7,6 @@ from pyspark.sql import functions as sql
 
 from pipeline.reports.queries.classes import add_up, known_size
 
-__all__ = ["DIFF_COLUMNS", "SNAPSHOT_COLUMNS", "held_by_directory", "held_directories", "held_files", "snapshot_roots"]
-
 SNAPSHOT_COLUMNS = ("snapshot_id", "root_id", "root_path", "creation_time")
 DIFF_COLUMNS = ("inode_id", "kind", "snapshot_id", "block_ids", "deleted_inodes")
 

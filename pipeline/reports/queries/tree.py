@@ -8,8 +8,6 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.facts import MEASURES, sums
 
-__all__ = ["depth_of", "prefix", "quota_use", "roll_up", "with_quotas"]
-
 
 def depth_of(path: Column) -> Column:
     """Components of an absolute path; 0 for the root."""

@@ -9,8 +9,6 @@ from pipeline.reports.model import Section
 from pipeline.reports.sections import cold, files, growth, operations, owners, small_files, snapshots, space
 from pipeline.reports.work import Work
 
-__all__ = ["SECTIONS", "SectionMaker"]
-
 
 @dataclass(frozen=True, slots=True)
 class SectionMaker:

@@ -10,8 +10,6 @@ from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _COLD = (
     bytes_("cold_raw", "Cold space with replicas"),
     percent("share", "Of its space"),

@@ -8,8 +8,6 @@ from pipeline.reports.queries.breakdown import DIMENSIONS, breakdown, effective_
 from pipeline.reports.rows import Record, collect
 from pipeline.reports.work import Work
 
-__all__ = ["classes", "of_dimension"]
-
 _LIMIT = 500
 
 

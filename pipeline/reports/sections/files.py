@@ -9,8 +9,6 @@ from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, percent, text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _FILES = (
     count("files", "Files"),
     percent("share", "Of all files"),

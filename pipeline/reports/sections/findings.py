@@ -15,8 +15,6 @@ from pipeline.task_errors import legible
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["section"]
-
 _CODES = (
     text("severity", "Severity"),
     text("code", "Finding"),

@@ -10,8 +10,6 @@ from pipeline.reports.rows import collect, table
 from pipeline.reports.sections.heads import bytes_, count, path, text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _CHANGED = (
     bytes_("raw", "Space with replicas, change"),
     bytes_("raw_before", "Before"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pipeline.reports.model import Column
 
-__all__ = ["CONTENT", "bytes_", "count", "path", "percent", "text", "time"]
-
 
 def path(name: str = "path", title: str = "Directory") -> Column:
     return Column(name, "path", title)

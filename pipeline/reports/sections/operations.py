@@ -8,8 +8,6 @@ from pipeline.reports.rows import collect, share, table
 from pipeline.reports.sections.heads import count, path, percent, text, time
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _HOURS = 24 * 62
 _KINDS: tuple[Column, ...] = tuple(count(name, name.capitalize()) for name in KINDS)
 _TYPES = (

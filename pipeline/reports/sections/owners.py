@@ -8,8 +8,6 @@ from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, percent, text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _MORE = (percent("share", "Of all space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 
 

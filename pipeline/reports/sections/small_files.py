@@ -12,8 +12,6 @@ from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.units import cell_text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _DEFAULT_BLOCK = 128 << 20
 _SMALL = (
     count("small_files", "Small files"),

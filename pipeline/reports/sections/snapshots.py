@@ -17,8 +17,6 @@ from pipeline.reports.rows import collect, table
 from pipeline.reports.sections.heads import bytes_, count, path, time
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _TOTAL = (
     count("snapshots", "Snapshots"),
     bytes_("raw", "Space only snapshots hold"),

@@ -13,8 +13,6 @@ from pipeline.reports.rows import Record, collect, share, table
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percent, text
 from pipeline.reports.work import Work
 
-__all__ = ["section"]
-
 _NODES = 300
 _TREE = (path(), *CONTENT, percent("share", "Of all space"), text("owner", "Owner"))
 _TOTALS = (*CONTENT, count("symlinks", "Symlinks"), bytes_("heap", "NameNode heap, about"))

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
 from pipeline.reports.model import Kind, Report, ReportTable, as_json
 
-__all__ = ["FOLDER_FORMATS", "write_folder"]
-
 _TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
     "path": pa.string(),

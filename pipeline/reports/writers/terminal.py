@@ -8,8 +8,6 @@ from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.model import Report, ReportTable
 from pipeline.reports.units import RIGHT, cell_text
 
-__all__ = ["report_lines"]
-
 
 def report_lines(report: Report, width: int | None) -> Iterator[str]:
     """Every section with its tables, numbers with units; charts are for the page.

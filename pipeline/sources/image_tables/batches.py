@@ -13,8 +13,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import java_text, signed64
 from pipeline.schema import Table
 
-__all__ = ["BATCH_ROWS", "NO_ACK", "numbers", "rows_to_batches", "text", "to_batch", "to_micros", "total_bytes"]
-
 BATCH_ROWS = 8192
 _MICROS = 1000
 _MOST = (1 << 63) - 1

@@ -16,8 +16,6 @@ from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.sources.image_tables.erasure import Policy, raw_bytes
 from pipeline.tables.blocks import BLOCKS
 
-__all__ = ["block_batches"]
-
 _BATCH = 1 << 16
 _MOST_BYTES = 1 << 46  # no block comes near, and 2^16 replicas of it fit a long
 _NUMBERS = {

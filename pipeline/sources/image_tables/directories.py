@@ -18,8 +18,6 @@ from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import numbers
 from pipeline.tables.directories import STORAGE_TYPES
 
-__all__ = ["Snapshotting", "children_columns", "directory_slots", "quota_columns", "snapshotting_columns"]
-
 Arrays = dict[str, pa.Array]
 
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from image_format.proto import fsimage_pb2 as pb
 
-__all__ = ["Policy", "policies_of", "raw_bytes"]
-
 _Numbers = npt.NDArray[np.int64]
 _MEBI = 1024 * 1024
 

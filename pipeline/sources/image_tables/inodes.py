@@ -18,8 +18,6 @@ from image_tools.dump.values import rwx, signed64
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 
-__all__ = ["FoundInode", "acl_rows", "inodes_with", "open_file_rows", "xattr_rows"]
-
 _T = TypeVar("_T")
 _Row = dict[str, Any]
 FoundInode = tuple[int, pb.INode]

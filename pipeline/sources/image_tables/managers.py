@@ -12,8 +12,6 @@ from image_tools.dump.records import Caches, Secrets
 from image_tools.dump.values import signed32
 from pipeline.sources.image_tables.batches import text, to_micros
 
-__all__ = ["cache_rows", "token_rows"]
-
 _Row = dict[str, Any]
 _NEVER = (1 << 63) // 4 - 1
 """CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS; a time beyond it comes of adding it to a clock's."""

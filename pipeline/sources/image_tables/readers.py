@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pipeline.host_image import HostImage
     from pipeline.sources.filters import Filters
 
-__all__ = ["OTHER_TABLES", "BatchReader", "RowReader"]
-
 _PartsOf = Callable[[ImageFile, int | None], list[Part]]
 
 

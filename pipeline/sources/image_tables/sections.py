@@ -35,21 +35,6 @@ from pipeline.tables.directories import DIRECTORIES
 if TYPE_CHECKING:
     from pipeline.host_image import HostImage
 
-__all__ = [
-    "acls",
-    "blocks",
-    "cache",
-    "directories",
-    "parts_of_diffs",
-    "references",
-    "snapshot_diffs",
-    "snapshots",
-    "summary",
-    "tokens",
-    "under_construction",
-    "xattrs",
-]
-
 _Rows = Iterator[dict[str, Any]]
 _DIFF_BYTES = 8 * 1024 * 1024
 _SECTION_DIFFS = "SNAPSHOT_DIFF"

@@ -16,8 +16,6 @@ from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
 from image_tools.dump.values import Names, signed32, signed64
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 
-__all__ = ["diff_cuts", "diff_rows", "reference_rows", "snapshot_rows"]
-
 _Row = dict[str, Any]
 _DELETED = "hdfs.snapshot.deleted"
 _OWN_MODE = 0o1777

@@ -16,8 +16,6 @@ from image_tools.dump.values import signed32, signed64
 from pipeline.sources.image_tables.batches import text
 from pipeline.sources.image_tables.erasure import policies_of
 
-__all__ = ["section_headers", "summary_rows"]
-
 _Row = dict[str, Any]
 _SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}
 _KINDS: dict[str, type[Message]] = {
