@@ -16,7 +16,7 @@ RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 CODEC_NAMES = tuple(CODECS)
 
 
-# Hadoop left a reference or a child there to an inode that is gone: neither a NameNode loads these images nor our index.
+# Hadoop left a reference to an inode there that is gone: neither a NameNode loads these images nor our index.
 REFERENCE_LOST = (
     "dangling-child-after-replay/after",
     "random-mixed-551376/after",
