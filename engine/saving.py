@@ -13,7 +13,6 @@ from engine.observer import Observer
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.writer import Sink
-from image_tools.verify.history_repair import repair_history
 
 T = TypeVar("T")
 
@@ -55,6 +54,9 @@ def sound(
         return write(sink)
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))
+        # All checks of images come with it, which few merges need.
+        from image_tools.verify.history_repair import repair_history
+
         image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
     with image:
         for finding in left:

@@ -44,7 +44,6 @@ from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from image_tools.convert import at_layout
-from image_tools.verify.history_repair import repair_history
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment_file import Transactions
@@ -224,6 +223,9 @@ class WarmNamespace:
             if healing is not Healing.HEAL:
                 raise
             _LOG.warning("%s; a copy of it is healed before it is read", error)
+        # All checks of images come with it, which few merges need.
+        from image_tools.verify.history_repair import repair_history
+
         repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
         loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
         for change in changes:

@@ -17,10 +17,7 @@ from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
 from image_tools.cli.memory_options import held, memory_options
 from image_tools.cli.text_file import check_output, emit
-from image_tools.dump.corruption import dump_corruption
-from image_tools.dump.delimited import dump_delimited, header_row
 from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
-from image_tools.dump.json_lines import dump_json
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
 
@@ -109,14 +106,21 @@ def command(
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
+        # Each format has kernels and tables of its own, which take as long to load as a small image to print.
         match form:
             case "json":
+                from image_tools.dump.json_lines import dump_json
+
                 pieces: Iterator[str | bytes] = dump_json(records)
             case "delimited":
+                from image_tools.dump.delimited import dump_delimited, header_row
+
                 newer, room = release == XmlForm.RELEASE_3.value, MemoryLimit(memory and memory // 2, spill_dir).room()
                 head = [header_row(delimiter)] if header or newer else []
                 pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer))
             case "corruption":
+                from image_tools.dump.corruption import dump_corruption
+
                 pieces = dump_corruption(records, delimiter)
             case "distribution":
                 pieces = dump_distribution(records, max_size, step, readable=human_readable)
