@@ -61,6 +61,26 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
         assert found.returncode == 0, found.stderr
 
 
+def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "kept.py").write_text(KERNEL)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
+    }
+    # a module that Numba loads before it compiles anything
+    program = (
+        "from kept import double\nassert double(21) == 42\nimport sys\nprint('numba.np.polynomial' in sys.modules)"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert told == ["True", "False"]
+
+
 def _kernels() -> dict[str, Kernel]:
     found: dict[str, Kernel] = {}
     for folder in FOLDERS:
