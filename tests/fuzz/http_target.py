@@ -18,21 +18,11 @@ from hadoop_common.port_limits import PortLimits, Refusals
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_tools.browse import ImageBrowser
-from servlets.application import create_application
-from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.http_connection import Answered, HttpChannel, Port
 from servlets.http_server import _Exchange
-from servlets.image_transfer import image_transfer_blueprint
-from servlets.jmx import jmx_blueprint
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import NodeState, as_json
-from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
-from servlets.transfer_counter import TransferCounter
 from servlets.webhdfs import webhdfs_blueprint
-from tests.servlets.support import OLD_IMAGE, make_store
+from tests.servlets.support import OLD_IMAGE, daemon_routes, make_store
 
-_STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
-_FACTS = NodeFacts(software_version="1", started_at=0.0)
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) ([ -~]*)\r\n")
 _SERVER_FAULT = 500
 
@@ -59,22 +49,8 @@ class _Socket(socket.socket):
 @functools.cache
 def _application(folder: Path) -> object:
     """A daemon's routes, and those of `image serve`."""
-    image = ImageFile.open(OLD_IMAGE)
-    return create_application(
-        image_transfer_blueprint(make_store(folder, count=1)),
-        status_blueprint(
-            status=lambda: as_json(_STATE),
-            checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
-            cancel=lambda reason, *, prevent_for: None,
-            live=lambda: Health(True, "running"),
-            ready=lambda: Health(True, "in step"),
-        ),
-        jmx_blueprint(lambda: daemon_beans(_STATE, _FACTS)),
-        metrics_blueprint(
-            lambda: MetricsSnapshot(state=_STATE, now=1.0, version="1", started_at=0.0, counter=TransferCounter())
-        ),
-        webhdfs_blueprint(ImageBrowser(image, Room())),
-    )
+    browser = ImageBrowser(ImageFile.open(OLD_IMAGE), Room())
+    return daemon_routes(make_store(folder, count=1), webhdfs_blueprint(browser))
 
 
 @functools.cache

@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from flask import Blueprint, Flask
+
 from hadoop_common.names import image_name, parse_image, segment_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.application import create_application
+from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.http_server import HttpServer
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.jmx import jmx_blueprint
+from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.node_state import NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
+from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
 from servlets.transfer_counter import TransferCounter
 
 CASE = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3" / "basic-files"
@@ -28,6 +35,8 @@ OLD_IMAGE = CASE / "before" / image_name(OLD_TXID)
 NEW_IMAGE = CASE / "after" / image_name(NEW_TXID)
 SEGMENT = CASE / "before" / segment_name(52, 289)
 INFO = StorageInfo(-63, 980837346, 0, "CID-490043dd-2883-4159-8622-25b8355351da", "BP-1")
+STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
+FACTS = NodeFacts(software_version="1", started_at=0.0)
 OTHER_INFO = StorageInfo(-63, 7, 0, "CID-other", "BP-1")
 
 
@@ -82,6 +91,25 @@ def make_store(root: Path, count: int = 2) -> TemporaryStore:
         for path in (OLD_IMAGE, OLD_IMAGE.with_name(OLD_IMAGE.name + ".md5"), SEGMENT):
             shutil.copy(path, directory)
     return TemporaryStore(directories)
+
+
+def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
+    """All that a daemon serves, and more routes beside it."""
+    return create_application(
+        image_transfer_blueprint(store),
+        status_blueprint(
+            status=lambda: as_json(STATE),
+            checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
+            cancel=lambda reason, *, prevent_for: None,
+            live=lambda: Health(True, "running"),
+            ready=lambda: Health(True, "in step"),
+        ),
+        jmx_blueprint(lambda: daemon_beans(STATE, FACTS)),
+        metrics_blueprint(
+            lambda: MetricsSnapshot(state=STATE, now=1.0, version="1", started_at=0.0, counter=TransferCounter())
+        ),
+        *further,
+    )
 
 
 @dataclass

@@ -8,19 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from servlets.application import create_application, sentence_response
-from servlets.hadoop_beans import NodeFacts, daemon_beans
-from servlets.image_transfer import image_transfer_blueprint
-from servlets.jmx import jmx_blueprint
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import NodeState, as_json
-from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
-from servlets.transfer_counter import TransferCounter
+from servlets.application import sentence_response
 from tests.depth import examples
-from tests.servlets.support import INFO, OTHER_INFO, leftovers, make_store, names
-
-STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
-FACTS = NodeFacts(software_version="1", started_at=0.0)
+from tests.servlets.support import INFO, OTHER_INFO, daemon_routes, leftovers, make_store, names
 
 ROUTES = [
     "/imagetransfer",
@@ -69,23 +59,6 @@ HEADERS = st.dictionaries(
 )
 
 
-def application(store):
-    return create_application(
-        image_transfer_blueprint(store),
-        status_blueprint(
-            status=lambda: as_json(STATE),
-            checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
-            cancel=lambda reason, *, prevent_for: None,
-            live=lambda: Health(True, "running"),
-            ready=lambda: Health(True, "in step"),
-        ),
-        jmx_blueprint(lambda: daemon_beans(STATE, FACTS)),
-        metrics_blueprint(
-            lambda: MetricsSnapshot(state=STATE, now=1.0, version="1", started_at=0.0, counter=TransferCounter())
-        ),
-    )
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("routes"), count=1)
@@ -106,7 +79,7 @@ def test_no_request_is_our_fault(store, caplog, route, method, query, headers, b
     caplog.clear()
     before = names(store.directories[0])
     with (
-        application(store)
+        daemon_routes(store)
         .test_client()
         .open(route, method=method, query_string=query, headers=headers, data=body) as answer
     ):
