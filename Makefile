@@ -20,7 +20,7 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -118,6 +118,9 @@ bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to
 
 bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shapes.md
 	$(BIN)/python -m bench.shapes $(BENCH)
+
+bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes beside the floor, and what following costs; BENCH="--rounds 50"
+	$(BIN)/python -m bench.standby $(BENCH)
 
 bench-scale: setup ## time an inode and a transaction from 1 to 50 million inodes, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)

@@ -1,0 +1,123 @@
+"""`python -m bench.standby`: a standby's checkpoint of a warm namespace, and what it costs to keep in step.
+
+An image of jobs is loaded once. Then come rounds: transactions are applied in batches, as a tail finds them, and the
+namespace is saved. A round's checkpoint counts from its trigger to the image under its name, with its last batches
+still to be applied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from bench.edits import write_edits
+from bench.floor import run_floor
+from bench.scene import machine, make_image, read_all
+from engine.observer import SilentObserver
+from engine.warm_namespace import WarmNamespace
+from engine.warm_up import warm_up
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Round:
+    """One checkpoint.
+
+    Attributes:
+        checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
+        tail: milliseconds of processors for a batch of 1,000 transactions, the median.
+        memory: anonymous bytes after it.
+    """
+
+    checkpoint: float
+    again: float
+    tail: float
+    memory: int
+
+
+class _Renamed(SilentObserver):
+    """Notes when the image has its name."""
+
+    at = 0.0
+
+    def saved(self) -> None:
+        self.at = time.monotonic()
+
+
+def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list[float]:
+    """Seconds of processors for each of the segments."""
+    taken = []
+    for segment in segments:
+        begun = time.process_time()
+        namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+        taken.append(time.process_time() - begun)
+    return taken
+
+
+def _round(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], behind: int) -> Round:
+    """Apply all but the last `behind` segments, then make a checkpoint, which applies those."""
+    tail = _apply(namespace, segments[:-behind])
+    base, renamed = namespace.base_txid, _Renamed()
+    begun = time.monotonic()
+    tail += _apply(namespace, segments[-behind:])
+    namespace.save([current], observer=renamed)
+    again = time.monotonic() - begun
+    old = current / image_name(base)
+    old.unlink()
+    md5_path(old).unlink()
+    memory = psutil.Process().memory_info()
+    return Round(renamed.at - begun, again, 1000 * statistics.median(tail), memory.rss - memory.shared)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.standby", description=__doc__)
+    parser.add_argument("--inodes", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--transactions", type=int, default=100_000, help="of a round")
+    parser.add_argument("--behind", type=int, default=10_000, help="of them, those that a checkpoint finds unapplied")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    warm_up()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace() as namespace:
+        base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
+        write_edits(base, arguments.rounds * arguments.transactions, "jobs", segment=_BATCH)
+        current = base.path.parent
+        segments = list_segments(current)
+        read_all(current)
+        floor = run_floor(base.path, current / "copy")
+        namespace.load(base.path)
+        size, behind = arguments.transactions // _BATCH, arguments.behind // _BATCH
+        rounds = [
+            _round(namespace, current, segments[at : at + size], behind)
+            for at in range(0, size * arguments.rounds, size)
+        ]
+    if arguments.json:
+        print(json.dumps({"floor": floor.parts["whole"].seconds, "rounds": [asdict(each) for each in rounds]}))
+        return
+    whole = floor.parts["whole"].seconds
+    print(f"{machine()}: {arguments.inodes:,} inodes")
+    print(f"floor {whole:.2f} s: md5sum, or {floor.way}")
+    for each in rounds:
+        print(
+            f"checkpoint {each.checkpoint:.2f} s, {each.checkpoint / whole:.2f} x floor, {each.again:.2f} s until the "
+            f"next batch; {each.tail:.1f} ms of processors for {_BATCH:,} transactions; {each.memory >> 20} MiB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""The bench of a standby measures checkpoints that were made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import standby
+
+
+def test_each_round_is_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--inodes", "3000", "--rounds", "2", "--transactions", "3000", "--behind", "1000")
+    monkeypatch.setattr("sys.argv", ["bench.standby", *sizes, "--json"])
+    standby.main()
+    told = json.loads(capsys.readouterr().out)
+    assert told["floor"] > 0
+    assert len(told["rounds"]) == 2
+    assert all(each["again"] >= each["checkpoint"] > 0 for each in told["rounds"])
