@@ -150,6 +150,7 @@ def _without_names(report: Report) -> Report:
         (1023, "1023 B"),
         (1024, "1 KiB"),
         (1536, "1.5 KiB"),
+        (1664, "1.63 KiB"),
         (-(10 << 20), "\N{MINUS SIGN}10 MiB"),
         ((1 << 30) - 1, "1 GiB"),
         (1234 << 30, "1.21 TiB"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
 
 from pipeline.reports.model import Cell, Kind
 
@@ -21,7 +22,8 @@ def bytes_text(value: int) -> str:
     while unit < len(_UNITS) - 1 and size >= 1024 * 0.9995:
         size, unit = size / 1024, unit + 1
     digits = 0 if unit == 0 or size >= 99.95 else 1 if size >= 9.995 else 2
-    text = f"{size:.{digits}f}"
+    # as the page's scripts round
+    text = str(Decimal(size).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     text = text.rstrip("0").rstrip(".") if digits else text
     return f"{_sign(value)}{text}{_SPACE}{_UNITS[unit]}"
 
