@@ -96,7 +96,8 @@ def command(
 
     The room that the new image takes, about the size of the old one and of the edits, and what is free are told
     first. Where that may not be enough, the image is made without being written to see whether it is; if not, the merge
-    ends with exit code 6 and has written nothing.
+    ends with exit code 6 and has written nothing. So it does where it needs 200 MB more than --memory, or without that
+    option more than three quarters of what the system has left.
 
     \b
     Examples:
