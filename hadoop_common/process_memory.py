@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,10 +34,9 @@ def bounded_memory(size: int) -> Iterator[None]:
     """
     taken = _status("VmData")
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    soft, hard = taken + size + _SLACK, before[1]
     try:
         if taken:
-            resource.setrlimit(resource.RLIMIT_DATA, (soft if hard < 0 else min(soft, hard), hard))
+            _BOUND.begin(taken + size + _SLACK)
         yield
     except MemoryError as error:
         raise _out_of_memory(size) from error
@@ -45,7 +45,59 @@ def bounded_memory(size: int) -> Iterator[None]:
             raise
         raise _out_of_memory(size) from error
     finally:
+        _BOUND.end()
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@contextmanager
+def beside_bound() -> Iterator[None]:
+    """What is taken inside does not count for `bounded_memory`: a compiler without memory ends the process."""
+    _BOUND.lift()
+    try:
+        yield
+    finally:
+        _BOUND.lower()
+
+
+class _Bound:
+    """The bound that is in force, and whether somebody is beside it; for several threads."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._soft: int | None = None
+        self._lifted = self._taken = 0
+
+    def begin(self, soft: int) -> None:
+        with self._guard:
+            self._soft = soft
+            self._set(soft)
+
+    def end(self) -> None:
+        with self._guard:
+            self._soft = None
+
+    def lift(self) -> None:
+        with self._guard:
+            self._lifted += 1
+            if self._lifted == 1 and self._soft is not None:
+                self._taken = _status("VmData")
+                self._set(resource.RLIM_INFINITY)
+
+    def lower(self) -> None:
+        with self._guard:
+            self._lifted -= 1
+            if not self._lifted and self._soft is not None:
+                self._soft += max(0, _status("VmData") - self._taken)
+                self._set(self._soft)
+
+    @staticmethod
+    def _set(soft: int) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        bounded = soft if hard < 0 else hard if soft < 0 else min(soft, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (bounded, hard))
+
+
+_BOUND = _Bound()
 
 
 def available_memory() -> int:

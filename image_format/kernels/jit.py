@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hadoop_common.process_memory import beside_bound
 from image_format.kernels.prefetch import let_kernels_prefetch
 
 _LOG = logging.getLogger(__name__)
@@ -40,8 +41,9 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """Numba's own object for it."""
-        _teach_compiler()
-        return _compiled(self.py_func, self._flags)
+        with beside_bound():
+            _teach_compiler()
+            return _compiled(self.py_func, self._flags)
 
 
 @functools.cache
@@ -85,13 +87,13 @@ def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
         dispatcher: Any = njit(cache=True, nogil=True, **flags)(function)  # type: ignore[call-overload]
     except RuntimeError:
         # Numba's way to say at once that it found no folder for its cache.
-        return njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
+        return _with_memory(njit(nogil=True, **flags)(function))  # type: ignore[call-overload]
     # Numba looks at the function's own file only, but what it was compiled from stands in others as well.
     folder = Path(function.__code__.co_filename).parent
     dispatcher._cache._cache_file._source_stamp = _sources(folder) + made_of(function)
     _forgive_full_disk(dispatcher._cache)
     _load_without_compiler(dispatcher._cache)
-    return dispatcher
+    return _with_memory(dispatcher)
 
 
 @functools.cache
@@ -116,6 +118,18 @@ def made_of(function: Callable[..., Any]) -> str:
             value = value.__name__
         digest.update(f"\0{name}\0{value.tolist() if isinstance(value, np.ndarray) else value!r}".encode())
     return digest.hexdigest()
+
+
+def _with_memory(dispatcher: Any) -> Any:
+    """Let the compiler have the memory that it needs, whatever the bound on the work: LLVM aborts without it."""
+    compile_or_load = dispatcher.compile
+
+    def unbounded(signature: Any) -> Any:
+        with beside_bound():
+            return compile_or_load(signature)
+
+    dispatcher.compile = unbounded
+    return dispatcher
 
 
 def _load_without_compiler(cache: Any) -> None:

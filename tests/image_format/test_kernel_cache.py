@@ -22,6 +22,19 @@ from image_format.kernels.jit import kernel
 def double(x):
     return 2 * x
 """
+BOUNDED = """
+from hadoop_common.process_memory import bounded_memory
+from kept import double
+
+with bounded_memory(1 << 20):
+    assert double(21) == 42
+    assert double(2.5) == 5
+    kept = bytearray(1 << 20)
+    try:
+        bytearray(1 << 28)
+    except MemoryError:
+        print("bounded")
+"""
 FULL_DISK = """
 import errno
 from numba.core.caching import IndexDataCacheFile
@@ -79,6 +92,20 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
         for _ in range(2)
     ]
     assert told == ["True", "False"]
+
+
+def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
+    """LLVM ends the process where it gets none."""
+    (tmp_path / "kept.py").write_text(KERNEL)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
+    }
+    found = subprocess.run(
+        [sys.executable, "-c", BOUNDED], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout) == (0, "bounded\n"), found.stderr
 
 
 def _kernels() -> dict[str, Kernel]:
