@@ -23,10 +23,11 @@ def double(x):
     return 2 * x
 """
 BOUNDED = """
-from hadoop_common.process_memory import bounded_memory
+from hadoop_common import process_memory
 from kept import double
 
-with bounded_memory(1 << 20):
+process_memory._SLACK = 0
+with process_memory.bounded_memory(8 << 20):
     assert double(21) == 42
     assert double(2.5) == 5
     kept = bytearray(1 << 20)
