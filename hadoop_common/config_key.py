@@ -31,7 +31,8 @@ class Kind(Generic[T]):
     read: Callable[[Configuration, str, str], T]
 
 
-def _parsed(unit: str, parse: Callable[[str], T]) -> Kind[T]:
+def parsed(unit: str, parse: Callable[[str], T]) -> Kind[T]:
+    """What `parse` makes of the text; it raises ValueError."""
     return Kind(unit, lambda settings, name, default: settings.parsed(name, default, parse))
 
 
@@ -54,20 +55,20 @@ def paths(unit: str) -> Kind[list[Path]]:
 
 def count_of(unit: str) -> Kind[int]:
     """A number of something."""
-    return _parsed(unit, parse_int)
+    return parsed(unit, parse_int)
 
 
 COUNT, TRANSACTIONS = count_of("count"), count_of("transactions")
-NETWORKS = _parsed("networks", parse_networks)
-FACTOR = _parsed("factor", parse_float)
-SWITCH = _parsed("switch", parse_bool)
+NETWORKS = parsed("networks", parse_networks)
+FACTOR = parsed("factor", parse_float)
+SWITCH = parsed("switch", parse_bool)
 OPTIONAL_SWITCH = _optional("switch", parse_bool)
-SECONDS = _parsed("s", lambda value: parse_time(value, "s"))
-MILLISECONDS = _parsed("ms", lambda value: parse_time(value, "ms"))
+SECONDS = parsed("s", lambda value: parse_time(value, "s"))
+MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Read as seconds; a bare number counts in milliseconds."""
-BYTES, RATE = _parsed("bytes", parse_size), _parsed("bytes/s", parse_size)
+BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
 OPTIONAL_BYTES = _optional("bytes", parse_size)
-MEGABYTES = _parsed("MB", lambda value: parse_int(value) << 20)
+MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
 """Read as bytes."""
 NAMES: Kind[list[str]] = Kind("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")

@@ -15,9 +15,10 @@ from google.protobuf.message import DecodeError, Message
 
 from hadoop_common.endpoint import host_port
 from hadoop_rpc.client_link import ClientLink
-from hadoop_rpc.errors import RpcConnectionError, RpcError, RpcProtocolError
+from hadoop_rpc.errors import LoginRefusedError, RpcConnectionError, RpcError, RpcProtocolError
 from hadoop_rpc.framing import parse
 from hadoop_rpc.retry import RetryPolicy
+from hadoop_rpc.security import ClientSecurity
 from hadoop_rpc.wire import AuthProtocol
 
 _LOG = logging.getLogger(__name__)
@@ -36,9 +37,10 @@ class RpcClient:
     Args:
         host, port: of the server.
         protocol: full Java name of the protocol.
-        user: whom the server takes the caller for.
+        user: whom the server takes the caller for; with `security` that is its principal.
         timeout: seconds to wait for each answer.
         connect_timeout: seconds to wait for the connection, the negotiation included.
+        security: logs in by Kerberos; None goes without.
         ping_interval: seconds of silence after which a waiting client sends a sign of life, which shows a dead peer.
         retry: when a call is tried again.
         sleep: waits between attempts, seconds.
@@ -55,6 +57,7 @@ class RpcClient:
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         ping_interval: float = 60.0,
         auth: AuthProtocol = AuthProtocol.NONE,
+        security: ClientSecurity | None = None,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -66,6 +69,7 @@ class RpcClient:
         self._connect_timeout = connect_timeout
         self._ping_interval = ping_interval
         self._auth = auth
+        self._security = security
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._client_id = uuid.uuid4().bytes
@@ -86,7 +90,8 @@ class RpcClient:
             RemoteError: the server answered with an exception.
             RpcConnectionError: it cannot be reached, or the connection broke; `RpcTimeoutError`: no answer in time.
             RpcProtocolError: it does not speak Hadoop RPC, or the answer is not the message that it should be.
-            AuthenticationRequiredError: it wants more than SIMPLE authentication.
+            AuthenticationRequiredError: there is no authentication that both sides take.
+            KerberosError: we have no ticket for it, or one side does not accept the other's.
         """
         call_id = next(self._call_ids) & 0x7FFFFFFF
         for attempt in itertools.count(1):
@@ -122,17 +127,27 @@ class RpcClient:
             if self._closed:
                 raise RpcConnectionError(f"the client of {self.address} is closed")
             if self._link is None or self._link.broken:
-                self._link = ClientLink.open(
-                    self._host,
-                    self._port,
-                    self._protocol,
-                    user=self._user,
-                    client_id=self._client_id,
-                    auth=self._auth,
-                    timeout=self._connect_timeout,
-                    ping_interval=self._ping_interval,
-                )
+                try:
+                    self._link = self._open()
+                except LoginRefusedError:
+                    # the server's key may be another one since we got our ticket for it
+                    if self._security is None or not self._security.renew():
+                        raise
+                    self._link = self._open()
             return self._link
+
+    def _open(self) -> ClientLink:
+        return ClientLink.open(
+            self._host,
+            self._port,
+            self._protocol,
+            user=self._user,
+            client_id=self._client_id,
+            auth=self._auth,
+            security=self._security,
+            timeout=self._connect_timeout,
+            ping_interval=self._ping_interval,
+        )
 
     def _parse(self, method: str, body: bytes, response: type[M]) -> M:
         try:

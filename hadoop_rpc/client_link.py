@@ -12,17 +12,29 @@ from typing import Self
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, Response
+from hadoop_rpc.client_state import (
+    ClientConnection,
+    ClientState,
+    ConnectionReady,
+    Event,
+    Failure,
+    NegotiationStep,
+    Response,
+)
 from hadoop_rpc.errors import (
+    KerberosError,
     RpcConnectionError,
     RpcError,
     RpcProtocolError,
     RpcTimeoutError,
 )
+from hadoop_rpc.security import ClientSecurity
 from hadoop_rpc.wire import AuthProtocol
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
+# A server that closed has sent its last words by then.
+_LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -51,6 +63,7 @@ class ClientLink:
         self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
+        self._refused: RpcError | None = None
         self._reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
 
     @classmethod
@@ -63,6 +76,7 @@ class ClientLink:
         user: str,
         client_id: bytes,
         auth: AuthProtocol,
+        security: ClientSecurity | None,
         timeout: float,
         ping_interval: float,
     ) -> Self:
@@ -71,13 +85,14 @@ class ClientLink:
         Raises:
             RpcConnectionError: nobody answers there within `timeout` seconds.
             RpcProtocolError, AuthenticationRequiredError: who answers is not who we can speak to.
+            KerberosError: there is no ticket for the server, or one side does not accept the other's.
         """
         address = f"{host}:{port}"
         try:
             peer = socket.create_connection((host, port), timeout)
         except (OSError, UnicodeError) as fault:  # the latter where a part of the name is too long, or empty
             raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
-        state = ClientConnection(protocol, user, client_id, auth=auth)
+        state = ClientConnection(protocol, user, client_id, auth=auth, security=security)
         try:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -106,10 +121,13 @@ class ClientLink:
         """Make one call and wait for the body of its answer; see `RpcClient.call` for what it raises."""
         waiting = _Waiting()
         with self._lock:
-            if self._broken or self._state.state is not ClientState.OPEN:
-                raise self._closed()
-            data = self._state.call(call_id, method, request, retry=retry)
-            self._waiting[call_id] = waiting
+            usable = not self._broken and self._state.state is ClientState.OPEN
+            if usable:
+                data = self._state.call(call_id, method, request, retry=retry)
+                self._waiting[call_id] = waiting
+        if not usable:
+            self._reader.join(_LAST_WORDS_SECONDS)
+            raise self._closed()
         self._send(method, data)
         if not waiting.done.wait(timeout):
             self._give_up(call_id, method, timeout)
@@ -118,20 +136,26 @@ class ClientLink:
             raise waiting.error
         return waiting.body
 
-    def _closed(self) -> RpcConnectionError:
-        return RpcConnectionError(f"the connection to {self._address} is closed")
+    def _closed(self) -> RpcError:
+        return self._refused or RpcConnectionError(f"the connection to {self._address} is closed")
 
     def _send(self, method: str, data: bytes) -> None:
-        with self._sending:
-            if self.broken:
-                raise self._closed()
-            try:
-                self._socket.sendall(data)
-            except OSError as fault:
-                error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
-                with self._lock:
-                    self._fail(error)
-                raise error from fault
+        try:
+            with self._sending:
+                if self.broken:
+                    raise self._closed()
+                self._socket.sendall(self._state.seal(data))
+        except OSError as fault:
+            error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
+            # a server that refuses the whole connection says why and closes, and that may be unread yet
+            self._reader.join(_LAST_WORDS_SECONDS)
+            with self._lock:
+                self._fail(error)
+            raise self._refused or error from fault
+        except KerberosError as error:
+            with self._lock:
+                self._fail(error)
+            raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
         """End a call that has no answer yet, and the connection: what hangs once would let later calls wait as long."""
@@ -198,15 +222,16 @@ class ClientLink:
         # Who sends just now gives a sign of life, and must not keep answers from being read.
         if data and self._sending.acquire(blocking=False):
             try:
-                self._socket.sendall(data)
+                self._socket.sendall(self._state.seal(data))
             finally:
                 self._sending.release()
 
-    def _settle(self, event: ConnectionReady | Response | Failure) -> None:
-        if isinstance(event, ConnectionReady):
+    def _settle(self, event: Event) -> None:
+        if isinstance(event, NegotiationStep | ConnectionReady):
             raise RpcProtocolError(f"{self._address} continues a negotiation that is over")
         with self._lock:
             if isinstance(event, Failure) and event.call_id is None:
+                self._refused = event.error
                 self._fail(event.error)
                 return
             call_id = event.call_id if event.call_id is not None else -1
@@ -229,7 +254,7 @@ def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
         if not data:
             raise RpcConnectionError(f"{address} closed the connection during the negotiation")
         for event in state.receive(data):
-            if isinstance(event, ConnectionReady):
+            if isinstance(event, NegotiationStep | ConnectionReady):
                 peer.sendall(event.data)
             elif isinstance(event, Failure):
                 raise event.error

@@ -4,6 +4,9 @@ The states are `ClientState`. Calls go out in OPEN alone; their answers come in 
 each is. An answer without one is about the connection: it ends all calls, and the connection too. So do bytes that
 are no answer, for where the next one begins is not known then. Nothing leads back from CLOSED: a call that is
 repeated goes over a new one.
+
+Where integrity or privacy was agreed, all frames after the negotiation travel in tokens (`seal`), the first one, the
+connection context, included; a frame outside of a token is a fault then, for anybody on the way could have sent it.
 """
 
 from __future__ import annotations
@@ -13,10 +16,17 @@ from enum import Enum
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.errors import AuthenticationRequiredError, RemoteError, RpcProtocolError, remote_error
+from hadoop_rpc.errors import (
+    AuthenticationRequiredError,
+    LoginRefusedError,
+    RpcError,
+    RpcProtocolError,
+    remote_error,
+)
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.sasl import after_server_step, negotiate
+from hadoop_rpc.sasl import SaslClient, unwrap_frames, wrap_step
+from hadoop_rpc.security import ClientSecurity, Protection
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
     PING_CALL_ID,
@@ -29,6 +39,11 @@ from hadoop_rpc.wire import (
 )
 
 _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
+_SASL_EXCEPTION = "javax.security.sasl.SaslException"
+# tokens with the groups of a large directory reach 64 KiB
+_MAX_HANDSHAKE_FRAME = 1 << 18
+# bytes of frames in one token: with what any encryption type adds, it is below the 64 KiB of Java's clients
+_SEALED_PIECE = 60 << 10
 
 
 class ClientState(Enum):
@@ -41,6 +56,13 @@ class ClientState(Enum):
     NEGOTIATING = "negotiating"
     OPEN = "open"
     CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class NegotiationStep:
+    """The negotiation goes on: `data` is to be sent."""
+
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +85,10 @@ class Failure:
     """The server answered a call with an exception; `call_id` None: it ends the connection and all its calls."""
 
     call_id: int | None
-    error: RemoteError | AuthenticationRequiredError
+    error: RpcError
+
+
+Event = NegotiationStep | ConnectionReady | Response | Failure
 
 
 class ClientConnection:
@@ -75,6 +100,7 @@ class ClientConnection:
         client_id: 16 bytes that identify this client to the server's retry cache, across connections.
         real_user: who acts as `user`, "" for nobody else.
         auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL asks first.
+        security: logs in by Kerberos, which a negotiation always comes before; the principal is the effective user.
         max_frame: largest response that is taken, in bytes.
     """
 
@@ -86,14 +112,18 @@ class ClientConnection:
         *,
         real_user: str = "",
         auth: AuthProtocol = AuthProtocol.NONE,
+        security: ClientSecurity | None = None,
         max_frame: int = MAX_FRAME,
     ) -> None:
         self._protocol = protocol
         self._user = user
         self._real_user = real_user
         self._client_id = client_id
-        self._auth = auth
+        self._auth = AuthProtocol.SASL if security is not None else auth
+        self._sasl = SaslClient(security)
+        self._max_frame = max_frame
         self._frames = FrameBuffer(max_frame)
+        self._inner = FrameBuffer(max_frame)
         self.state = ClientState.NEW
 
     # ---- what to send --------------------------------------------------------------------------------------
@@ -104,7 +134,8 @@ class ClientConnection:
         header = connection_header(self._auth)
         if self._auth is AuthProtocol.SASL:
             self.state = ClientState.NEGOTIATING
-            return header + sasl_request_frame(negotiate())
+            self._frames.limit = min(_MAX_HANDSHAKE_FRAME, self._max_frame)
+            return header + sasl_request_frame(self._sasl.begin())
         self.state = ClientState.OPEN
         return header + self._context()
 
@@ -121,8 +152,21 @@ class ClientConnection:
         self._require(ClientState.OPEN)
         return request_frame(PING_CALL_ID, b"")
 
+    def seal(self, data: bytes) -> bytes:
+        """Frames as they go over the wire. Tokens are counted: they have to be sent in the order they are made in.
+
+        Raises:
+            KerberosError: a token cannot be made.
+        """
+        context, protection = self._sasl.context, self._sasl.protection
+        if context is None or protection is Protection.AUTHENTICATION:
+            return data
+        pieces = (data[start : start + _SEALED_PIECE] for start in range(0, len(data), _SEALED_PIECE))
+        return b"".join(sasl_request_frame(wrap_step(context, protection, piece)) for piece in pieces)
+
     def _context(self) -> bytes:
-        user = pb.UserInformationProto(effectiveUser=self._user)
+        login = self._sasl.context
+        user = pb.UserInformationProto(effectiveUser=self._user if login is None else login.initiator)
         if self._real_user:
             user.realUser = self._real_user
         context = pb.IpcConnectionContextProto(userInfo=user, protocol=self._protocol)
@@ -134,50 +178,83 @@ class ClientConnection:
 
     # ---- what came -----------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes) -> list[ConnectionReady | Response | Failure]:
+    def receive(self, data: bytes) -> list[Event]:
         """What `data` completes, in order.
 
         Raises:
             RpcProtocolError: these are not responses of Hadoop RPC; the connection is no longer usable.
             AuthenticationRequiredError: the server accepts no authentication that we have.
+            KerberosError: the server does not prove who it is, or a token of its is not what it sent.
         """
         self._frames.feed(data)
-        events: list[ConnectionReady | Response | Failure] = []
+        events: list[Event] = []
         try:
             while self.state is not ClientState.CLOSED and (body := self._frames.next_frame()) is not None:
-                event = self._understand(body)
-                if event is not None:
-                    events.append(event)
-        except (RpcProtocolError, AuthenticationRequiredError):
+                if self._sealed:
+                    self._unseal(body, events)
+                else:
+                    self._understand(body, events)
+        except RpcError:
             self.state = ClientState.CLOSED
             raise
         return events
 
-    def _understand(self, body: bytes) -> ConnectionReady | Response | Failure | None:
+    @property
+    def _sealed(self) -> bool:
+        return self._sasl.done and self._sasl.protection is not Protection.AUTHENTICATION
+
+    def _unseal(self, body: bytes, events: list[Event]) -> None:
+        """Tokens hold a stream of frames: several in one, or one in several."""
+        reader = DelimitedReader(body)
+        header = reader.read(pb.RpcResponseHeaderProto)
+        if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:
+            said = f": {header.errorMsg}" if header.errorMsg else ""
+            raise RpcProtocolError(
+                f"a frame came outside of a token{said}",
+                hint="Check what is between this host and the server: the frame may be of somebody else.",
+            )
+        context = self._sasl.context
+        assert context is not None
+        self._inner.feed(unwrap_frames(context, self._sasl.protection, reader.read(pb.RpcSaslProto)))
+        while self.state is not ClientState.CLOSED and (inner := self._inner.next_frame()) is not None:
+            self._understand(inner, events)
+
+    def _understand(self, body: bytes, events: list[Event]) -> None:
+        event = self._event(body)
+        if event is not None:
+            events.append(event)
+
+    def _event(self, body: bytes) -> Event | None:
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
         call_id = signed_call_id(header.callId)
         if header.status == pb.RpcResponseHeaderProto.SUCCESS:
             if call_id == SASL_CALL_ID:
                 return self._negotiated(reader.read(pb.RpcSaslProto))
+            if self.state is ClientState.NEGOTIATING:
+                raise RpcProtocolError("the server answered a call before the SASL negotiation was over")
             return Response(call_id, reader.read_bytes())
-        error = _error(header)
+        error = self._error(header)
         if header.status == pb.RpcResponseHeaderProto.FATAL or call_id < 0:
             self.state = ClientState.CLOSED
             return Failure(None, error)
         return Failure(call_id, error)
 
-    def _negotiated(self, step: pb.RpcSaslProto) -> ConnectionReady | None:
+    def _negotiated(self, step: pb.RpcSaslProto) -> NegotiationStep | ConnectionReady:
         if self.state is not ClientState.NEGOTIATING:
             raise RpcProtocolError(f"a SASL message of state {step.state} came to a connection that is open")
-        answer = after_server_step(step)
+        answer = self._sasl.answer(step)
+        data = sasl_request_frame(answer) if answer is not None else b""
+        if not self._sasl.done:
+            return NegotiationStep(data)
         self.state = ClientState.OPEN
-        first = sasl_request_frame(answer) if answer is not None else b""
-        return ConnectionReady(first + self._context())
+        self._frames.limit = self._max_frame
+        return ConnectionReady(data + self.seal(self._context()))
 
-
-def _error(header: pb.RpcResponseHeaderProto) -> RemoteError | AuthenticationRequiredError:
-    error = remote_error(header.exceptionClassName, header.errorMsg)
-    if _SIMPLE_REFUSED in error.text:
-        return AuthenticationRequiredError(f"the server refuses: {error.text}")
-    return error
+    def _error(self, header: pb.RpcResponseHeaderProto) -> RpcError:
+        error = remote_error(header.exceptionClassName, header.errorMsg)
+        if _SIMPLE_REFUSED in error.text:
+            return AuthenticationRequiredError(f"the server refuses: {error.text}")
+        if self._sasl.context is not None and not self._sasl.done and error.class_name == _SASL_EXCEPTION:
+            return LoginRefusedError(error.text)
+        return error

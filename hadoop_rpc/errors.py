@@ -41,14 +41,31 @@ class RpcProtocolError(RpcError):
 
 
 class AuthenticationRequiredError(RpcError):
-    """The server wants an authentication that this side does not offer."""
+    """The two sides have no authentication in common."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(
-            message,
-            hint="This version authenticates with SIMPLE only; a cluster with Kerberos cannot be called yet.",
+            message, hint=hint or "Set hadoop.security.authentication in core-site.xml as the cluster has it."
+        )
+
+
+class KerberosError(RpcError):
+    """Kerberos refused something on this side, or what the other side sent does not prove who it is."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.")
+
+
+class LoginRefusedError(KerberosError):
+    """The server refused our Kerberos token; it writes the cause into its own log only."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the server refused our Kerberos token: {reason}",
+            hint="Its log says why (Auth failed): often its clock is more than 5 minutes off, or its keytab is older "
+            "than its key in the KDC.",
         )
 
 
@@ -124,6 +141,15 @@ class AccessControlError(RemoteError):
     """The caller may not do this."""
 
     default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
+
+
+@_java_exception("org.apache.hadoop.security.authorize.AuthorizationException")
+class NotAuthorizedError(RemoteError):
+    """The server does not let this principal use the protocol."""
+
+    default_hint = (
+        "Check which principal the server expects there, and security.*.protocol.acl of its hadoop-policy.xml."
+    )
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from google.protobuf.message import Message
 
 from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
+from hadoop_rpc.kerberos import security_for
 from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.rpc_protocol import RpcProtocol
 
@@ -17,7 +18,7 @@ class ProtocolClient:
 
     Args:
         host, port: of the server.
-        user: whom the server takes the caller for.
+        user: whom the server takes the caller for, unless this process has a login (`hadoop_rpc.kerberos`).
         timeout: seconds to wait for each answer.
         connect_timeout: seconds to wait for the connection.
         retry: when a call is tried again; None for the protocol's own `default_retry`.
@@ -43,6 +44,7 @@ class ProtocolClient:
             user=user,
             timeout=timeout,
             connect_timeout=connect_timeout,
+            security=security_for(self.protocol.server, host),
             retry=retry or self.default_retry,
         )
 

@@ -21,16 +21,18 @@ from hadoop_rpc.qjournal_messages import (
     storage_of,
 )
 from hadoop_rpc.qjournal_values import InterQJournal, QJournal
-from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
 from hadoop_rpc.service import CallContext, Handler, Service
 
 QJOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol",
     pb.DESCRIPTOR.services_by_name["QJournalProtocolService"],
+    ServerKind.JOURNALNODE,
 )
 INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtocol",
     pb.DESCRIPTOR.services_by_name["InterQJournalProtocolService"],
+    ServerKind.JOURNALNODE,
 )
 
 _LAYOUT_OF_THE_SILENT = -63  # what Hadoop 2.7 takes where a writer older than 2.4 tells no layout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
@@ -12,12 +13,20 @@ from google.protobuf.message_factory import GetMessageClass
 from hadoop_rpc.service import Handler, Method, Service
 
 
+class ServerKind(Enum):
+    """Who serves a protocol."""
+
+    NAMENODE = "NameNode"
+    JOURNALNODE = "JournalNode"
+
+
 @dataclass(frozen=True, slots=True)
 class RpcProtocol:
     """`name` is the full name of the Java interface, which travels with each call; the service's own does not."""
 
     name: str
     service: ServiceDescriptor
+    server: ServerKind = ServerKind.NAMENODE
 
     def request(self, method: str) -> type[Message]:
         """The message that `method` takes; KeyError where the protocol has no such method."""

@@ -1,0 +1,317 @@
+"""The login of this process by Kerberos: tickets from its keytab, and contexts for servers (python-gssapi over MIT).
+
+A process has one login, as it has one cache of tickets. Nothing of it is kept between two connections but that
+cache: MIT's library takes a ticket from there, or, once half of its life is over, a new one by the keytab as it is
+on disk then. So tickets never end while the KDC answers in time, and a keytab that was replaced is simply the next
+one that is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.keytab import KeytabEntry, parse_keytab
+from hadoop_rpc.principals import ServerPrincipal, with_host
+from hadoop_rpc.rpc_protocol import ServerKind
+from hadoop_rpc.security import ClientSecurity, Protection, SecurityContext, Unwrapped
+
+_LOG = logging.getLogger(__name__)
+
+_SPNEGO = "1.3.6.1.5.5.2"
+# hadoop.kerberos.min.seconds.before.relogin
+_LEAST_SECONDS_BETWEEN = 60.0
+
+_HINTS = {
+    2529638918: "Add the principal to the KDC, or correct the key that names it.",
+    2529638919: "The KDC does not know the server by this name: check the host in its principal and address.",
+    2529638943: "The keytab is older than the key in the KDC: export it again (kadmin: ktadd).",
+    2529638944: "The ticket ended, and no new one could be had: check the KDC, and the keytab.",
+    2529638946: "Try again: two tokens of the same moment look like a replay.",
+    2529638949: "The clocks of the two hosts are more than 5 minutes apart: check NTP on both.",
+    2529639068: "Check the KDCs of the realm in krb5.conf, and the network to them.",
+}
+_NO_CREDENTIALS, _EXPIRED = 2529639107, 2529638944
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """Who this process is, and whom it calls.
+
+    Attributes:
+        principal: our own, `_HOST` replaced; "" with no keytab: whoever the default cache of tickets is of.
+        keytab: None uses the default cache (kinit), which nobody renews here.
+        protections: of RPC, the preferred one first.
+        fallback: whether RPC goes on without security where a server has none.
+        namenode, journalnode: who the servers have to be.
+    """
+
+    principal: str
+    keytab: Path | None
+    namenode: ServerPrincipal
+    journalnode: ServerPrincipal
+    protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
+    fallback: bool = False
+
+    def check(self) -> None:
+        """Look at all that needs no KDC.
+
+        Raises:
+            KerberosError: the library is missing, the keytab cannot be read or does not hold the principal.
+        """
+        _library()
+        if self.keytab is not None:
+            self.own_keys()
+
+    def own_keys(self) -> list[KeytabEntry]:
+        """Our own keys in the keytab, at least one.
+
+        Raises:
+            KerberosError: it cannot be read, or holds none.
+        """
+        assert self.keytab is not None
+        try:
+            entries = parse_keytab(self.keytab.read_bytes())
+        except (OSError, ValueError) as fault:
+            said = fault.strerror if isinstance(fault, OSError) else fault
+            raise KerberosError(
+                f"the keytab {self.keytab} cannot be read: {said}",
+                hint="Check its path in the configuration, and that this user may read it.",
+            ) from fault
+        ours = [entry for entry in entries if entry.principal == self.principal]
+        if not ours:
+            held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
+            raise KerberosError(
+                f"the keytab {self.keytab} has no key of {self.principal}; it holds {held}",
+                hint="Export the key into it (kadmin: ktadd), or correct the key that names the principal.",
+            )
+        return ours
+
+
+_current: KerberosLogin | None = None
+
+
+def log_in(login: KerberosLogin | None) -> None:
+    """Make this the login of the process: connections from now on use it; None goes without Kerberos.
+
+    Raises:
+        KerberosError: see `KerberosLogin.check`; nothing was changed.
+    """
+    global _current  # noqa: PLW0603 - it is the process's, as its tickets are
+    if login is not None:
+        login.check()
+    _current = login
+
+
+def current_login() -> KerberosLogin | None:
+    """The login of this process, None without Kerberos."""
+    return _current
+
+
+def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
+    """How to log in at the RPC server on `host`, None without Kerberos."""
+    if _current is None:
+        return None
+    return _RpcSecurity(_current, _current.namenode if kind is ServerKind.NAMENODE else _current.journalnode, host)
+
+
+def http_context(login: KerberosLogin, host: str) -> SecurityContext:
+    """A new context for SPNEGO with the web server on `host`.
+
+    Raises:
+        KerberosError: there is no ticket for it.
+    """
+    target = f"HTTP/{host.lower().rstrip('.')}@{login.namenode.realm}"
+    return _Context(login, target, spnego=True)
+
+
+class _RpcSecurity:
+    """See `ClientSecurity`."""
+
+    def __init__(self, login: KerberosLogin, server: ServerPrincipal, host: str) -> None:
+        self._login = login
+        self._server = server
+        self._host = host
+        self._warned = False
+
+    @property
+    def protections(self) -> tuple[Protection, ...]:
+        return self._login.protections
+
+    @property
+    def fallback(self) -> bool:
+        return self._login.fallback
+
+    def context(self, service: str, host: str) -> SecurityContext:
+        name = f"{service}/{host}@{self._server.realm}" if host else f"{service}@{self._server.realm}"
+        self._check(name)
+        return _Context(self._login, name)
+
+    def renew(self) -> bool:
+        return renew(self._login)
+
+    def _check(self, name: str) -> None:
+        expected = with_host(self._server.principal, self._host)
+        # what a name server says of the host is asked only where its own name does not do
+        if name in (expected, with_host(self._server.principal, socket.getfqdn(self._host))):
+            return
+        if not self._server.fits_pattern(name):
+            raise KerberosError(
+                f"the server at {self._host} is {name}, expected {expected}",
+                hint=f"Check {self._server.key}, and that the address is the one in the server's principal.",
+            )
+        if not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "the server at %s is %s, expected %s; %s.pattern allows it",
+                self._host,
+                name,
+                expected,
+                self._server.key,
+            )
+
+
+# ---- tickets ----
+
+_caches = itertools.count()
+_cache_lock = threading.Lock()
+_cache_names: dict[tuple[str, Path], str] = {}
+_renewed_at: dict[tuple[str, Path], float] = {}
+
+
+def _cache_name(principal: str, keytab: Path) -> str:
+    with _cache_lock:
+        return _cache_names.setdefault((principal, keytab), f"MEMORY:checkpointer-{next(_caches)}")
+
+
+def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
+    """Let go of all tickets: the next connection gets new ones, also of servers whose key was changed.
+
+    False where that was done less than a minute ago, or where the tickets are not ours to renew.
+    """
+    if login.keytab is None:
+        return False
+    whose = (login.principal, login.keytab)
+    with _cache_lock:
+        now = clock()
+        last = _renewed_at.get(whose)
+        if last is not None and now - last < _LEAST_SECONDS_BETWEEN:
+            return False
+        _renewed_at[whose] = now
+        _cache_names.pop(whose, None)
+        return True
+
+
+def _credentials(login: KerberosLogin) -> Any:
+    """Made anew for each context, which costs a look into the cache; those that are kept would end."""
+    gssapi = _library()
+    with _told(login):
+        if login.keytab is None:
+            return gssapi.Credentials(usage="initiate")
+        store = {"client_keytab": f"FILE:{login.keytab}", "ccache": _cache_name(login.principal, login.keytab)}
+        return gssapi.Credentials(name=_name(login.principal), usage="initiate", store=store)
+
+
+# ---- python-gssapi ----
+
+
+class _Context:
+    """See `SecurityContext`. A lock guards it, for one thread sends while another one receives."""
+
+    def __init__(self, login: KerberosLogin, target: str, *, spnego: bool = False) -> None:
+        gssapi = _library()
+        flag = gssapi.RequirementFlag
+        self._login = login
+        self._target = target
+        self._lock = threading.Lock()
+        credentials = _credentials(login)
+        with _told(login, target):
+            self._context = gssapi.SecurityContext(
+                name=_name(target),
+                creds=credentials,
+                usage="initiate",
+                mech=gssapi.OID.from_int_seq(_SPNEGO) if spnego else gssapi.MechType.kerberos,
+                flags=flag.mutual_authentication
+                | flag.integrity
+                | flag.confidentiality
+                | flag.replay_detection
+                | flag.out_of_sequence_detection,
+            )
+
+    @property
+    def complete(self) -> bool:
+        # a step that failed may show only here
+        with self._lock, _told(self._login, self._target):
+            return bool(self._context.complete)
+
+    @property
+    def initiator(self) -> str:
+        with self._lock, _told(self._login, self._target):
+            return str(self._context.initiator_name)
+
+    def step(self, token: bytes | None) -> bytes:
+        gssapi = _library()
+        with self._lock, _told(self._login, self._target):
+            answer = self._context.step(token) or b""
+            mutual = gssapi.RequirementFlag.mutual_authentication
+            if self._context.complete and mutual not in self._context.actual_flags:
+                raise KerberosError(f"{self._target} did not prove who it is")
+            return bytes(answer)
+
+    def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
+        with self._lock, _told(self._login, self._target):
+            return bytes(self._context.wrap(data, encrypt).message)
+
+    def unwrap(self, token: bytes) -> Unwrapped:
+        with self._lock, _told(self._login, self._target):
+            found = self._context.unwrap(token)
+            return Unwrapped(bytes(found.message), bool(found.encrypted))
+
+
+def _library() -> Any:
+    # simple clusters do without it, and so do commands that call nobody
+    try:
+        import gssapi
+    except ImportError as fault:
+        raise KerberosError(
+            "hadoop.security.authentication is kerberos, and the Python package gssapi, which it needs, is not here",
+            hint="Install it: pip install 'hdfs-checkpointer[kerberos]'; it is built with gcc and libkrb5-dev.",
+        ) from fault
+    return gssapi
+
+
+def _name(principal: str) -> Any:
+    gssapi = _library()
+    return gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+
+
+@contextmanager
+def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
+    """Tell errors of GSSAPI as ours: what was tried, the cause in Kerberos' words, and what to do."""
+    gssapi = _library()
+    try:
+        yield
+    except gssapi.exceptions.GSSError as error:
+        code = error.min_code
+        if code == _NO_CREDENTIALS and login.keytab is not None:
+            # said of a keytab in which it did not find the principal, or that it could not read
+            login.own_keys()
+        said = "; ".join(error.get_all_statuses(code, False))
+        if said in ("", "Success"):
+            # what GSSAPI finds by itself has a major code only
+            said = "; ".join(error.get_all_statuses(error.maj_code, True))
+        who, at = login.principal or "this user", f" at {target}" if target else ""
+        ended = (gssapi.exceptions.ExpiredCredentialsError, gssapi.exceptions.ExpiredContextError)
+        hint = _HINTS.get(_EXPIRED if isinstance(error, ended) else code, "")
+        if login.keytab is None:
+            hint = hint or "Run kinit, or name principal and keytab."
+        raise KerberosError(f"Kerberos fails for {who}{at}: {said}", hint=hint) from error

@@ -1,0 +1,76 @@
+"""The keys that a keytab holds, without the keys (MIT's format 0x0502): Kerberos does not say what it missed there."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+_MAGIC = b"\x05\x02"
+_U8, _U16, _I32, _U32 = (struct.Struct(f">{code}") for code in "BHiI")
+
+
+@dataclass(frozen=True, slots=True)
+class KeytabEntry:
+    """One key: its full principal, its version and its encryption type (RFC 3961)."""
+
+    principal: str
+    version: int
+    encryption: int
+
+
+def parse_keytab(data: bytes) -> list[KeytabEntry]:
+    """The entries in their order.
+
+    Raises:
+        ValueError: this is no keytab, or it is cut off; says where.
+    """
+    if data[:2] != _MAGIC:
+        raise ValueError(f"it begins with {data[:2].hex() or 'nothing'}, expected {_MAGIC.hex()}")
+    entries, position = [], len(_MAGIC)
+    while position < len(data):
+        size = _Bytes(data, position, len(data)).number(_I32)
+        position += _I32.size
+        if size > 0:
+            entries.append(_entry(_Bytes(data, position, position + size)))
+        # a negative size is a hole that a removed entry left
+        position += abs(size)
+    return entries
+
+
+class _Bytes:
+    """Reads from `position` up to `end`."""
+
+    def __init__(self, data: bytes, position: int, end: int) -> None:
+        self._data = data
+        self._position = position
+        self._end = end
+
+    @property
+    def left(self) -> int:
+        return self._end - self._position
+
+    def number(self, kind: struct.Struct) -> int:
+        return int(kind.unpack(self.take(kind.size))[0])
+
+    def take(self, count: int) -> bytes:
+        taken = self._data[self._position : min(self._position + count, self._end)]
+        if len(taken) < count:
+            raise ValueError(f"it is cut off at byte {self._position}")
+        self._position += count
+        return taken
+
+    def text(self) -> str:
+        return self.take(self.number(_U16)).decode("utf-8", "replace")
+
+
+def _entry(read: _Bytes) -> KeytabEntry:
+    count = read.number(_U16)
+    realm = read.text()
+    name = "/".join(read.text() for _ in range(count))
+    read.take(2 * _U32.size)  # kind of name, time
+    version = read.number(_U8)
+    encryption = read.number(_U16)
+    read.take(read.number(_U16))  # the key
+    if read.left >= _U32.size:
+        version = read.number(_U32) or version
+    return KeytabEntry(f"{name}@{realm}", version, encryption)

@@ -1,0 +1,147 @@
+"""A mechanism without cryptography in place of Kerberos: tokens are counted and checked, and can be read."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.framing import DelimitedReader, FrameBuffer, delimited, frame
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.security import Protection, Unwrapped
+from hadoop_rpc.wire import SASL_CALL_ID
+
+PRINCIPAL = "sn/here@TEST.REALM"
+_HEAD = struct.Struct(">?I")
+
+
+@dataclass
+class FakeContext:
+    """Both sides of an exchange: the first step sends `hello`, `welcome` ends it."""
+
+    sent: int = 0
+    received: int = 0
+    complete: bool = False
+    initiator: str = PRINCIPAL
+
+    def step(self, token: bytes | None) -> bytes:
+        if token is None:
+            return b"hello"
+        if token != b"welcome":
+            raise KerberosError("the token is not of the server")
+        self.complete = True
+        return b""
+
+    def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
+        self.sent += 1
+        return _HEAD.pack(encrypt, self.sent) + data
+
+    def unwrap(self, token: bytes) -> Unwrapped:
+        if len(token) < _HEAD.size:
+            raise KerberosError("the token is cut off")
+        encrypted, number = _HEAD.unpack_from(token)
+        if number != self.received + 1:
+            raise KerberosError("a token is missing, or came twice")
+        self.received = number
+        return Unwrapped(token[_HEAD.size :], encrypted)
+
+
+@dataclass
+class FakeSecurity:
+    """See `ClientSecurity`."""
+
+    protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
+    fallback: bool = False
+    made: list[tuple[str, str]] = field(default_factory=list)
+
+    def context(self, service: str, host: str) -> FakeContext:
+        self.made.append((service, host))
+        return FakeContext()
+
+    def renew(self) -> bool:
+        return False
+
+
+class FakeServer:
+    """What a kerberized server of Hadoop does, on bytes: `receive` answers what a client sent.
+
+    Attributes:
+        steps: of the client, in their order.
+        frames: of the client after the negotiation, without what guarded them.
+    """
+
+    def __init__(self, layers: int = 7) -> None:
+        self.context = FakeContext()
+        self.layers = layers
+        self.protection: Protection | None = None
+        self.steps: list[pb.RpcSaslProto] = []
+        self.frames: list[bytes] = []
+        self._outer = FrameBuffer()
+        self._inner = FrameBuffer()
+        self._header = False
+
+    def receive(self, data: bytes) -> bytes:
+        self._outer.feed(data)
+        if not self._header:
+            assert self._outer.take(7) == b"hrpc\x09\x00\xdf"
+            self._header = True
+        answers = b""
+        while (body := self._outer.next_frame()) is not None:
+            answers += self._understand(body)
+        return answers
+
+    def respond(self, body: bytes) -> bytes:
+        """An answer as it goes over the wire, guarded as was agreed."""
+        if self.protection is Protection.AUTHENTICATION:
+            return body
+        encrypt = self.protection is Protection.PRIVACY
+        return sasl_reply(pb.RpcSaslProto.WRAP, self.context.wrap(body, encrypt=encrypt))
+
+    def _understand(self, body: bytes) -> bytes:
+        reader = DelimitedReader(body)
+        header = reader.read(pb.RpcRequestHeaderProto)
+        if header.callId != SASL_CALL_ID:
+            assert self.protection is Protection.AUTHENTICATION
+            self.frames.append(body)
+            return b""
+        step = reader.read(pb.RpcSaslProto)
+        if self.protection is not None:
+            assert step.state == pb.RpcSaslProto.WRAP
+            data, encrypted = self.context.unwrap(step.token)
+            assert encrypted == (self.protection is Protection.PRIVACY)
+            self._inner.feed(data)
+            while (inner := self._inner.next_frame()) is not None:
+                self.frames.append(inner)
+            return b""
+        self.steps.append(step)
+        return self._negotiate(step)
+
+    def _negotiate(self, step: pb.RpcSaslProto) -> bytes:
+        if step.state == pb.RpcSaslProto.NEGOTIATE:
+            return offers(("TOKEN", "DIGEST-MD5"), ("KERBEROS", "GSSAPI"))
+        if step.state == pb.RpcSaslProto.INITIATE:
+            return sasl_reply(pb.RpcSaslProto.CHALLENGE, b"welcome")
+        if not step.token:
+            return sasl_reply(
+                pb.RpcSaslProto.CHALLENGE, self.context.wrap(bytes((self.layers, 0, 0, 0)), encrypt=False)
+            )
+        self.protection = Protection(self.context.unwrap(step.token).data[0])
+        return sasl_reply(pb.RpcSaslProto.SUCCESS)
+
+
+def offers(*auths: tuple[str, str]) -> bytes:
+    """NEGOTIATE of a server `nn/there`."""
+    step = pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE)
+    for method, mechanism in auths:
+        step.auths.add(method=method, mechanism=mechanism, protocol="nn", serverId="there", challenge=b"c")
+    return _reply(step)
+
+
+def sasl_reply(state: int, token: bytes | None = None) -> bytes:
+    """A step of a server as a frame."""
+    return _reply(pb.RpcSaslProto(state=pb.RpcSaslProto.SaslState.Name(state), token=token))
+
+
+def _reply(step: pb.RpcSaslProto) -> bytes:
+    header = pb.RpcResponseHeaderProto(callId=0xFFFFFFDF, status=pb.RpcResponseHeaderProto.SUCCESS)
+    return frame(delimited(header), delimited(step))

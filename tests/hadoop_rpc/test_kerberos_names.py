@@ -1,0 +1,145 @@
+"""Principals with `_HOST`, patterns of servers' principals, and keytabs: bytes in, values out."""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_rpc import kerberos
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import KerberosLogin, current_login, log_in
+from hadoop_rpc.keytab import KeytabEntry, parse_keytab
+from hadoop_rpc.principals import ServerPrincipal, with_host
+
+NAMENODE = ServerPrincipal("dfs.namenode.kerberos.principal", "nn/_HOST@R")
+LOGIN = KerberosLogin("sn/h@R", Path("/nowhere"), NAMENODE, NAMENODE)
+
+
+@pytest.mark.parametrize(
+    ("principal", "expected"),
+    [
+        ("nn/_HOST@R", "nn/host.example@R"),
+        ("nn/_HOST", "nn/_HOST"),
+        ("nn/x_HOST@R", "nn/x_HOST@R"),
+        ("nn@R", "nn@R"),
+        ("", ""),
+    ],
+)
+def test_host_is_replaced_as_a_whole_part_only(principal: str, expected: str) -> None:
+    assert with_host(principal, "Host.Example.") == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "fits_not"),
+    [
+        ("*", ["nn/h@R"], []),
+        ("", [], ["nn/h@R"]),
+        ("nn/*@R", ["nn/h1.a@R"], ["nn/h1.a@Q", "xnn/h@R"]),
+        ("nn/h?@R", ["nn/h1@R"], ["nn/h12@R"]),
+        ("nn/{h1,h2*}@R", ["nn/h1@R", "nn/h2x@R"], ["nn/h3@R"]),
+        ("nn/h[1-3]@R", ["nn/h2@R"], ["nn/h4@R"]),
+        ("nn/h[^1]@R", ["nn/h2@R"], ["nn/h1@R"]),
+        ("nn/h.a\\*@R", ["nn/h.a*@R"], ["nn/hxa*@R", "nn/h.ab@R"]),
+    ],
+)
+def test_patterns_are_hadoops(pattern: str, fits: list[str], fits_not: list[str]) -> None:
+    server = replace(NAMENODE, pattern=pattern)
+    assert all(server.fits_pattern(name) for name in fits)
+    assert not any(server.fits_pattern(name) for name in fits_not)
+
+
+@given(st.text("*?[]{}\\,^!-ab@/", max_size=12))
+def test_any_pattern_is_one(pattern: str) -> None:
+    replace(NAMENODE, pattern=pattern).fits_pattern("a/b@ab")
+
+
+# ---- keytabs ----
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">H", len(value.encode())) + value.encode()
+
+
+def keytab_of(*entries: KeytabEntry, wide: bool = True) -> bytes:
+    """As MIT writes them, a hole before each; `wide` with the 32 bits of the version behind the key."""
+    result = b"\x05\x02"
+    for entry in entries:
+        name, _, realm = entry.principal.rpartition("@")
+        parts = name.split("/")
+        body = struct.pack(">H", len(parts)) + _text(realm) + b"".join(map(_text, parts))
+        body += struct.pack(">IIBH", 1, 1700000000, entry.version & 0xFF, entry.encryption) + _text("k" * 16)
+        body += struct.pack(">I", entry.version) if wide else b""
+        result += struct.pack(">i", -3) + b"old" + struct.pack(">i", len(body)) + body
+    return result
+
+
+_ENTRIES = st.lists(
+    st.builds(
+        KeytabEntry,
+        st.from_regex(r"[a-z]{1,5}(/[a-z.]{1,9})?@[A-Z.]{1,8}", fullmatch=True),
+        st.integers(1, 70_000),
+        st.integers(1, 30),
+    ),
+    max_size=4,
+)
+
+
+@given(_ENTRIES)
+def test_keytabs(entries: list[KeytabEntry]) -> None:
+    assert parse_keytab(keytab_of(*entries)) == entries
+    narrow = [replace(each, version=each.version & 0xFF) for each in entries]
+    assert parse_keytab(keytab_of(*entries, wide=False)) == narrow
+
+
+@given(_ENTRIES, st.data())
+def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], data: st.DataObject) -> None:
+    whole = bytearray(keytab_of(*entries))
+    for _ in range(data.draw(st.integers(0, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    said = ""
+    try:
+        parse_keytab(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
+    except ValueError as fault:
+        said = str(fault)
+    assert re.match(r"it is cut off at byte \d+|it begins with|$", said)
+
+
+def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:
+    keytab = tmp_path / "keytab"
+    login = replace(LOGIN, keytab=keytab)
+    with pytest.raises(KerberosError, match="cannot be read: No such file"):
+        login.own_keys()
+    keytab.write_bytes(keytab_of(KeytabEntry("other/h@R", 1, 18), KeytabEntry("sn/g@R", 2, 18)))
+    with pytest.raises(KerberosError, match=r"no key of sn/h@R; it holds other/h@R, sn/g@R"):
+        login.own_keys()
+    keytab.write_bytes(b"secret")
+    with pytest.raises(KerberosError, match="begins with 7365, expected 0502"):
+        login.own_keys()
+
+
+def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(KerberosError, match="the Python package gssapi") as caught:
+        log_in(LOGIN)
+    assert "hdfs-checkpointer[kerberos]" in caught.value.hint
+    assert current_login() is None
+
+
+def test_tickets_are_let_go_at_most_once_a_minute() -> None:
+    login, now = replace(LOGIN, principal="once/h@R"), [100.0]
+    first = kerberos._cache_name(login.principal, Path("/nowhere"))
+    assert kerberos._cache_name(login.principal, Path("/nowhere")) == first
+    assert kerberos.renew(login, lambda: now[0])
+    assert kerberos._cache_name(login.principal, Path("/nowhere")) != first
+    now[0] += 59
+    assert not kerberos.renew(login, lambda: now[0])
+    now[0] += 1
+    assert kerberos.renew(login, lambda: now[0])
+    assert not kerberos.renew(replace(login, keytab=None))
