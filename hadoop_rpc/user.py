@@ -13,7 +13,8 @@ AUTHENTICATION = ConfigKey(
     "simple",
     text("method"),
     "How RPC calls authenticate.",
-    reason="any method but simple; Kerberos and tokens come with a later version",
+    reason="any method but simple and kerberos; a JournalNode, the stub and the backup role, which others call, "
+    "take simple only",
 )
 USER_NAME = ConfigKey(
     "hadoop.user.name",
@@ -29,14 +30,26 @@ def process_user() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
+def caller(configuration: Configuration) -> str:
+    """`hadoop.user.name`, or the user that this process runs as: whom calls are made as without Kerberos.
+
+    Raises:
+        ConfigurationError: hadoop.security.authentication is no method that is known.
+    """
+    _check_method(configuration, ("", "simple", "kerberos"), "is not simple or kerberos")
+    return USER_NAME.read(configuration) or process_user()
+
+
 def rpc_user(configuration: Configuration) -> str:
-    """`hadoop.user.name`, or the user that this process runs as.
+    """The same for those whose own servers take no Kerberos.
 
     Raises:
         ConfigurationError: hadoop.security.authentication asks for more than a name.
     """
-    method = AUTHENTICATION.read(configuration).lower()
-    if method not in ("", "simple"):
-        problem = f"is {method}: this version calls NameNodes with simple authentication only"
+    _check_method(configuration, ("", "simple"), "is not simple, and only a secondary or a standby takes kerberos")
+    return caller(configuration)
+
+
+def _check_method(configuration: Configuration, known: tuple[str, ...], problem: str) -> None:
+    if AUTHENTICATION.read(configuration).lower() not in known:
         raise ConfigurationError([configuration.fault(AUTHENTICATION.name, problem)])
-    return USER_NAME.read(configuration) or process_user()

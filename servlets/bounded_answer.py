@@ -31,7 +31,12 @@ class Answer(NamedTuple):
 
 
 def ask(
-    method: str, url: str, *, query: Mapping[str, str] | None = None, timeout: float | tuple[float, float | None]
+    method: str,
+    url: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | tuple[float, float | None],
 ) -> Answer:
     """Send a request without a body; redirections are answers.
 
@@ -43,6 +48,6 @@ def ask(
     """
     with (
         ClusterSession() as session,
-        session.request(method, url, params=query, timeout=timeout, stream=True) as answer,
+        session.request(method, url, params=query, headers=headers, timeout=timeout, stream=True) as answer,
     ):
         return Answer(answer.status_code, answer.raw.read(_MOST_BYTES, decode_content=True))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import MAX_SENTENCE_BYTES, refusal, servlet_url
+from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url
 from hadoop_common.cluster_session import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import parse_image
+from hadoop_rpc.spnego import Spnego
 from servlets.errors import BadRequestParametersError
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, parse_digest
 
@@ -37,15 +39,17 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
     wanted = LATEST if txid is None else str(txid)
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
     what = f"image at txid {wanted}"
-    with ClusterSession() as session:
+    with ClusterSession() as session, login_faults(what, url):
         try:
+            spnego = Spnego(urlsplit(url).hostname or "")
             answer = session.get(
                 url,
                 stream=True,
                 timeout=timeout,
-                headers={"Accept-Encoding": "identity", "Connection": "close"},
+                headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
             )
             with answer:
+                spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
                 if answer.status_code != 200:
                     body = answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
                     raise refusal(what, url, answer.status_code, answer.reason, body)

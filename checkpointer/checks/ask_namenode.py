@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
 
 from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
 from checkpointer.errors import TransferError
+from checkpointer.transfer.common import login_faults
 from hadoop_common.file_faults import network_reason
-from hadoop_rpc.errors import AuthenticationRequiredError, RpcConnectionError, RpcError
+from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.spnego import Spnego
 from servlets.bounded_answer import ask
 from servlets.node_state import NodeState, from_json
 
@@ -34,7 +38,7 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
             return Answer(error=unreachable)
         try:
             return Answer(question())
-        except (RpcConnectionError, AuthenticationRequiredError) as fault:
+        except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
             # the other calls would fail in the same way, each after its own timeout
             unreachable = fault.message
             return Answer(error=fault.message)
@@ -73,7 +77,11 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     Raises:
         TransferError: there is no answer.
     """
-    status, answer = _get(base + _BEAN, timeout)
+    url = base + _BEAN
+    status, answer = _get(url, timeout)
+    if status == HTTPStatus.UNAUTHORIZED:
+        with login_faults("the question", url):
+            status, answer = _get(url, timeout, Spnego(urlsplit(url).hostname or "").headers)
     beans = answer.get("beans") if isinstance(answer, dict) and status == 200 else None
     first = beans[0] if isinstance(beans, list) and beans else None
     return first if isinstance(first, dict) else {}
@@ -112,10 +120,10 @@ def _status(url: str, timeout: float) -> Answer[NodeState]:
         return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's: {fault}")
 
 
-def _get(url: str, timeout: float) -> tuple[int, Any]:
+def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
     """Status and JSON of an answer; None in place of JSON that is none."""
     try:
-        answer = ask("GET", url, timeout=timeout)
+        answer = ask("GET", url, headers=headers, timeout=timeout)
         return answer.status, answer.json
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise TransferError(

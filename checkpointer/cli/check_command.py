@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from checkpointer.config.report import likely_role
 from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
+
+if TYPE_CHECKING:
+    from hadoop_rpc.kerberos import KerberosLogin
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,6 +111,8 @@ def command(
         configuration = load_configuration(conf_dir)
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
         cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
+        if cluster.config.kerberos is not None:
+            _log_in(cluster.config.kerberos.login)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
     except HdfsError as error:
@@ -118,6 +123,13 @@ def command(
     else:
         _show(outcomes)
     sys.exit(state_of(outcomes))
+
+
+def _log_in(login: KerberosLogin) -> None:
+    from checkpointer.config.kerberos import for_operator
+    from hadoop_rpc.kerberos import log_in
+
+    log_in(for_operator(login))
 
 
 def _unknown(error: HdfsError, *, as_json: bool) -> None:

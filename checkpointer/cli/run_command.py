@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,10 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
 
 if TYPE_CHECKING:
+    from checkpointer.config.kerberos import KerberosSettings
     from checkpointer.roles.role import CheckpointRole
+
+_LOG = logging.getLogger(__name__)
 
 
 @click.command("run")
@@ -52,6 +56,8 @@ def command(
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
     config = configuration()
+    if config.kerberos is not None:
+        _log_in(config.kerberos)
     from checkpointer.daemon.process import run_role
 
     run_role(
@@ -61,6 +67,26 @@ def command(
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
     )
+
+
+def _log_in(kerberos: KerberosSettings) -> None:
+    """Take the login for this process, and tell whether the NameNodes take images from it."""
+    from hadoop_rpc.kerberos import log_in
+
+    login = kerberos.login
+    log_in(login)
+    if login.keytab is None:
+        _LOG.warning("logs in with the default cache of tickets, which ends with them: no keytab is configured")
+        return
+    _LOG.info("logs in as %s by the keytab %s", login.principal, login.keytab)
+    if kerberos.refused:
+        _LOG.warning(
+            "%s: set dfs.namenode.secondary.http-address to this host's name, as the NameNodes have it, or add the "
+            "user to dfs.cluster.administrators there",
+            kerberos.refused,
+        )
+    else:
+        _LOG.info("NameNodes take images from it: %s", kerberos.takes_images[login.principal])
 
 
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:

@@ -9,7 +9,7 @@ from checkpointer.config import keys
 from checkpointer.config.addresses import default_fs, namenode_ids, parse_host_port
 from hadoop_common.access import ANYBODY, LOOPBACK, AccessRules
 from hadoop_common.configuration import Configuration
-from hadoop_rpc.user import process_user, rpc_user
+from hadoop_rpc.user import USER_NAME, process_user
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
@@ -32,7 +32,7 @@ def access_rules(settings: Configuration) -> AccessRules:
     hosts = {*LOOPBACK, *namenodes, *_other_hosts(settings), *keys.ACCESS_HOSTS.read(settings)}
     if not namenodes:
         hosts.add(ANYBODY)
-    users = {rpc_user(settings), process_user(), _SUPERUSER, *keys.ACCESS_USERS.read(settings)}
+    users = {USER_NAME.read(settings) or process_user(), process_user(), _SUPERUSER, *keys.ACCESS_USERS.read(settings)}
     return AccessRules(tuple(sorted(hosts)), frozenset(users))
 
 

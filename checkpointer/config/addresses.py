@@ -10,7 +10,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.endpoint import host_port
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
-_WILDCARDS = ("0.0.0.0", "::", "")
+WILDCARDS = ("0.0.0.0", "::", "")
 _RPC_PORT = 8020
 HTTPS_ONLY = "HTTPS_ONLY"
 
@@ -120,7 +120,7 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
     base = keys.HTTPS_ADDRESS if secure else keys.HTTP_ADDRESS
     key = scoped_key(configuration, base.name, nameservice, namenode)
     host, port = address(configuration, key, base.port)
-    if host in _WILDCARDS:
+    if host in WILDCARDS:
         host = _host_of_rpc(configuration, nameservice, namenode, key)
     if not port:
         raise ConfigurationError([configuration.fault(key, "has port 0, to which nothing can connect")])
@@ -146,7 +146,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
         if not configuration.get(key, ""):
             continue
         host, port = address(configuration, key, _RPC_PORT)
-        if host in _WILDCARDS:
+        if host in WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
         return host, port
     host, port = default_fs(configuration)
@@ -155,7 +155,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     # Hadoop's default port on the host that the HTTP address names, for want of a better word.
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
-    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in _WILDCARDS else host), _RPC_PORT
+    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), _RPC_PORT
 
 
 def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:
@@ -192,9 +192,9 @@ def default_fs(configuration: Configuration) -> tuple[str, int]:
 def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:
     rpc_key = scoped_key(configuration, keys.RPC_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, rpc_key, 0)
-    if host in _WILDCARDS and not namenode:
+    if host in WILDCARDS and not namenode:
         host, _ = default_fs(configuration)
-    if host in _WILDCARDS or host == nameservice:
+    if host in WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"
         alternative = f"{keys.RPC_ADDRESS.name}{suffix}" if namenode else keys.DEFAULT_FS.name

@@ -21,6 +21,7 @@ from checkpointer.config.addresses import (
 )
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
+from checkpointer.config.kerberos import KerberosSettings, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
@@ -29,7 +30,7 @@ from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
-from hadoop_rpc.user import rpc_user
+from hadoop_rpc.user import caller, rpc_user
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.quorum import settings as quorum_keys
@@ -58,7 +59,8 @@ class CheckpointConfig:
         poll_interval: how often to look whether a checkpoint is due; at most `period`.
         namenode_http_addresses: `http://host:port` of the NameNodes that images go to.
         namenode_rpc_addresses: host and port of the same NameNodes' RPC servers, in the same order.
-        rpc_user: the user that calls are made as; a superuser of HDFS.
+        rpc_user: the user that calls are made as; a superuser of HDFS. With Kerberos its principal counts instead.
+        kerberos: None where the cluster has none.
         rpc_timeout: limit on each call.
         tail_period: how often new edits are looked for.
         tail_in_progress: whether the segment that is open is read too.
@@ -106,6 +108,7 @@ class CheckpointConfig:
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
+    kerberos: KerberosSettings | None
     rpc_timeout: float = bound(keys.RPC_TIMEOUT)
     tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
     tail_in_progress: bool = bound(quorum_keys.TAIL_IN_PROGRESS)
@@ -228,7 +231,8 @@ class _Reader:
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
             namenode_http_addresses=http,
             namenode_rpc_addresses=rpc,
-            rpc_user=self._take(lambda: rpc_user(self._settings), ""),
+            rpc_user=self._take(self._rpc_user, ""),
+            kerberos=self._take(self._kerberos, None),
             http_bind_address=self._take(self._bind_address, ("", 0)),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
             access=self._take(lambda: access_rules(self._settings), AccessRules()),
@@ -292,6 +296,15 @@ class _Reader:
             http_read=self._get(quorum_keys.HTTP_READ),
             max_tail_transactions=self._get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
+
+    def _rpc_user(self) -> str:
+        # NameNodes log in at a backup node, too
+        return rpc_user(self._settings) if self._role is Role.BACKUP else caller(self._settings)
+
+    def _kerberos(self) -> KerberosSettings | None:
+        if self._role is Role.BACKUP:
+            return None
+        return kerberos_settings(self._settings, self._who, secondary=self._role is Role.SECONDARY)
 
     def _permission(self) -> int:
         def permission() -> int:

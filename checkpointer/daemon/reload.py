@@ -10,7 +10,7 @@ from typing import Any
 from checkpointer.config import keys
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.config_key import key_names
-from hadoop_rpc.user import USER_NAME
+from hadoop_rpc.user import AUTHENTICATION, USER_NAME
 
 _MERGING = "merge_settings."
 
@@ -62,6 +62,7 @@ _NAMES: Mapping[str, str] = {
     "namenode_http_addresses": keys.HTTP_ADDRESS.name,
     "namenode_rpc_addresses": keys.RPC_ADDRESS.name,
     "rpc_user": USER_NAME.name,
+    "kerberos": AUTHENTICATION.name,
     "rpc_bind_address": keys.BACKUP_ADDRESS.name,
     "engine": f"{keys.ENGINE.name}.*",
     "access": "checkpointer.access.*",

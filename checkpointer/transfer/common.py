@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import http.client
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit
 
 from checkpointer.errors import TransferError
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import current_login
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_CHUNK_SIZE = 65536
@@ -74,14 +77,26 @@ def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLE
     return f"{parts.scheme}://{parts.netloc}{path}?{urlencode(query)}"
 
 
+@contextmanager
+def login_faults(what: str, url: str) -> Iterator[None]:
+    """Tell what is wrong with a login by Kerberos as a fault of the transfer that it was for."""
+    try:
+        yield
+    except KerberosError as fault:
+        raise TransferError(url, f"{what} failed at the login: {fault.message}", hint=fault.hint) from fault
+
+
 def refusal(what: str, url: str, status: int, reason: str, body: bytes) -> TransferError:
     """The error for an answer that is no success: status, what the server said, and where."""
-    return TransferError(
-        url,
-        f"{what} was refused: {reason_of(status, reason, body)}",
-        status=status,
-        hint=_HINTS.get(status, "Check the address and the log of the other side."),
-    )
+    hint = _HINTS.get(status, "Check the address and the log of the other side.")
+    login = current_login()
+    if login is not None and status == http.client.FORBIDDEN:
+        hint = (
+            f"We are {login.principal or 'who has the ticket'}. A NameNode takes and gives images to the principals of "
+            "NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and to "
+            "dfs.cluster.administrators."
+        )
+    return TransferError(url, f"{what} was refused: {reason_of(status, reason, body)}", status=status, hint=hint)
 
 
 def reason_of(status: int, reason: str, body: bytes) -> str:

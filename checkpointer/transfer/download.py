@@ -17,6 +17,7 @@ from checkpointer.transfer.common import (
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
     TransferInterruptedError,
+    login_faults,
     never,
     refusal,
     servlet_url,
@@ -26,6 +27,7 @@ from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.spnego import Spnego, challenges
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
 from servlets.throttle import UNLIMITED, Throttle
@@ -220,10 +222,16 @@ class _Download:
             raise self._cancelled("before it began")
         parts = urlsplit(self._url)
         try:
+            with login_faults(self._what, self._url):
+                spnego = Spnego(parts.hostname or "")
             self._connection.request(
-                "GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity", "Connection": "close"}
+                "GET",
+                f"{parts.path}?{parts.query}",
+                headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
             )
             self._answer = self._connection.getresponse()
+            with login_faults(self._what, self._url):
+                spnego.check(self._answer.status, challenges(self._answer.headers))
             self.size = self._check()
         except WaitCancelled as fault:
             self._connection.close()

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError, never, servlet_url
+from checkpointer.transfer.common import TransferCancelledError, login_faults, never, servlet_url
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.refusals import least_age, refuses_recent
 from hadoop_common.file_faults import network_reason
+from hadoop_rpc.spnego import Spnego
 
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
@@ -92,20 +93,30 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> dict[str, Any]:
     """The first bean of an answer, empty where there is none."""
     url = servlet_url(base_url, query, _JMX)
-    parts = urlsplit(url)
-    connection = connection_for(parts, timeout, cancel)
     try:
-        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close"})
-        with connection.getresponse() as answer:
-            body = json.loads(answer.read(_MAX_ANSWER)) if answer.status == http.client.OK else {}
+        status, content = _get(url, {}, timeout, cancel)
+        if status == http.client.UNAUTHORIZED:
+            # most clusters leave /jmx open, and its web server without a principal
+            with login_faults("the question", url):
+                status, content = _get(url, Spnego(urlsplit(url).hostname or "").headers, timeout, cancel)
+        body = json.loads(content) if status == http.client.OK else {}
     except WaitCancelled as fault:
         raise TransferCancelledError(url, "the question was cancelled") from fault
     except (OSError, http.client.HTTPException, ValueError) as fault:
         raise TransferError(
             url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up."
         ) from fault
-    finally:
-        connection.close()
     beans = body.get("beans") if isinstance(body, dict) else None
     first = beans[0] if isinstance(beans, list) and beans else None
     return first if isinstance(first, dict) else {}
+
+
+def _get(url: str, headers: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes]:
+    parts = urlsplit(url)
+    connection = connection_for(parts, timeout, cancel)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close", **headers})
+        with connection.getresponse() as answer:
+            return answer.status, answer.read(_MAX_ANSWER)
+    finally:
+        connection.close()

@@ -12,7 +12,7 @@ import http.client
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from io import BufferedReader
 from pathlib import Path
@@ -24,6 +24,7 @@ from checkpointer.transfer.common import (
     DEFAULT_TIMEOUT,
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
+    login_faults,
     never,
     reason_of,
     refusal,
@@ -35,6 +36,7 @@ from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.send_loop import AnswerIsThere, BodySender
 from hadoop_common.file_faults import FileFaultError, file_faults
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.spnego import Spnego, challenges
 from servlets.parameters import DIGEST_HEADER, ImageKind
 from servlets.throttle import Throttle
 
@@ -123,9 +125,13 @@ class _Upload:
         began = time.monotonic()
         if self._cancel():
             raise self._cancelled()
+        what = f"upload of {self._path}"
+        with login_faults(what, self._url):
+            # a body goes out once: there is no asking first whether the NameNode wants a login
+            spnego = Spnego(urlsplit(self._url).hostname or "")
         connection = self._connect()
         try:
-            self._send_head(connection, md5, chunked=self._size > chunk_size)
+            self._send_head(connection, md5, spnego.headers, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
             # closed here, because an answer that ends with the connection keeps the socket to itself
             with connection.getresponse() as answer:
@@ -138,6 +144,8 @@ class _Upload:
             raise self._broken(fault) from fault
         finally:
             connection.close()
+        with login_faults(what, self._url):
+            spnego.check(answer.status, challenges(answer.headers))
         result = self._result(answer, body, complete)
         said = reason_of(answer.status, answer.reason, body)
         _LOG.info(
@@ -168,13 +176,17 @@ class _Upload:
             ) from fault
         return connection
 
-    def _send_head(self, connection: http.client.HTTPConnection, md5: str, *, chunked: bool) -> None:
+    def _send_head(
+        self, connection: http.client.HTTPConnection, md5: str, headers: Mapping[str, str], *, chunked: bool
+    ) -> None:
         parts = urlsplit(self._url)
         connection.putrequest("PUT", f"{parts.path}?{parts.query}", skip_accept_encoding=True)
         connection.putheader("Content-Type", "application/octet-stream")
         connection.putheader("Content-Transfer-Encoding", "binary")
         connection.putheader(DIGEST_HEADER, md5)
         connection.putheader("Connection", "close")
+        for name, value in headers.items():
+            connection.putheader(name, value)
         if chunked:
             connection.putheader("Transfer-Encoding", "chunked")
         else:

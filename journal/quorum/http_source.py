@@ -10,6 +10,8 @@ from mmap import ACCESS_READ, mmap
 from typing import IO
 from urllib.parse import urlsplit
 
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.spnego import Spnego, challenges
 from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
 from journal.quorum.settings import QuorumSettings
@@ -32,6 +34,8 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
         except (OSError, http.client.HTTPException) as fault:
             raise SegmentFetchError(f"it could not be fetched: {fault or type(fault).__name__}", file=url) from fault
+        except KerberosError as fault:
+            raise SegmentFetchError(f"the login failed: {fault.message}", file=url, hint=fault.hint) from fault
         finally:
             connection.close()
 
@@ -51,8 +55,10 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
     connection.connect()
     connection.sock.settimeout(settings.http_read or None)
     parts = urlsplit(url)
-    connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity"})
+    spnego = Spnego(parts.hostname or "")
+    connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity", **spnego.headers})
     answer = connection.getresponse()
+    spnego.check(answer.status, challenges(answer.headers))
     expected = _length(url, answer)
     received = 0
     while chunk := answer.read(_CHUNK):

@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import RpcError
+from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
+from hadoop_rpc.spnego import Spnego
 from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
 
 # Txids begin with 1: no node has a segment that begins here, so that it only says whose journal it keeps.
 _NO_SEGMENT = 0
+# With Kerberos a refusal may be of the caller instead of the namespace.
+_WHO = "may access this servlet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,19 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     from hadoop_common.cluster_session import ClusterSession
 
     try:
-        with ClusterSession() as session, session.get(url, timeout=timeout, stream=True) as found:
-            status = found.status_code
+        spnego = Spnego(urlsplit(url).hostname or "")
+        with (
+            ClusterSession() as session,
+            session.get(url, headers=spnego.headers, timeout=timeout, stream=True) as found,
+        ):
+            spnego.check(found.status_code, [found.headers.get("WWW-Authenticate", "")])
+            status, reason = found.status_code, found.reason or ""
+    except KerberosError as fault:
+        return replace(answer, http_fault=fault.message)
     except (requests.RequestException, OSError) as fault:
         return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
+    if status == HTTPStatus.FORBIDDEN and _WHO in reason:
+        return replace(answer, http_fault=f"HTTP {status}: {reason}")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
         return replace(answer, same_namespace=status == HTTPStatus.NOT_FOUND)
     return replace(answer, http_fault=f"HTTP {status}, expected {HTTPStatus.NOT_FOUND.value}")

@@ -98,7 +98,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         **SINGLE,
         "dfs.namenode.checkpoint.period": "soon",
         "dfs.namenode.checkpoint.txns": "0",
-        "hadoop.security.authentication": "kerberos",
+        "hadoop.security.authentication": "ldap",
         "hadoop.rpc.socket.factory.class.default": "org.apache.hadoop.net.SocksSocketFactory",
     }
     outcome = run_cli("config", "--conf", write(tmp_path, values), "--json", "--role", "secondary")

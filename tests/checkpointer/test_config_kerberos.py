@@ -1,0 +1,141 @@
+"""Who the daemon is on a kerberized cluster, by Hadoop's keys, and whether the NameNodes take images from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.kerberos import KerberosSettings, for_operator
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_rpc.security import Protection
+
+SINGLE = {
+    "hadoop.security.authentication": "Kerberos",
+    "fs.defaultFS": "hdfs://nn1.example:8020",
+    "dfs.namenode.rpc-address": "nn1.example:8020",
+    "dfs.namenode.http-address": "nn1.example:9870",
+    "dfs.namenode.checkpoint.dir": "/data",
+    "dfs.namenode.name.dir": "/data",
+    "dfs.namenode.secondary.http-address": "SNN.example:9868",
+    "dfs.namenode.kerberos.principal": "nn/_HOST@R",
+    "dfs.namenode.keytab.file": "/keys/nn",
+    "dfs.secondary.namenode.kerberos.principal": "sn/_HOST@R",
+    "dfs.secondary.namenode.keytab.file": "/keys/sn",
+}
+PAIR = {
+    **SINGLE,
+    "fs.defaultFS": "hdfs://ns",
+    "dfs.nameservices": "ns",
+    "dfs.ha.namenodes.ns": "a,b",
+    "dfs.ha.namenode.id": "b",
+    "dfs.namenode.shared.edits.dir": "file:///shared",
+    "dfs.namenode.rpc-address.ns.a": "nna.example:8020",
+    "dfs.namenode.rpc-address.ns.b": "nnb.example:8020",
+    "dfs.namenode.http-address.ns.a": "nna.example:9870",
+    "dfs.namenode.http-address.ns.b": "nnb.example:9870",
+    "dfs.journalnode.kerberos.principal": "jn/_HOST@R",
+}
+
+
+def read(values: dict[str, str], role: Role = Role.SECONDARY) -> KerberosSettings:
+    config = CheckpointConfig.from_configuration(Configuration.from_mapping(values, {}), role)
+    assert config.kerberos is not None
+    return config.kerberos
+
+
+def faults(values: dict[str, str], role: Role = Role.SECONDARY) -> dict[str, str]:
+    with pytest.raises(ConfigurationError) as caught:
+        read(values, role)
+    return {fault.key: fault.problem for fault in caught.value.faults}
+
+
+def test_a_secondary() -> None:
+    found = read(SINGLE)
+    assert found.login.principal == "sn/snn.example@R"
+    assert found.login.keytab == Path("/keys/sn")
+    assert found.login.namenode.principal == "nn/_HOST@R"
+    assert found.login.namenode.pattern == "*"
+    assert (found.login.protections, found.login.fallback) == ((Protection.AUTHENTICATION,), False)
+    assert found.takes_images == {
+        "nn/nn1.example@R": "dfs.namenode.kerberos.principal",
+        "sn/snn.example@R": "dfs.secondary.namenode.kerberos.principal",
+    }
+    assert found.refused == ""
+
+
+def test_a_standby_is_its_own_namenode() -> None:
+    found = read(PAIR, Role.STANDBY)
+    assert found.login.principal == "nn/nnb.example@R"
+    assert found.login.keytab == Path("/keys/nn")
+    assert found.login.journalnode.principal == "jn/_HOST@R"
+    assert list(found.takes_images) == ["nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"]
+    assert found.refused == ""
+
+
+def test_a_namenodes_own_forms_of_the_keys_count() -> None:
+    own = {"dfs.namenode.kerberos.principal.ns.b": "hdfs/_HOST@R", "dfs.namenode.keytab.file.ns.b": "/keys/b"}
+    login = read({**PAIR, **own}, Role.STANDBY).login
+    assert (login.principal, login.keytab) == ("hdfs/nnb.example@R", Path("/keys/b"))
+
+
+def test_a_standby_on_a_third_host_is_refused_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
+    third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
+    found = read(third, Role.STANDBY)
+    assert found.login.principal == "nn/third.example@R"
+    assert found.refused == (
+        "NameNodes take images from nn/nna.example@R (dfs.namenode.kerberos.principal), "
+        "nn/nnb.example@R (dfs.namenode.kerberos.principal), "
+        "sn/snn.example@R (dfs.secondary.namenode.kerberos.principal) and from dfs.cluster.administrators (nobody), "
+        "and not from nn/third.example@R"
+    )
+
+
+def test_without_a_keytab_the_tickets_of_the_user_count() -> None:
+    login = read({**SINGLE, "dfs.secondary.namenode.keytab.file": ""}).login
+    assert (login.principal, login.keytab) == ("", None)
+
+
+def test_an_operator_who_may_not_read_the_keytab_uses_his_own_tickets(tmp_path: Path) -> None:
+    login = read(SINGLE).login
+    assert for_operator(login) == replace(login, principal="", keytab=None)
+    (tmp_path / "keytab").touch()
+    readable = replace(login, keytab=tmp_path / "keytab")
+    assert for_operator(readable) == readable
+
+
+def test_the_protections_and_the_fallback_are_hadoops() -> None:
+    more = {"hadoop.rpc.protection": "privacy, integrity", "ipc.client.fallback-to-simple-auth-allowed": "true"}
+    login = read({**SINGLE, **more}).login
+    assert (login.protections, login.fallback) == ((Protection.PRIVACY, Protection.INTEGRITY), True)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    lacking = {
+        **SINGLE,
+        "dfs.namenode.kerberos.principal": "",
+        "dfs.secondary.namenode.kerberos.principal": "sn/_HOST",
+        "hadoop.rpc.protection": "secrecy",
+    }
+    found = faults(lacking)
+    assert found["dfs.namenode.kerberos.principal"].startswith("is needed")
+    assert found["dfs.secondary.namenode.kerberos.principal"] == "names no realm"
+    assert found["hadoop.rpc.protection"] == "is not a list of authentication, integrity, privacy"
+
+
+def test_who_is_called_by_others_takes_no_kerberos() -> None:
+    assert "only a secondary or a standby" in faults(SINGLE, Role.BACKUP)["hadoop.security.authentication"]
+    assert (
+        "simple or kerberos"
+        in faults({**SINGLE, "hadoop.security.authentication": "x"})["hadoop.security.authentication"]
+    )
+
+
+def test_a_simple_cluster_has_no_login() -> None:
+    config = CheckpointConfig.from_configuration(
+        Configuration.from_mapping({**SINGLE, "hadoop.security.authentication": "simple"}, {}), Role.SECONDARY
+    )
+    assert config.kerberos is None

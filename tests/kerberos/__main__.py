@@ -1,0 +1,34 @@
+"""`python -m tests.kerberos`: set up what the tests with Kerberos need, a KDC (apt) and python-gssapi (pip)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.apt import apt_command, apt_install
+from tests.interop.hadoop_home import required
+from tests.kerberos.kdc import missing
+
+_PACKAGES = ("krb5-kdc", "krb5-admin-server", "libkrb5-dev", "gcc")
+_REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "kerberos.txt"
+
+
+def main() -> int:
+    """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
+    apt = apt_command() if missing() else None
+    if apt is not None:
+        print(f"kerberos: installing {', '.join(_PACKAGES)} with apt", flush=True)
+        for package in _PACKAGES:
+            apt_install(apt, package)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--require-hashes", "-r", str(_REQUIREMENTS)], check=False)
+    if lacking := missing():
+        print(f"kerberos: there is no {lacking}; the tests with Kerberos will be skipped", file=sys.stderr)
+        return int(required())
+    print("kerberos: ready")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

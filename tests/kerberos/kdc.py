@@ -1,0 +1,147 @@
+"""A realm of its own on loopback: MIT's KDC from Debian's packages, its database and keytabs in a scratch folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from tests.interop.hadoop_conf import free_port
+from tests.interop.hadoop_home import required
+from tests.interop.hadoop_process import port_is_open, wait_until
+
+REALM = "TEST.REALM"
+_PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
+_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+_LIBRARY = """\
+[libdefaults]
+  default_realm = {realm}
+  dns_lookup_realm = false
+  dns_lookup_kdc = false
+  dns_canonicalize_hostname = false
+  rdns = false
+  udp_preference_limit = 1
+[realms]
+  {realm} = {{
+    kdc = 127.0.0.1:{port}
+  }}
+[domain_realm]
+  localhost = {realm}
+"""
+_SERVER = """\
+[kdcdefaults]
+  kdc_listen = 127.0.0.1:{port}
+  kdc_tcp_listen = 127.0.0.1:{port}
+[realms]
+  {realm} = {{
+    database_name = {root}/principal
+    key_stash_file = {root}/stash
+    acl_file = {root}/kadm5.acl
+    max_life = 24h
+    supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
+  }}
+[logging]
+  kdc = FILE:{root}/kdc.log
+"""
+
+
+def missing() -> str:
+    """What of a KDC or of python-gssapi is not here; "" for nothing."""
+    lacking = [each for each in _PROGRAMS if shutil.which(each, path=_PATH) is None]
+    try:
+        import gssapi  # noqa: F401
+    except ImportError:
+        lacking.append("the Python package gssapi")
+    return ", ".join(lacking)
+
+
+def skip_without_kdc() -> None:
+    """Skip the test where there is no KDC; where the real parts are required, fail."""
+    if lacking := missing():
+        reason = f"there is no {lacking}: make interop-setup installs it"
+        if required():
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+class Kdc:
+    """A context manager that makes the realm and runs its KDC, which may be stopped and started in between.
+
+    Attributes:
+        environment: what processes need to find the KDC.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.krb5_conf = root / "krb5.conf"
+        self.environment = {"KRB5_CONFIG": str(self.krb5_conf), "KRB5_KDC_PROFILE": str(root / "kdc.conf")}
+
+    def __enter__(self) -> Self:
+        self.root.mkdir(parents=True, exist_ok=True)
+        values = {"realm": REALM, "port": self._port, "root": self.root}
+        self.krb5_conf.write_text(_LIBRARY.format(**values))
+        (self.root / "kdc.conf").write_text(_SERVER.format(**values))
+        (self.root / "kadm5.acl").touch()
+        self._run("kdb5_util", "create", "-s", "-P", "of-no-worth", "-r", REALM)
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        with (self.root / "kdc.out").open("ab") as out:
+            self._process = subprocess.Popen(
+                self._command("krb5kdc", "-n", "-P", str(self.root / "kdc.pid")),
+                env={**os.environ, **self.environment},
+                stdout=out,
+                stderr=out,
+            )
+        wait_until(lambda: port_is_open(("127.0.0.1", self._port)), "the KDC")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(20)
+
+    def add(self, *names: str, life: str = "10h") -> None:
+        """New principals, `name` or `service/host`, with a random key; `life` as kadmin has it."""
+        for name in names:
+            self.admin(f'addprinc -randkey -maxlife "{life}" {name}')
+
+    def keytab(self, file: str, *names: str) -> Path:
+        """The keys of `names` as they are, added to `file` in the realm's folder."""
+        path = self.root / file
+        for name in names:
+            self.admin(f"ktadd -norandkey -k {path} {name}")
+        return path
+
+    def admin(self, request: str) -> str:
+        """One request of kadmin, on the database."""
+        return self._run("kadmin.local", "-q", request)
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run(
+            self._command(*words),
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def _command(self, program: str, *words: str) -> list[str]:
+        found = shutil.which(program, path=_PATH)
+        assert found is not None, program
+        return [found, *words]

@@ -1,0 +1,56 @@
+"""Configurations of kerberized clusters, for Hadoop's processes and for ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.interop.hadoop_conf import HadoopConf
+from tests.kerberos.kdc import REALM, Kdc
+
+HOST = "localhost"
+PRINCIPALS = ("nn", "sn", "jn", "HTTP")
+_MODULES = "java.security.jgss/sun.security.jgss=ALL-UNNAMED"
+
+
+def java_options(kdc: Kdc) -> str:
+    """For JAVA_TOOL_OPTIONS of Hadoop's processes."""
+    return f"-Djava.security.krb5.conf={kdc.krb5_conf} --add-exports={_MODULES}"
+
+
+def add_principals(kdc: Kdc) -> None:
+    """The servers' principals, each with a keytab of its own, and HTTP's keys in all of them."""
+    kdc.add(*(f"{service}/{HOST}" for service in PRINCIPALS))
+    for service in ("nn", "sn", "jn"):
+        kdc.keytab(f"{service}.keytab", f"{service}/{HOST}", f"HTTP/{HOST}")
+
+
+def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
+    """A NameNode with a SecondaryNameNode beside it, both of whose principals are the superuser."""
+    conf = HadoopConf(root)
+    # principals have the host by name
+    named = {key: value.replace("127.0.0.1", HOST) for key, value in conf.properties.items()}
+    conf.update({**named, **_kerberos(kdc), **(properties or {})})
+    return conf
+
+
+def _kerberos(kdc: Kdc) -> dict[str, str]:
+    web = f"HTTP/_HOST@{REALM}"
+    return {
+        "hadoop.security.authentication": "kerberos",
+        "hadoop.security.authorization": "true",
+        "hadoop.security.auth_to_local": f"RULE:[2:$1@$0]([ns]n@{REALM})s/.*/hdfs/\nDEFAULT",
+        "hadoop.rpc.protection": "authentication,integrity,privacy",
+        "dfs.block.access.token.enable": "true",
+        "dfs.namenode.kerberos.principal": f"nn/_HOST@{REALM}",
+        "dfs.namenode.keytab.file": str(kdc.root / "nn.keytab"),
+        "dfs.namenode.kerberos.internal.spnego.principal": web,
+        "dfs.secondary.namenode.kerberos.principal": f"sn/_HOST@{REALM}",
+        "dfs.secondary.namenode.keytab.file": str(kdc.root / "sn.keytab"),
+        "dfs.secondary.namenode.kerberos.internal.spnego.principal": web,
+        "dfs.journalnode.kerberos.principal": f"jn/_HOST@{REALM}",
+        "dfs.journalnode.keytab.file": str(kdc.root / "jn.keytab"),
+        "dfs.journalnode.kerberos.internal.spnego.principal": web,
+        "dfs.web.authentication.kerberos.principal": web,
+        "dfs.web.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
+    }

@@ -1,0 +1,146 @@
+"""Our secondary, `fetch-image` and `check` beside a real NameNode of Hadoop 2.7.3 that demands Kerberos."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.errors import TransferError
+from checkpointer.transfer import download_image, upload_image
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.errors import (
+    AccessControlError,
+    AuthenticationRequiredError,
+    KerberosError,
+    NotAuthorizedError,
+)
+from hadoop_rpc.kerberos import KerberosLogin, log_in
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.qjournal_protocol import QJournalClient
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.security import Protection
+from image_format.md5_file import read_md5_file
+from tests.interop.cluster import NameNode
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.our_daemon import OurDaemon
+from tests.kerberos.kdc import REALM, Kdc
+from tests.kerberos.secure_conf import secure_conf
+
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("kerberos")]
+
+
+@pytest.fixture(scope="module")
+def namenode(hadoop_here: None, kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNode]:
+    with NameNode(secure_conf(kdc, tmp_path_factory.mktemp("secure"))) as running:
+        yield running
+
+
+def ours(namenode: NameNode, root: Path, **properties: str) -> HadoopConf:
+    """The same cluster as another process sees it, with directories of its own."""
+    own = {"dfs.namenode.checkpoint.dir": (root / "checkpoint").as_uri()}
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return HadoopConf(root, {**namenode.conf.properties, **own, **given})
+
+
+def login_of(conf: HadoopConf) -> KerberosLogin:
+    config = CheckpointConfig.from_configuration(Configuration.load(conf.folder, os.environ), Role.SECONDARY)
+    assert config.kerberos is not None
+    assert config.kerberos.refused == ""
+    return config.kerberos.login
+
+
+def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, JSON and errors of a command in a process of its own, which has no login but the keytab."""
+    command = [sys.executable, "-m", "checkpointer", name, "--conf", str(conf.folder), "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("protection", [each.name.lower() for each in Protection])
+def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: str) -> None:
+    conf = ours(namenode, tmp_path, hadoop_rpc_protection=protection)
+    with OurDaemon.secondary(conf) as daemon:
+        made = daemon.checkpoint()
+        assert made["uploads"] == {namenode.url: "SUCCESS"}
+        assert namenode.images[-1] == made["txid"]
+        assert daemon.stop() == 0
+    said = daemon.log.read_text()
+    assert f"logs in as sn/localhost@{REALM}" in said
+    assert "NameNodes take images from it: dfs.secondary.namenode.kerberos.principal" in said
+
+
+def test_an_image_is_fetched_and_the_cluster_is_checked(namenode: NameNode, tmp_path: Path) -> None:
+    conf = ours(namenode, tmp_path)
+    code, fetched, said = run("fetch-image", conf, str(tmp_path / "backup"))
+    assert (code, fetched["txid"]) == (0, namenode.images[-1]), said
+    assert fetched["version"] is not None
+    code, checked, _ = run("check", conf, "--only", "namenode")
+    assert (code, checked["state"]) == (0, "OK"), checked
+
+
+def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+    kdc.add("alice")
+    keytab = kdc.keytab("alice.keytab", "alice")
+    conf = ours(namenode, tmp_path)
+    conf.update(
+        {
+            "dfs.secondary.namenode.kerberos.principal": f"alice@{REALM}",
+            "dfs.secondary.namenode.keytab.file": str(keytab),
+        }
+    )
+    log_in(login_of(conf))
+    with (
+        NamenodeClient(*namenode.rpc_address, user="x", retry=NO_RETRY) as client,
+        pytest.raises(AccessControlError, match="Access denied for user alice"),
+    ):
+        client.version_request()
+    with pytest.raises(TransferError, match="administrators may access this servlet") as caught:
+        download_image(namenode.url, None, None, [tmp_path])
+    assert f"We are alice@{REALM}" in caught.value.hint
+    image = namenode.current / f"fsimage_{namenode.images[-1]:019d}"
+    with pytest.raises(TransferError, match="administrators may access this servlet"):
+        upload_image(namenode.url, image, read_md5_file(image).hex(), namenode.images[-1], namenode.storage_info)
+
+
+def test_without_a_login_there_is_a_sentence(namenode: NameNode, tmp_path: Path) -> None:
+    with (
+        NamenodeClient(*namenode.rpc_address, user="hdfs", retry=NO_RETRY) as client,
+        pytest.raises(AuthenticationRequiredError, match="SIMPLE authentication is not enabled"),
+    ):
+        client.version_request()
+    with pytest.raises(TransferError) as caught:
+        download_image(namenode.url, None, None, [tmp_path])
+    assert caught.value.status == 401
+
+
+def test_a_server_that_is_somebody_else_is_not_believed(namenode: NameNode, tmp_path: Path) -> None:
+    conf = ours(namenode, tmp_path)
+    conf.update(
+        {"dfs.namenode.kerberos.principal": f"other/_HOST@{REALM}", "dfs.namenode.kerberos.principal.pattern": "o*"}
+    )
+    log_in(login_of(conf))
+    with (
+        NamenodeClient(*namenode.rpc_address, user="x", retry=NO_RETRY) as client,
+        pytest.raises(KerberosError, match=f"is nn/localhost@{REALM}, expected other/localhost@{REALM}"),
+    ):
+        client.version_request()
+
+
+def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> None:
+    """A refusal of the connection's context, within privacy: the NameNode answers it in a token."""
+    conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
+    conf.update({"dfs.journalnode.kerberos.principal": f"nn/_HOST@{REALM}"})
+    log_in(login_of(conf))
+    with (
+        QJournalClient(*namenode.rpc_address, user="x") as client,
+        pytest.raises(NotAuthorizedError, match="expected client Kerberos principal is nn/localhost"),
+    ):
+        client.get_journal_state("j")

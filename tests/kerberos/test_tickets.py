@@ -1,0 +1,177 @@
+"""Tickets that end, a KDC that is away and keys that are changed, with a real KDC: nobody logs in again by hand."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import KerberosLogin, _credentials, log_in, renew, security_for
+from hadoop_rpc.principals import ServerPrincipal
+from hadoop_rpc.rpc_protocol import ServerKind
+from hadoop_rpc.security import SecurityContext
+from hadoop_rpc.spnego import Spnego
+from tests.interop.hadoop_process import wait_until
+from tests.kerberos.kdc import REALM, Kdc
+
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("kerberos")]
+
+
+@dataclass
+class Peer:
+    """The server's side: whoever has a key of the keytab."""
+
+    keytab: Path
+
+    def accept(self, token: bytes) -> tuple[Any, bytes]:
+        import gssapi
+
+        # many contexts a second from one client: no replay cache
+        store = {"keytab": f"FILE:{self.keytab}", "rcache": "none:"}
+        context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")
+        answer = context.step(token)
+        assert context.complete
+        return context, answer
+
+
+def login(kdc: Kdc, principal: str, keytab: Path) -> KerberosLogin:
+    name = ServerPrincipal("dfs.namenode.kerberos.principal", f"nn/_HOST@{REALM}")
+    return KerberosLogin(f"{principal}@{REALM}", keytab, name, name)
+
+
+def handshake(peer: Peer) -> tuple[SecurityContext, Any]:
+    security = security_for(ServerKind.NAMENODE, "localhost")
+    assert security is not None
+    context = security.context("nn", "localhost")
+    there, answer = peer.accept(context.step(None))
+    assert context.step(answer) == b""
+    return context, there
+
+
+@pytest.fixture
+def peer(kdc: Kdc) -> Peer:
+    return Peer(kdc.root / "nn.keytab")
+
+
+def test_what_is_wrapped_is_checked(kdc: Kdc, peer: Peer) -> None:
+    log_in(login(kdc, "sn/localhost", kdc.root / "sn.keytab"))
+    context, there = handshake(peer)
+    assert context.complete
+    assert context.initiator == f"sn/localhost@{REALM}"
+    assert there.unwrap(context.wrap(b"call", encrypt=True)).encrypted
+    first, second, third = (there.wrap(text, True).message for text in (b"one", b"two", b"three"))
+    assert context.unwrap(first) == (b"one", True)
+    with pytest.raises(KerberosError, match="duplicate"):
+        context.unwrap(first)
+    with pytest.raises(KerberosError, match="token was not received"):
+        context.unwrap(third)
+    with pytest.raises(KerberosError, match=r"modified|checksum|integrity|signature"):
+        context.unwrap(second[:-1] + bytes([second[-1] ^ 1]))
+    context, there = handshake(peer)
+    assert context.unwrap(there.wrap(b"plain", False).message).encrypted is False
+
+
+@pytest.mark.deep
+def test_an_outage_is_bridged_by_the_tickets_and_ends_by_itself(kdc: Kdc, peer: Peer) -> None:
+    kdc.add("short", life="6s")
+    keytab = kdc.keytab("short.keytab", "short")
+    log_in(login(kdc, "short", keytab))
+    handshake(peer)
+    kdc.stop()
+    try:
+        handshake(peer)
+
+        told: list[KerberosError] = []
+
+        def ended() -> bool:
+            try:
+                handshake(peer)
+            except KerberosError as error:
+                told.append(error)
+            return bool(told)
+
+        wait_until(ended, "the end of the ticket", 60)
+        assert re.search(r"KDC|expired", told[0].message), told
+        assert "check the KDC" in told[0].hint
+    finally:
+        kdc.start()
+    handshake(peer)
+
+
+def test_a_rotated_keytab_counts_from_the_next_ticket(kdc: Kdc, peer: Peer) -> None:
+    kdc.add("rotated")
+    keytab = kdc.keytab("rotated.keytab", "rotated")
+    ours = login(kdc, "rotated", keytab)
+    log_in(ours)
+    handshake(peer)
+    kdc.admin("cpw -randkey rotated")
+    assert renew(ours, lambda: time.monotonic() + 1000)
+    with pytest.raises(KerberosError) as caught:
+        handshake(peer)
+    assert "older than the key in the KDC" in caught.value.hint
+    keytab.unlink()
+    kdc.keytab("rotated.keytab", "rotated")
+    assert [entry.version for entry in ours.own_keys()] == [2, 2]
+    handshake(peer)
+
+
+def test_a_server_with_another_key_gets_a_new_ticket(kdc: Kdc) -> None:
+    kdc.add("nn/localhost2")
+    ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
+    log_in(ours)
+    security = security_for(ServerKind.NAMENODE, "localhost2")
+    assert security is not None
+    old = Peer(kdc.keytab("old.keytab", "nn/localhost2"))
+    old.accept(security.context("nn", "localhost2").step(None))
+    kdc.admin("cpw -randkey nn/localhost2")
+    new = Peer(kdc.keytab("new.keytab", "nn/localhost2"))
+    import gssapi
+
+    with pytest.raises(gssapi.exceptions.GSSError):
+        new.accept(security.context("nn", "localhost2").step(None))
+    assert renew(ours, lambda: time.monotonic() + 5000)
+    new.accept(security.context("nn", "localhost2").step(None))
+
+
+def test_a_web_server_proves_who_it_is(kdc: Kdc, peer: Peer) -> None:
+    ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
+    asked = Spnego("LOCALHOST", ours)
+    token = base64.b64decode(asked.headers["Authorization"].removeprefix("Negotiate "))
+    _, answer = peer.accept(token)
+    reply = "Negotiate " + base64.b64encode(answer).decode()
+    asked.check(200, [reply])
+    assert Spnego("localhost", ours).headers != asked.headers
+    with pytest.raises(KerberosError, match="without proving who it is"):
+        Spnego("localhost", ours).check(200, [""])
+    with pytest.raises(KerberosError):
+        Spnego("localhost", ours).check(200, [reply])
+    with pytest.raises(KerberosError, match="no base64"):
+        Spnego("localhost", ours).check(200, ["Negotiate !"])
+    Spnego("localhost", ours).check(403, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"principal": f"nobody@{REALM}"}, "has no key of nobody"),
+        ({"keytab": Path("/nowhere/keytab")}, "cannot be read: No such file"),
+    ],
+)
+def test_a_login_that_cannot_be_is_refused_at_once(kdc: Kdc, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(KerberosError, match=said):
+        log_in(replace(login(kdc, "sn/localhost", kdc.root / "sn.keytab"), **change))
+
+
+def test_a_principal_that_the_kdc_does_not_know(kdc: Kdc) -> None:
+    kdc.add("gone")
+    keytab = kdc.keytab("gone.keytab", "gone")
+    kdc.admin("delprinc -force gone")
+    with pytest.raises(KerberosError, match="not found in Kerberos database") as caught:
+        _credentials(login(kdc, "gone", keytab))
+    assert "Add the principal" in caught.value.hint
