@@ -147,8 +147,9 @@ class ClientLink:
                 self._socket.sendall(self._state.seal(data))
         except OSError as fault:
             error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
-            # a server that refuses the whole connection says why and closes, and that may be unread yet
-            self._reader.join(_LAST_WORDS_SECONDS)
+            if isinstance(fault, ConnectionError):
+                # a server that refuses the whole connection says why and closes, and that may be unread yet
+                self._reader.join(_LAST_WORDS_SECONDS)
             with self._lock:
                 self._fail(error)
             raise self._refused or error from fault

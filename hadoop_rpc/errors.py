@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, HdfsError
+from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, EXIT_USAGE, HdfsError
 
 _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
@@ -56,6 +56,12 @@ class KerberosError(RpcError):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.")
+
+
+class KerberosSetupError(KerberosError):
+    """What Kerberos needs on this host is not there; nothing of it comes by waiting."""
+
+    exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class LoginRefusedError(KerberosError):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.errors import KerberosError, KerberosSetupError
 from hadoop_rpc.keytab import KeytabEntry, parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
 from hadoop_rpc.rpc_protocol import ServerKind
@@ -66,7 +66,7 @@ class KerberosLogin:
         """Look at all that needs no KDC.
 
         Raises:
-            KerberosError: the library is missing, the keytab cannot be read or does not hold the principal.
+            KerberosSetupError: the library is missing, the keytab cannot be read or does not hold the principal.
         """
         _library()
         if self.keytab is not None:
@@ -76,21 +76,21 @@ class KerberosLogin:
         """Our own keys in the keytab, at least one.
 
         Raises:
-            KerberosError: it cannot be read, or holds none.
+            KerberosSetupError: it cannot be read, or holds none.
         """
         assert self.keytab is not None
         try:
             entries = parse_keytab(self.keytab.read_bytes())
         except (OSError, ValueError) as fault:
             said = fault.strerror if isinstance(fault, OSError) else fault
-            raise KerberosError(
+            raise KerberosSetupError(
                 f"the keytab {self.keytab} cannot be read: {said}",
                 hint="Check its path in the configuration, and that this user may read it.",
             ) from fault
         ours = [entry for entry in entries if entry.principal == self.principal]
         if not ours:
             held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
-            raise KerberosError(
+            raise KerberosSetupError(
                 f"the keytab {self.keytab} has no key of {self.principal}; it holds {held}",
                 hint="Export the key into it (kadmin: ktadd), or correct the key that names the principal.",
             )
@@ -104,7 +104,7 @@ def log_in(login: KerberosLogin | None) -> None:
     """Make this the login of the process: connections from now on use it; None goes without Kerberos.
 
     Raises:
-        KerberosError: see `KerberosLogin.check`; nothing was changed.
+        KerberosSetupError: see `KerberosLogin.check`; nothing was changed.
     """
     global _current  # noqa: PLW0603 - it is the process's, as its tickets are
     if login is not None:
@@ -282,7 +282,7 @@ def _library() -> Any:
     try:
         import gssapi
     except ImportError as fault:
-        raise KerberosError(
+        raise KerberosSetupError(
             "hadoop.security.authentication is kerberos, and the Python package gssapi, which it needs, is not here",
             hint="Install it: pip install 'hdfs-checkpointer[kerberos]'; it is built with gcc and libkrb5-dev.",
         ) from fault

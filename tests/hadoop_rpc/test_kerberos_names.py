@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.errors import EXIT_USAGE
 from hadoop_rpc import kerberos
-from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.kerberos import KerberosLogin, current_login, log_in
 from hadoop_rpc.keytab import KeytabEntry, parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
@@ -114,21 +115,22 @@ def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], 
 def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:
     keytab = tmp_path / "keytab"
     login = replace(LOGIN, keytab=keytab)
-    with pytest.raises(KerberosError, match="cannot be read: No such file"):
+    with pytest.raises(KerberosSetupError, match="cannot be read: No such file"):
         login.own_keys()
     keytab.write_bytes(keytab_of(KeytabEntry("other/h@R", 1, 18), KeytabEntry("sn/g@R", 2, 18)))
-    with pytest.raises(KerberosError, match=r"no key of sn/h@R; it holds other/h@R, sn/g@R"):
+    with pytest.raises(KerberosSetupError, match=r"no key of sn/h@R; it holds other/h@R, sn/g@R"):
         login.own_keys()
     keytab.write_bytes(b"secret")
-    with pytest.raises(KerberosError, match="begins with 7365, expected 0502"):
+    with pytest.raises(KerberosSetupError, match="begins with 7365, expected 0502"):
         login.own_keys()
 
 
 def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(KerberosError, match="the Python package gssapi") as caught:
+    with pytest.raises(KerberosSetupError, match="the Python package gssapi") as caught:
         log_in(LOGIN)
     assert "hdfs-checkpointer[kerberos]" in caught.value.hint
+    assert caught.value.exit_code == EXIT_USAGE
     assert current_login() is None
 
 

@@ -56,7 +56,7 @@ def missing() -> str:
     try:
         import gssapi  # noqa: F401
     except ImportError:
-        lacking.append("the Python package gssapi")
+        lacking.append("python-gssapi")
     return ", ".join(lacking)
 
 
@@ -128,6 +128,11 @@ class Kdc:
     def admin(self, request: str) -> str:
         """One request of kadmin, on the database."""
         return self._run("kadmin.local", "-q", request)
+
+    def tickets_of(self, principal: str) -> int:
+        """How many ticket granting tickets the KDC has issued to `principal`."""
+        lines = (self.root / "kdc.log").read_text().splitlines()
+        return sum("AS_REQ" in line and "ISSUE:" in line and f" {principal} for krbtgt/" in line for line in lines)
 
     def _run(self, *words: str) -> str:
         done = subprocess.run(

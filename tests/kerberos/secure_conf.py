@@ -25,13 +25,16 @@ def add_principals(kdc: Kdc) -> None:
         kdc.keytab(f"{service}.keytab", f"{service}/{HOST}", f"HTTP/{HOST}")
 
 
-def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
-    """A NameNode with a SecondaryNameNode beside it, both of whose principals are the superuser."""
-    conf = HadoopConf(root)
-    # principals have the host by name
+def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None) -> HadoopConf:
+    """`conf` with Kerberos, and every server at `HOST`, for principals have hosts by name."""
     named = {key: value.replace("127.0.0.1", HOST) for key, value in conf.properties.items()}
     conf.update({**named, **_kerberos(kdc), **(properties or {})})
     return conf
+
+
+def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
+    """A NameNode with a SecondaryNameNode beside it, both of whose principals are the superuser."""
+    return secure(kdc, HadoopConf(root), properties)
 
 
 def _kerberos(kdc: Kdc) -> dict[str, str]:

@@ -30,6 +30,7 @@ from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf
@@ -75,6 +76,30 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
     said = daemon.log.read_text()
     assert f"logs in as sn/localhost@{REALM}" in said
     assert "NameNodes take images from it: dfs.secondary.namenode.kerberos.principal" in said
+
+
+@pytest.mark.deep
+def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+    """Tickets of seconds, a KDC that is away until they have ended, and another key."""
+    conf = ours(namenode, tmp_path)
+    sn = f"sn/localhost@{REALM}"
+    kdc.admin(f'modprinc -maxlife "8 seconds" {sn}')
+    try:
+        with OurDaemon.secondary(conf) as daemon:
+            daemon.checkpoint()
+            kdc.stop()
+            daemon.checkpoint()
+            wait_until(lambda: daemon.ask_for_checkpoint().code != 0, "the end of the tickets")
+            assert daemon.status()["lastError"], daemon.status()
+            kdc.start()
+            wait_until(lambda: daemon.ask_for_checkpoint().code == 0, "a checkpoint after the outage")
+            kdc.admin(f"ktadd -k {kdc.root / 'sn.keytab'} {sn}")
+            assert login_of(conf).own_keys()[-1].version > 1
+            before = kdc.tickets_of(sn)
+            wait_until(lambda: bool(daemon.checkpoint()) and kdc.tickets_of(sn) > before, "a ticket by the new key")
+            assert daemon.stop() == 0
+    finally:
+        kdc.admin(f'modprinc -maxlife "10 hours" {sn}')
 
 
 def test_an_image_is_fetched_and_the_cluster_is_checked(namenode: NameNode, tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_what_is_wrapped_is_checked(kdc: Kdc, peer: Peer) -> None:
     context, there = handshake(peer)
     assert context.complete
     assert context.initiator == f"sn/localhost@{REALM}"
-    assert there.unwrap(context.wrap(b"call", encrypt=True)).encrypted
+    sealed, clear = (context.wrap(b"/a/path", encrypt=encrypt) for encrypt in (True, False))
+    assert (b"/a/path" in sealed, b"/a/path" in clear) == (False, True)
+    assert there.unwrap(sealed).encrypted
     first, second, third = (there.wrap(text, True).message for text in (b"one", b"two", b"three"))
     assert context.unwrap(first) == (b"one", True)
     with pytest.raises(KerberosError, match="duplicate"):

@@ -1,0 +1,104 @@
+"""A client that logs in, over sockets: many threads whose tokens have to arrive in order, and a refused login."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.errors import LoginRefusedError
+from hadoop_rpc.framing import DelimitedReader, delimited, frame
+from hadoop_rpc.proto import ha_service_pb2 as ha
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.security import Protection
+from tests.hadoop_rpc.fake_security import FakeSecurity, FakeServer
+
+_REFUSED = frame(
+    delimited(
+        pb.RpcResponseHeaderProto(
+            callId=0xFFFFFFDF,
+            status=pb.RpcResponseHeaderProto.FATAL,
+            exceptionClassName="javax.security.sasl.SaslException",
+            errorMsg="GSS initiate failed",
+        )
+    )
+)
+
+
+class _Refusing(FakeServer):
+    """Takes no token."""
+
+    def _negotiate(self, step: pb.RpcSaslProto) -> bytes:
+        return super()._negotiate(step) if step.state == pb.RpcSaslProto.NEGOTIATE else _REFUSED
+
+
+@contextmanager
+def serving(*servers: FakeServer) -> Iterator[tuple[str, int]]:
+    """The address of a listener whose connections are served by `servers`, one after the other."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for server in servers:
+                peer, _ = listener.accept()
+                with peer:
+                    _serve(peer, server)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def _serve(peer: socket.socket, server: FakeServer) -> None:
+    answered = 0
+    while data := peer.recv(1 << 16):
+        answer = server.receive(data)
+        for body in server.frames[answered:]:
+            answered += 1
+            call_id = DelimitedReader(body).read(pb.RpcRequestHeaderProto).callId
+            if call_id >= 0:
+                header = pb.RpcResponseHeaderProto(callId=call_id, status=pb.RpcResponseHeaderProto.SUCCESS)
+                answer += server.respond(frame(delimited(header), delimited(ha.MonitorHealthResponseProto())))
+        peer.sendall(answer)
+
+
+def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
+    return RpcClient(*address, "org.example.P", user="", security=security, retry=NO_RETRY, timeout=60.0)
+
+
+@pytest.mark.parametrize("protection", list(Protection))
+def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
+    """The server counts them, as Kerberos does: one out of order ends the connection."""
+    server = FakeServer()
+    with serving(server) as address, client(address, FakeSecurity((protection,))) as rpc:
+
+        def call(number: int) -> None:
+            request = ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason="x" * (number % 7 * 20_000))
+            rpc.call("m", request, ha.MonitorHealthResponseProto)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(call, range(100)))
+    assert server.protection is protection
+    assert len(server.frames) == 101
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_a_refused_ticket_is_taken_anew_once(renews: bool) -> None:
+    class Renewing(FakeSecurity):
+        def renew(self) -> bool:
+            return renews
+
+    servers = [_Refusing(), FakeServer()] if renews else [_Refusing()]
+    with serving(*servers) as address, client(address, Renewing()) as rpc:
+        if renews:
+            rpc.call("m", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
+        else:
+            with pytest.raises(LoginRefusedError, match="GSS initiate failed"):
+                rpc.call("m", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)

@@ -1,0 +1,105 @@
+"""Our standby on a JournalNode and an active NameNode of Hadoop 2.7.3 that demand Kerberos, with privacy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from google.protobuf.message import Message
+
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.ha_protocol import HA_PROTOCOL
+from hadoop_rpc.kerberos import KerberosLogin, log_in, security_for
+from hadoop_rpc.proto import client_namenode_pb2 as client_pb
+from hadoop_rpc.proto import ha_service_pb2 as ha_pb
+from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
+from tests.interop.cluster import JournalNode, NameNode
+from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
+from tests.interop.hadoop_process import wait_until
+from tests.interop.our_daemon import OurDaemon
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.secure_conf import secure
+
+pytestmark = [pytest.mark.interop, pytest.mark.deep, pytest.mark.xdist_group("kerberos")]
+
+SETTINGS = {
+    "hadoop.rpc.protection": "privacy",
+    "dfs.namenode.checkpoint.check.period": "1",
+    "dfs.ha.tail-edits.period": "1",
+    "dfs.ha.log-roll.period": "1",
+}
+
+
+@dataclass
+class Site:
+    """nn1 is active and writes to one JournalNode; our standby stands in for nn2 by `conf`."""
+
+    active: NameNode
+    conf: HadoopConf
+
+
+@pytest.fixture
+def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
+    first, second, _ = ha_pair_confs(tmp_path)
+    address = first["dfs.journalnode.rpc-address"].replace("127.0.0.1", "localhost")
+    shared = {"dfs.namenode.shared.edits.dir": f"qjournal://{address}/ns1", **SETTINGS}
+    secure(kdc, second, shared)
+    with ExitStack() as stack:
+        node = JournalNode(secure(kdc, first, shared)).start()
+        stack.callback(node.stop)
+        active = stack.enter_context(NameNode(first, name="nn1"))
+        log_in(login(second))
+        call(active, HA_PROTOCOL, "transitionToActive", _transition())
+        wait_until(lambda: active.state == "active", "nn1 active")
+        yield Site(active, second)
+
+
+def _transition() -> ha_pb.TransitionToActiveRequestProto:
+    source = ha_pb.HAStateChangeRequestInfoProto(reqSource=ha_pb.REQUEST_BY_USER)
+    return ha_pb.TransitionToActiveRequestProto(reqInfo=source)
+
+
+def login(conf: HadoopConf) -> KerberosLogin:
+    config = CheckpointConfig.from_configuration(Configuration.load(conf.folder, {}), Role.STANDBY)
+    assert config.kerberos is not None
+    return config.kerberos.login
+
+
+def call(namenode: NameNode, protocol: RpcProtocol, method: str, request: Message) -> None:
+    security = security_for(ServerKind.NAMENODE, namenode.rpc_address[0])
+    with RpcClient(*namenode.rpc_address, protocol.name, user="", security=security) as client:
+        client.call(method, request, protocol.response(method))
+
+
+def mkdirs(namenode: NameNode, *paths: str) -> None:
+    for path in paths:
+        request = client_pb.MkdirsRequestProto(
+            src=path, masked=client_pb.FsPermissionProto(perm=0o755), createParent=True
+        )
+        call(namenode, CLIENT_PROTOCOL, "mkdirs", request)
+
+
+def test_the_standby_tails_and_checkpoints(site: Site) -> None:
+    with OurDaemon.standby(site.conf, "dfs.namenode.http-address.ns1.nn2") as daemon:
+        mkdirs(site.active, *(f"/d{number}" for number in range(50)))
+        made = daemon.checkpoint()
+        assert made["outcome"] == "taken", made
+        assert made["txid"] in site.active.images
+        mkdirs(site.active, *(f"/e{number}" for number in range(50)))
+        last = site.active.last_txid
+        wait_until(lambda: daemon.status()["appliedTxid"] >= last, "the tail")
+        assert daemon.status()["alarms"] == []
+        command = [sys.executable, "-m", "checkpointer", "check", "--conf", str(site.conf.folder), "--json"]
+        words = ["--only", "journalnodes", "--only", "namenode"]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        assert json.loads(done.stdout)["state"] == "OK", done
+        assert daemon.stop() == 0
