@@ -9,7 +9,11 @@ from xdist.scheduler import LoadScopeScheduling
 _SPARK = "tests/pipeline"
 # they start what they need themselves
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
-_OF_A_MODULE = {"tests/interop/test_cluster.py", "tests/interop/test_journal_node_states.py"}
+_OF_A_MODULE = {
+    "tests/interop/test_cluster.py",
+    "tests/interop/test_journal_node_states.py",
+    "tests/kerberos/test_secure_cluster.py",
+}
 _HADOOP = "tests/interop/test_hadoop_"
 
 

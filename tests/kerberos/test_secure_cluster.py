@@ -35,7 +35,7 @@ from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("kerberos")]
+pytestmark = [pytest.mark.interop]
 
 
 @pytest.fixture(scope="module")

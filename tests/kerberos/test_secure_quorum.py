@@ -29,7 +29,7 @@ from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import secure
 
-pytestmark = [pytest.mark.interop, pytest.mark.deep, pytest.mark.xdist_group("kerberos")]
+pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 SETTINGS = {
     "hadoop.rpc.protection": "privacy",

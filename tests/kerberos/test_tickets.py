@@ -20,7 +20,7 @@ from hadoop_rpc.spnego import Spnego
 from tests.interop.hadoop_process import wait_until
 from tests.kerberos.kdc import REALM, Kdc
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("kerberos")]
+pytestmark = [pytest.mark.interop]
 
 
 @dataclass

@@ -1,0 +1,104 @@
+"""SPNEGO of our transfers with a small web server that asks for it as Hadoop's do, and a real KDC."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.ask_namenode import ask_http
+from checkpointer.errors import TransferError
+from checkpointer.transfer import UploadResult, download_image, upload_image
+from checkpointer.transfer.namenode_outlook import ask_outlook
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.kerberos import log_in
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.test_tickets import Peer, login
+
+pytestmark = [pytest.mark.interop]
+
+BEAN = {"tag.HAState": "active", "LastWrittenTransactionId": 9, "TransactionsSinceLastCheckpoint": 4}
+INFO = StorageInfo(-63, 1, 0, "CID-1", "BP-1", "NAME_NODE")
+
+
+class Web(ThreadingHTTPServer):
+    """`asked` are the requests: method, whether a token came, bytes of the body. `mute` proves nothing."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.peer = peer
+        self.mute = False
+        self.asked: list[tuple[str, bool, int]] = []
+        self.url = f"http://localhost:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Web
+
+    def do_GET(self) -> None:
+        self._answer(json.dumps({"beans": [BEAN]}).encode())
+
+    def do_PUT(self) -> None:
+        self._answer(b"")
+
+    def _answer(self, content: bytes) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        self.server.asked.append((self.command, bool(token), len(body)))
+        if scheme != "Negotiate":
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", "Negotiate")
+            content = b""
+        else:
+            _, reply = self.server.peer.accept(base64.b64decode(token))
+            self.send_response(200)
+            if not self.server.mute:
+                self.send_header("WWW-Authenticate", "Negotiate " + base64.b64encode(reply).decode())
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def web(kdc: Kdc) -> Iterator[Web]:
+    log_in(login(kdc, "sn/localhost", kdc.root / "sn.keytab"))
+    with Web(Peer(kdc.root / "nn.keytab")) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_beans_are_asked_for_without_a_token_first(web: Web) -> None:
+    """Most clusters leave /jmx open, and then no ticket is needed."""
+    assert ask_http(web.url, timeout=20) == BEAN
+    assert web.asked == [("GET", False, 0), ("GET", True, 0)]
+    assert ask_outlook(web.url, timeout=20).last_txid == 5
+
+
+def test_a_body_is_sent_once_with_its_token(web: Web, tmp_path: Path) -> None:
+    image = tmp_path / "fsimage"
+    image.write_bytes(b"x" * 5000)
+    assert upload_image(web.url, image, "0" * 32, 7, INFO) is UploadResult.SUCCESS
+    assert web.asked == [("PUT", True, 5000)]
+
+
+def test_a_server_that_proves_nothing_gets_and_gives_no_image(web: Web, tmp_path: Path) -> None:
+    web.mute = True
+    image = tmp_path / "fsimage"
+    image.write_bytes(b"x")
+    with pytest.raises(TransferError, match="without proving who it is") as caught:
+        upload_image(web.url, image, "0" * 32, 7, INFO)
+    assert "hadoop.http.authentication.type" in caught.value.hint
+    with pytest.raises(TransferError, match="without proving who it is"):
+        download_image(web.url, 7, INFO, [tmp_path])
+    assert list(tmp_path.iterdir()) == [image]
