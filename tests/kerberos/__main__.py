@@ -10,7 +10,7 @@ from tests.apt import apt_command, apt_install
 from tests.interop.hadoop_home import required
 from tests.kerberos.kdc import missing
 
-_PACKAGES = ("krb5-kdc", "krb5-admin-server", "libkrb5-dev", "gcc")
+_PACKAGES = ("krb5-kdc", "krb5-admin-server", "libkrb5-dev", "gcc", "python3-dev")
 _REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "kerberos.txt"
 
 
