@@ -206,7 +206,7 @@ def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> lis
     return [
         subprocess.Popen(
             [
-                *("nice", "-n", "5", sys.executable, "-m", "bench.abuse_client", kind, _HERE, str(port)),
+                *("nice", "-n", "19", sys.executable, "-m", "bench.abuse_client", kind, _HERE, str(port)),
                 *(f"127.0.0.{2 + number % sources}" if sources else _HERE, str(count), str(seconds)),
             ]
         )

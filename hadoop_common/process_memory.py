@@ -1,7 +1,11 @@
-"""A bound on the memory of this process: work that needs more ends with a sentence, not by the system's OOM killer."""
+"""The memory of this process: a bound on what work may take, and how what is freed goes back to the system.
+
+Work that needs more than its bound ends with a sentence, not by the system's OOM killer.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import threading
 from collections.abc import Iterator
@@ -14,6 +18,9 @@ from hadoop_common.errors import EXIT_STORAGE, HdfsError
 _SLACK = 64 << 20
 _NO_THREAD = "can't start new thread"
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
+# glibc's M_MMAP_THRESHOLD, of malloc.h
+_MMAP_THRESHOLD = -3
+_LARGE = 128 << 10
 
 
 class OutOfMemoryError(HdfsError):
@@ -98,6 +105,16 @@ class _Bound:
 
 
 _BOUND = _Bound()
+
+
+def return_large_blocks() -> None:
+    """Have blocks of 128 KiB and more go back to the system when they are freed, for the rest of this process.
+
+    Otherwise glibc raises that limit to the size of what was freed last, and frames of many peers leave holes behind.
+    An allocator without such a limit goes on as it does.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def available_memory() -> int:

@@ -13,6 +13,7 @@ from typing import Self
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
@@ -84,6 +85,7 @@ class RpcServer:
         Raises:
             RpcError: the address cannot be bound, or there can be no more threads.
         """
+        return_large_blocks()
         host, port = self._requested
         try:
             self._address = self.loop.listen(host, port)
