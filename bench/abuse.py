@@ -202,7 +202,7 @@ def _repeat(name: str, work: Callable[[], Any], pause: float, end: float, measur
 
 
 def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
-    """A process for each port; `sources` addresses take turns. They have less of the processors than the cluster."""
+    """A process for each port; `sources` addresses take turns. They take only idle processors: theirs are elsewhere."""
     return [
         subprocess.Popen(
             [

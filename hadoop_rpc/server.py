@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -26,6 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01
 _BESIDE_A_FRAME = 1 << 20
+# A call passes through several threads, each of which may wait so long for the interpreter where peers keep it busy.
+_SWITCH_SECONDS = 0.0005
 _REFUSAL = RetriableError("this server is stopping"), ErrorCode.APPLICATION
 
 
@@ -86,6 +89,7 @@ class RpcServer:
             RpcError: the address cannot be bound, or there can be no more threads.
         """
         return_large_blocks()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         host, port = self._requested
         try:
             self._address = self.loop.listen(host, port)

@@ -1,0 +1,29 @@
+"""Memory that is freed goes back to the system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_MIB = 1 << 20
+# Blocks of 1 MiB, of which the last one stays; what the process has then, and what it had with all of them.
+_PROGRAM = """
+import psutil
+from hadoop_common.process_memory import return_large_blocks
+{call}
+bytearray(24 << 20)
+blocks = [bytearray(1 << 20) for _ in range(64)]
+full = psutil.Process().memory_info().rss
+del blocks[:-1]
+print(full - psutil.Process().memory_info().rss)
+"""
+
+
+def _returned(call: str) -> int:
+    program = _PROGRAM.format(call=call)
+    return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
+
+
+def test_large_blocks_go_back_although_a_later_one_stays() -> None:
+    assert _returned("return_large_blocks()") > 60 * _MIB
+    assert _returned("") < 60 * _MIB
