@@ -24,7 +24,8 @@ class Configuration:
     """Immutable settings. Later properties override earlier ones unless those are final.
 
     Values come trimmed and with `${…}` replaced. Deprecated keys are kept under, and found by, their current
-    names. `warnings` holds one sentence for each deprecated key and each override of a final property.
+    names. `warnings` holds one sentence for each deprecated key and each override of a final property; `folder` is
+    where the files are, None for settings of no file.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Configuration:
         self._defaults = dict(defaults or {})
         self._environment = dict(environment)
         self._system = system_properties(environment)
+        self.folder: Path | None = None
         self._properties: dict[str, Property] = {}
         warnings: dict[str, None] = {}
         for each in properties:
@@ -61,7 +63,9 @@ class Configuration:
         for path in present:
             properties += collector.take(partial(read_properties, path), [])
         collector.raise_if_any()
-        return cls(properties, environment, defaults)
+        found = cls(properties, environment, defaults)
+        found.folder = directory
+        return found
 
     @classmethod
     def from_mapping(
@@ -75,6 +79,7 @@ class Configuration:
         copy = Configuration((), self._environment, {**self._defaults, **defaults})
         copy._properties = self._properties
         copy.warnings = self.warnings
+        copy.folder = self.folder
         return copy
 
     def __contains__(self, key: str) -> bool:

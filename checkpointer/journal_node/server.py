@@ -27,13 +27,13 @@ from journal.journal_node.peers import RpcPeer
 from servlets.access import restrict
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
-from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
 from servlets.journal_beans import journal_node_beans
 from servlets.journal_facts import JournalNodeFacts, journal_facts, node_status
 from servlets.journal_metrics import journal_metrics_blueprint
 from servlets.status import Health, health_blueprint
 from servlets.throttle import Throttle
+from servlets.web_servers import WebServers
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class JournalNodeServer:
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
         )
-        self._http = HttpServer(application, *config.http_address, limits=config.port_limits, refusals=self._refusals)
+        self._http = WebServers(application, config.web, limits=config.port_limits, refusals=self._refusals)
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
 
