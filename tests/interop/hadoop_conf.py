@@ -95,6 +95,13 @@ class HadoopConf:
         """Host and port of the NameNode's HTTP server."""
         return _address(self._named("dfs.namenode.http-address"))
 
+    def web_url(self, key: str) -> str:
+        """Of a server, by the key of its HTTP address; over HTTPS where it has no other."""
+        if self.properties.get("dfs.http.policy") != "HTTPS_ONLY":
+            return f"http://{self._named(key)}"
+        backup = key == "dfs.namenode.backup.http-address"
+        return f"https://{self._named(key if backup else key.replace('http-address', 'https-address'))}"
+
     @property
     def name_dir(self) -> Path:
         """The NameNode's storage directory; the first where there are several."""
