@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector
+from hadoop_common.configuration_errors import (
+    HIDDEN,
+    ConfigurationError,
+    ConfigurationFault,
+    FaultCollector,
+    is_secret,
+)
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.deprecations import current_name
 from hadoop_common.substitution import has_variable, substitute, system_properties
@@ -150,9 +156,8 @@ class Configuration:
 
     def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
         """A fault of `key` that names the file it is set in, and its value where none is given."""
-        return ConfigurationFault(
-            self.source(key), problem, key, self._raw(current_name(key)) if value is None else value
-        )
+        shown = self._raw(current_name(key)) if value is None else value
+        return ConfigurationFault(self.source(key), problem, key, HIDDEN if shown and is_secret(key) else shown)
 
     def _set(self, new: Property, warnings: dict[str, None]) -> None:
         key = current_name(new.name)
@@ -162,7 +167,8 @@ class Configuration:
         if old is None or not old.final:
             self._properties[key] = new
         elif old.value != new.value:
-            warnings[f"{new.source}: {key}={new.value!r} is ignored: it is final in {old.source}"] = None
+            shown = HIDDEN if is_secret(key) else repr(new.value)
+            warnings[f"{new.source}: {key}={shown} is ignored: it is final in {old.source}"] = None
 
     def _raw(self, key: str) -> str | None:
         found = self._properties.get(key)

@@ -13,7 +13,7 @@ import click
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
-from hadoop_common.cli.output import conf_option, load_configuration
+from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
 
@@ -47,6 +47,7 @@ def command(
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary
     """
+    os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 

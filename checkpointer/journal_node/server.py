@@ -15,6 +15,7 @@ from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules
+from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_rpc.access import guarded
@@ -176,7 +177,7 @@ class JournalNodeServer:
         for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:
             try:
                 directory.parent.mkdir(parents=True, exist_ok=True)
-                directory.mkdir(mode=self._config.directory_permission, exist_ok=True)
+                make_with_mode(directory, self._config.directory_permission)
                 usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
             except OSError as fault:
                 raise _unusable(directory, fault.strerror or str(fault)) from fault

@@ -22,6 +22,9 @@ from hadoop_common.tls.settings import TlsConfig, tls_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PRIVATE_UMASK = 0o077
+"""For what makes images and edits: who can read one acts as anybody whose delegation token is in it."""
+
 
 def json_option(function: F) -> F:
     """--json: one JSON object on standard output instead of text."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from hadoop_common.tls.errors import KeyStoreError, WrongPasswordError
-from hadoop_common.tls.java_protection import open_key
+from hadoop_common.tls.java_protection import MOST_ITERATIONS, Der, open_key
 from hadoop_common.tls.java_store import JCEKS_MAGIC, JKS_MAGIC, parse_java_store
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _PEM = b"-----BEGIN "
 _DER = b"\x30"
-_INTEGER = 0x02
+_INTEGER, _OCTETS, _SEQUENCE = 0x02, 0x04, 0x30
 _MOST_SAID = 200
 
 
@@ -115,6 +115,7 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
             "it is DER, but no PKCS12 store; one of BouncyCastle (BCFKS) is not read: convert it by keytool "
             "-importkeystore"
         )
+    _check_iterations(data)
     try:
         found = load_pkcs12(data, None if password is None else _utf8(password))
     except ValueError as fault:
@@ -128,6 +129,22 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
     alias = (found.cert.friendly_name or b"").decode("utf-8", "replace")
     pair = _pair(alias, found.key, [found.cert.certificate, *others])
     return KeyStore((pair,), tuple(each for each in others if each not in pair.chain))
+
+
+def _check_iterations(data: bytes) -> None:
+    """As Java, refuse a store that would take minutes to open; what is no DER is the library's to tell."""
+    try:
+        outer = Der(data).sequence()
+        outer.value(_INTEGER)
+        outer.value(_SEQUENCE)
+        mac = outer.sequence()
+        mac.value(_SEQUENCE)
+        mac.value(_OCTETS)
+        count = int.from_bytes(mac.value(_INTEGER))
+    except KeyStoreError:
+        return
+    if count > MOST_ITERATIONS:
+        raise KeyStoreError(f"its digest wants {count} iterations, expected at most {MOST_ITERATIONS}")
 
 
 def _first_inner_tag(data: bytes) -> int | None:

@@ -56,8 +56,11 @@ def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
             code, checked = run("check", ours, "--only", "namenode", "--only", "daemon", "--only", "tls")
             assert (code, checked["state"]) == (0, "OK"), checked
             assert daemon.stop() == 0
+            said = daemon.log.read_text()
+            assert not any(secret in said for secret in ("store-secret", "key-secret"))
 
 
+@pytest.mark.deep
 def test_a_secondary_of_hadoop_checkpoints_our_stub(tmp_path: Path) -> None:
     conf = https_only(HadoopConf(tmp_path / "nn"))
     with OurNameNode(conf) as stub:
