@@ -57,6 +57,7 @@ def command(
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
     config = configuration()
+    _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
     from checkpointer.daemon.process import run_role
@@ -68,6 +69,16 @@ def command(
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
     )
+
+
+def _try_tls(config: CheckpointConfig) -> None:
+    """Find out now, and not when all is loaded, that stores cannot be used; raises TlsSetupError."""
+    from hadoop_common.tls.process import ServerTls, use_client
+
+    if config.web.https is not None:
+        ServerTls(config.web.tls)
+    if any(each.startswith("https:") for each in config.namenode_http_addresses):
+        use_client(config.web.tls, at_once=True)
 
 
 def _log_in(kerberos: KerberosSettings) -> None:

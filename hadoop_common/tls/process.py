@@ -124,14 +124,14 @@ class ClientTls(_Followed):
     """
 
     def __init__(self, config: TlsConfig) -> None:
-        self._config = config
+        self.config = config
         super().__init__("client", lambda: client_material(config))
 
     def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
         """For a connection to `host` whose socket is one of `sockets`."""
         self.look()
         with self._lock:
-            which = (checks_host(self._config.verifier, host), sockets)
+            which = (checks_host(self.config.verifier, host), sockets)
             found = self._contexts.get(which)
             if found is None:
                 found = self._contexts[which] = self._made(self.material, *which)
@@ -142,7 +142,7 @@ class ClientTls(_Followed):
         self._contexts = {which: self._made(material, *which)}
 
     def _made(self, material: Material, check_host: bool, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
-        made = client_context(material, self._config, check_host=check_host)
+        made = client_context(material, self.config, check_host=check_host)
         made.sslsocket_class = sockets
         return made
 
@@ -155,11 +155,15 @@ _servers: list[ServerTls] = []
 def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
     """Connect by `config` from now on; its files are read with the first connection, or `at_once`.
 
+    What is in force for the same `config` stays so: files that changed meanwhile may be faulty.
+
     Raises:
         TlsSetupError: they cannot be used.
     """
     global _client  # noqa: PLW0603 - it is the process's, as its login is
     with _lock:
+        if isinstance(_client, ClientTls) and _client.config == config:
+            return
         _client = ClientTls(config) if at_once else config
 
 
