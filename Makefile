@@ -5,7 +5,7 @@ ABUSE ?=
 DEPTH ?= deep
 SEED ?= 1
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= codecs edits http image merge rpc
+FUZZ_TARGETS ?= codecs edits http image key-stores merge rpc
 VENV := .venv
 BIN := $(VENV)/bin
 MODES ?= snapshot mixed
@@ -83,9 +83,9 @@ interop-setup: setup ## fetch a JDK, Chromium, strace and a KDC (with apt), Hado
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS
 	set -e; for target in $(FUZZ_TARGETS); do $(FUZZ)/bin/python -m tests.fuzz $$target --seconds $(FUZZ_SECONDS); done
 
-$(FUZZ_STAMP): requirements/runtime.txt requirements/fuzz.txt
+$(FUZZ_STAMP): requirements/runtime.txt requirements/tls.txt requirements/fuzz.txt
 	test -x $(FUZZ)/bin/python || $(PYTHON) -m venv $(FUZZ)
-	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt -r requirements/fuzz.txt
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt -r requirements/tls.txt -r requirements/fuzz.txt
 	@touch $@
 
 lint: setup
@@ -147,6 +147,7 @@ lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos.in -o requirements/kerberos.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/tls.in -o requirements/tls.txt
 
 clean: ## remove what setup and the tests made
 	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

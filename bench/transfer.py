@@ -1,7 +1,8 @@
 """`python -m bench.transfer`: GET and PUT of an image on loopback, beside `curl` and the plainest server there can be.
 
 In each round every way takes its turn. A way that stores the image takes its MD5 and syncs the file, so its floor
-is `curl | tee FILE | md5sum` with a sync; where nothing is stored, it is `curl` with a loop over sendfile or recv.
+is `curl | tee FILE | md5sum` with a sync; where nothing is stored, it is `curl` with a loop over sendfile or recv. The
+floor of a way over TLS is the same way without.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bench.phases import Sampler
 from bench.scene import CONSOLE, machine, make_image
 from bench.transfer_sides import NAMESPACE
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
+from tests.tls.certificates import authority, tls_folder
 
 _INODES = 1000
 _BLOCK = 1 << 20
@@ -42,6 +44,9 @@ _WAYS = {
     "PUT ours > plain server": "PUT curl > plain server",
     "PUT curl > ours, stored": "GET curl | tee | md5sum < plain",
     "PUT ours > ours, stored": "GET curl | tee | md5sum < plain",
+    "GET curl < ours, TLS": "GET curl < ours",
+    "GET ours < ours, stored, TLS": "GET ours < ours, stored",
+    "PUT ours > ours, stored, TLS": "PUT ours > ours, stored",
 }
 
 
@@ -94,7 +99,8 @@ def _server(*arguments: object) -> Iterator[_Server]:
     command = [*_SIDES, *map(str, arguments)]
     with psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield _Server(process, f"http://127.0.0.1:{int(process.stdout.readline())}")
+            scheme = "https" if "--tls" in arguments else "http"
+            yield _Server(process, f"{scheme}://127.0.0.1:{int(process.stdout.readline())}")
         finally:
             process.stdin.close()
             process.wait()
@@ -129,7 +135,11 @@ def _measured(server: _Server, size: int, command: list[str], *, shell: str | No
 class _Bench:
     """The ways, over two servers that run all the time."""
 
-    def __init__(self, image: Path, txid: int, scratch: Path, ours: _Server, plain: _Server) -> None:
+    def __init__(
+        self, image: Path, txid: int, scratch: Path, ours: _Server, plain: _Server, secure: _Server, tls: Path
+    ) -> None:
+        self._secure = secure
+        self._tls = tls
         self._image = image
         self._txid = txid
         self._size = image.stat().st_size
@@ -148,11 +158,16 @@ class _Bench:
             "GET curl < plain server": lambda: self._curl_get(self._plain, self._plain.url),
             "GET curl < ours": lambda: self._curl_get(self._ours, self._get_url),
             "GET curl | tee | md5sum < plain": self._shell_get,
-            "GET ours < ours, stored": self._download,
+            "GET ours < ours, stored": lambda: self._download(self._ours),
             "PUT curl > plain server": lambda: self._curl_put(self._plain, self._plain.url),
             "PUT ours > plain server": lambda: self._upload(self._plain),
             "PUT curl > ours, stored": lambda: self._curl_put(self._ours, self._put_url),
             "PUT ours > ours, stored": lambda: self._upload(self._ours),
+            "GET curl < ours, TLS": lambda: self._curl_get(
+                self._secure, self._get_url.replace(self._ours.url, self._secure.url)
+            ),
+            "GET ours < ours, stored, TLS": lambda: self._download(self._secure),
+            "PUT ours > ours, stored, TLS": lambda: self._upload(self._secure),
         }
         runs = {}
         for name in _WAYS:
@@ -168,7 +183,9 @@ class _Bench:
         return self._curl_get(server, self._get_url.replace(self._ours.url, server.url))
 
     def _curl_get(self, server: _Server, url: str) -> TransferRun:
-        return _measured(server, self._size, ["curl", "-sSf", "-o", os.devnull, url])
+        return _measured(
+            server, self._size, ["curl", "-sSf", "--cacert", str(self._tls / "trusted.pem"), "-o", os.devnull, url]
+        )
 
     def _curl_put(self, server: _Server, url: str) -> TransferRun:
         digest = f"X-MD5-Digest: {read_md5_file(self._image).hex()}"
@@ -180,12 +197,13 @@ class _Bench:
         script = f"curl -sSf '{self._plain.url}' | tee '{target}' | md5sum; sync '{target}'"
         return _measured(self._plain, self._size, [], shell=script)
 
-    def _download(self) -> TransferRun:
-        command = [*_SIDES, "download", self._ours.url, str(self._txid), str(self._fetched)]
-        return _measured(self._ours, self._size, command)
+    def _download(self, server: _Server) -> TransferRun:
+        command = [*_SIDES, "download", "--tls", str(self._tls), server.url, str(self._txid), str(self._fetched)]
+        return _measured(server, self._size, command)
 
     def _upload(self, server: _Server) -> TransferRun:
-        return _measured(server, self._size, [*_SIDES, "upload", server.url, str(self._txid), str(self._image)])
+        command = [*_SIDES, "upload", "--tls", str(self._tls), server.url, str(self._txid), str(self._image)]
+        return _measured(server, self._size, command)
 
 
 def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, dict[str, float | None]]:
@@ -218,12 +236,15 @@ def table(found: dict[str, dict[str, float | None]]) -> list[str]:
 
 def _measure(scratch: Path, size: int, rounds: int, limit: int) -> tuple[list[dict[str, TransferRun]], TransferRun]:
     image, txid = make_large_image(scratch, size)
-    stored = scratch / "stored"
+    stored, tls = scratch / "stored", scratch / "tls"
+    ca = authority()
+    tls_folder(tls, ca.issue(), [ca])
     with ExitStack() as stack:
         ours = stack.enter_context(_server("serve", image.parent, stored, 0))
         plain = stack.enter_context(_server("plain", image))
         limited = stack.enter_context(_server("serve", image.parent, stored, limit))
-        bench = _Bench(image, txid, scratch, ours, plain)
+        secure = stack.enter_context(_server("serve", image.parent, stored, 0, "--tls", tls))
+        bench = _Bench(image, txid, scratch, ours, plain, secure, tls)
         bench.round()
         done = []
         for number in range(rounds):

@@ -19,6 +19,8 @@ from pathlib import Path
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.tls.process import ServerTls, use_client
+from hadoop_common.tls.settings import TlsConfig
 from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer
@@ -64,15 +66,20 @@ class _Store:
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None: ...
 
 
-def serve(folder: Path, target: Path, bandwidth: int) -> None:
-    """Our servlet over the images of `folder`; uploads go to `target`."""
+def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
+    """Our servlet over the images of `folder`; uploads go to `target`. With the folder `tls` it speaks HTTPS."""
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
-    with HttpServer(create_application(blueprint), _LOOPBACK, 0, threads=4) as server:
+    shown = None if tls is None else ServerTls(_tls(tls))
+    with HttpServer(create_application(blueprint), _LOOPBACK, 0, threads=4, tls=shown) as server:
         print(server.address[1], flush=True)
         sys.stdin.read()
 
 
-def plain(image: Path) -> None:
+def _tls(folder: Path) -> TlsConfig:
+    return TlsConfig(folder=folder, server_file=folder / "ssl-server.xml", client_file=folder / "ssl-client.xml")
+
+
+def plain(image: Path, tls: Path | None) -> None:
     """Answers a GET with `image` by sendfile; takes a PUT into one buffer and forgets it."""
     listening = socket.create_server((_LOOPBACK, 0))
     print(listening.getsockname()[1], flush=True)
@@ -126,13 +133,15 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 
 
-def download(url: str, txid: int, target: Path) -> None:
+def download(url: str, txid: int, target: Path, tls: Path | None) -> None:
     """Our download: digest checked, on disk, named."""
+    use_client(TlsConfig() if tls is None else _tls(tls))
     download_image(url, txid, NAMESPACE, [target])
 
 
-def upload(url: str, txid: int, image: Path) -> None:
+def upload(url: str, txid: int, image: Path, tls: Path | None) -> None:
     """Our upload; raises where it is not taken."""
+    use_client(TlsConfig() if tls is None else _tls(tls))
     result = upload_image(url, image, read_md5_file(image).hex(), txid, NAMESPACE)
     if result is not UploadResult.SUCCESS:
         raise SystemExit(f"the upload ended with {result.name}")
@@ -157,6 +166,7 @@ def main() -> None:
         for argument in arguments:
             kind = str if argument == "url" else int if argument in ("txid", "bandwidth") else Path
             parsed.add_argument(argument, type=kind)
+        parsed.add_argument("--tls", type=Path, help="folder with ssl-server.xml and ssl-client.xml")
     given = vars(parser.parse_args())
     known: dict[str, Callable[..., None]] = {"serve": serve, "plain": plain, "download": download, "upload": upload}
     side = known[given.pop("side")]

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector
+from hadoop_common.configuration_errors import (
+    HIDDEN,
+    ConfigurationError,
+    ConfigurationFault,
+    FaultCollector,
+    is_secret,
+)
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.deprecations import current_name
 from hadoop_common.substitution import has_variable, substitute, system_properties
@@ -24,7 +30,8 @@ class Configuration:
     """Immutable settings. Later properties override earlier ones unless those are final.
 
     Values come trimmed and with `${…}` replaced. Deprecated keys are kept under, and found by, their current
-    names. `warnings` holds one sentence for each deprecated key and each override of a final property.
+    names. `warnings` holds one sentence for each deprecated key and each override of a final property; `folder` is
+    where the files are, None for settings of no file.
     """
 
     def __init__(
@@ -36,6 +43,7 @@ class Configuration:
         self._defaults = dict(defaults or {})
         self._environment = dict(environment)
         self._system = system_properties(environment)
+        self.folder: Path | None = None
         self._properties: dict[str, Property] = {}
         warnings: dict[str, None] = {}
         for each in properties:
@@ -61,7 +69,9 @@ class Configuration:
         for path in present:
             properties += collector.take(partial(read_properties, path), [])
         collector.raise_if_any()
-        return cls(properties, environment, defaults)
+        found = cls(properties, environment, defaults)
+        found.folder = directory
+        return found
 
     @classmethod
     def from_mapping(
@@ -75,6 +85,7 @@ class Configuration:
         copy = Configuration((), self._environment, {**self._defaults, **defaults})
         copy._properties = self._properties
         copy.warnings = self.warnings
+        copy.folder = self.folder
         return copy
 
     def __contains__(self, key: str) -> bool:
@@ -145,9 +156,8 @@ class Configuration:
 
     def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
         """A fault of `key` that names the file it is set in, and its value where none is given."""
-        return ConfigurationFault(
-            self.source(key), problem, key, self._raw(current_name(key)) if value is None else value
-        )
+        shown = self._raw(current_name(key)) if value is None else value
+        return ConfigurationFault(self.source(key), problem, key, HIDDEN if shown and is_secret(key) else shown)
 
     def _set(self, new: Property, warnings: dict[str, None]) -> None:
         key = current_name(new.name)
@@ -157,7 +167,8 @@ class Configuration:
         if old is None or not old.final:
             self._properties[key] = new
         elif old.value != new.value:
-            warnings[f"{new.source}: {key}={new.value!r} is ignored: it is final in {old.source}"] = None
+            shown = HIDDEN if is_secret(key) else repr(new.value)
+            warnings[f"{new.source}: {key}={shown} is ignored: it is final in {old.source}"] = None
 
     def _raw(self, key: str) -> str | None:
         found = self._properties.get(key)

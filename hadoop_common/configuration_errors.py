@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -9,6 +10,15 @@ from typing import ClassVar, TypeVar
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 
 T = TypeVar("T")
+
+HIDDEN = "(hidden)"
+# as hadoop.security.sensitive-config-keys has them, and BookKeeper's digestPw
+_SECRET = re.compile(r"password|secret|digestpw|ssl\.keystore\.pass$|credential$|token$|account\.key", re.IGNORECASE)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key of this name is nobody's to read in a message or a list."""
+    return _SECRET.search(key) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,17 @@ def fsync_file(path: Path) -> None:
     _fsync(path, os.O_RDONLY)
 
 
+def make_with_mode(path: Path, mode: int) -> None:
+    """Make the directory `path` unless it is there, with `mode` whatever this process's umask is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not path.is_dir():
+        path.mkdir(mode=mode)
+        path.chmod(mode)
+
+
 def fsync_directory(path: Path) -> None:
     """Make the names in directory `path` durable.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
+from hadoop_common.tls.errors import HandshakeError
+from hadoop_common.tls.reasons import tls_reason
 
 _SPACE = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process the right to it, then try again."
@@ -97,6 +100,10 @@ def network_reason(fault: BaseException) -> str:
     """What lies behind a library's error of a connection, in the system's words: "Connection refused"."""
     chain, found = [fault], fault
     for each in chain:
+        if isinstance(each, HandshakeError):
+            return str(each)
+        if isinstance(each, ssl.SSLError):
+            return tls_reason(each)
         if isinstance(each, OSError) and each.strerror:
             return each.strerror
         behind = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)

@@ -11,6 +11,7 @@ from io import UnsupportedOperation
 from typing import TYPE_CHECKING, BinaryIO
 
 from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.tls.sockets import TlsSocket
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -62,13 +63,12 @@ class PacedSocket:
 
     def sendfile(self, file: BinaryIO, offset: int, count: int) -> int:
         """Send up to `count` bytes of `file` from `offset`, even one in memory; returns how many there were."""
+        if isinstance(self._socket, TlsSocket):
+            return self._copy(file, offset, count)
         try:
             descriptor = file.fileno()
         except UnsupportedOperation:
-            file.seek(offset)
-            data = file.read(count)
-            self.sendall(data)
-            return len(data)
+            return self._copy(file, offset, count)
         sent = 0
         while sent < count:
             try:
@@ -81,6 +81,12 @@ class PacedSocket:
             self._moved += moved
             sent += moved
         return sent
+
+    def _copy(self, file: BinaryIO, offset: int, count: int) -> int:
+        file.seek(offset)
+        data = file.read(count)
+        self.sendall(data)
+        return len(data)
 
     def _wait(self, event: int) -> None:
         allowed = self._limits.stall * (_PRESSED if self._pressed() else 1.0)

@@ -139,6 +139,10 @@ class SocketLoop:
         with contextlib.suppress(OSError):
             self._waker.send(b"\0")
 
+    def read_soon(self, channel: Channel) -> None:
+        """Have it read though its socket does not show that there is something."""
+        self.call(lambda: self._serve(channel, selectors.EVENT_READ))
+
     def run(self, task: Callable[[], None]) -> None:
         """Have the loop's thread do something, and wait for it."""
         done = threading.Event()

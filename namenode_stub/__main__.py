@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from contextlib import ExitStack
 from http import HTTPStatus
@@ -15,7 +14,9 @@ import urllib3
 
 from checkpointer.daemon.control import Control
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.output import load_configuration
 from hadoop_common.configuration import Configuration
+from hadoop_common.endpoint import host_port
 from hadoop_common.file_faults import explained, network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.printable import escaped
@@ -48,7 +49,7 @@ _conf = click.option(
 
 
 def _load(conf_dir: Path) -> Configuration:
-    return Configuration.load(conf_dir, environment=dict(os.environ))
+    return load_configuration(conf_dir)
 
 
 @cli.command("format")
@@ -147,9 +148,9 @@ def transition_command(conf_dir: Path, state: str) -> None:
 
 
 def _own_url(config: StubConfig) -> str:
-    host, port = config.http_address
-    host = _WILDCARDS.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    host, port = config.web.first
+    scheme = "https" if config.web.http is None else "http"
+    return f"{scheme}://{host_port(_WILDCARDS.get(host, host), port)}"
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from hadoop_common.config_key import COUNT, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
+from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
 from hadoop_rpc.user import process_user, rpc_user
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
@@ -59,7 +60,7 @@ class StubConfig:
     image_directories: tuple[Path, ...]
     edits: tuple[str, ...]
     shared_edits: str
-    http_address: tuple[str, int]
+    web: WebAddresses
     checkpoint_period: float
     checkpoint_transactions: int
     roll_transactions: int
@@ -141,7 +142,7 @@ class _Reader:
             image_directories=images,
             edits=edits,
             shared_edits=shared,
-            http_address=self._faults.take(self._http_address, ("", 0)),
+            web=self._web(),
             checkpoint_period=self._get(keys.CHECKPOINT_PERIOD),
             checkpoint_transactions=transactions,
             roll_transactions=max(1, int(transactions * self._get(ROLL_SHARE))),
@@ -198,9 +199,16 @@ class _Reader:
             raise self._error(key, "names several directories")
         return found[0] if found else ""
 
-    def _http_address(self) -> tuple[str, int]:
-        host, port = address(self._settings, self._scoped(keys.HTTP_ADDRESS), keys.HTTP_ADDRESS.port)
-        return keys.HTTP_BIND_HOST.read(self._settings, self._scoped(keys.HTTP_BIND_HOST)) or host, port
+    def _web(self) -> WebAddresses:
+        policy = self._get(HTTP_POLICY)
+        http = self._faults.take(lambda: self._web_address(keys.HTTP_ADDRESS, keys.HTTP_BIND_HOST), ("", 0))
+        https = self._faults.take(lambda: self._web_address(keys.HTTPS_ADDRESS, keys.HTTPS_BIND_HOST), ("", 0))
+        tls = self._faults.take(lambda: tls_config(self._settings), TlsConfig())
+        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
+
+    def _web_address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:
+        host, port = address(self._settings, self._scoped(key), key.port)
+        return bind_host.read(self._settings, self._scoped(bind_host)) or host, port
 
     def _rpc_address(self) -> tuple[str, int] | None:
         """dfs.namenode.rpc-address, else the host of fs.defaultFS; None where neither says where it is."""

@@ -36,9 +36,9 @@ from namenode_stub.storage import StorageLocks, check_storage
 from namenode_stub.switchable_application import SwitchableApplication
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
-from servlets.http_server import HttpServer
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
+from servlets.web_servers import WebServers
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class NameNodeStub:
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
         self.retry_cache = RetryCache(clock)
-        self.server: HttpServer
+        self.server: WebServers
         self.rpc_server: RpcServer | None = None
         self._node: NodeResources
         self._state: ActiveState | StandbyState
@@ -182,9 +182,7 @@ class NameNodeStub:
             doors = self._gate.doors(PROTOCOLS)
             rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals)
             self.rpc_server = started.enter_context(rpc)
-        self.server = started.enter_context(
-            HttpServer(self._doorway, *config.http_address, limits=limits, refusals=refusals)
-        )
+        self.server = started.enter_context(WebServers(self._doorway, config.web, limits=limits, refusals=refusals))
         started.callback(self._end_state)
         self._serve()
 

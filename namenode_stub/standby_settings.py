@@ -8,6 +8,7 @@ from checkpointer.config import keys
 from checkpointer.config.addresses import Identity, namenode_rpc, namenode_urls
 from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration, FaultCollector
+from hadoop_common.tls.settings import HTTP_POLICY
 from journal.quorum.settings import TAIL_IN_PROGRESS
 
 
@@ -40,7 +41,7 @@ def standby_settings(settings: Configuration, who: Identity, faults: FaultCollec
     def others() -> tuple[tuple[str, tuple[str, int]], ...]:
         if not who.is_ha or not who.own_id:
             return ()
-        urls = namenode_urls(settings, who, keys.HTTP_POLICY.read(settings))
+        urls = namenode_urls(settings, who, HTTP_POLICY.read(settings))
         return tuple(zip(urls, namenode_rpc(settings, who), strict=True))
 
     return StandbySettings(**take_bound(StandbySettings, settings, faults), namenodes=faults.take(others, ()))

@@ -10,6 +10,7 @@ import logging
 import re
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,9 @@ import h11
 
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
+from hadoop_common.tls.process import HANDSHAKES
+from hadoop_common.tls.reasons import tls_label, tls_reason
+from hadoop_common.tls.sockets import TlsSocket
 from servlets.wsgi_environment import target_problem
 
 _LOG = logging.getLogger(__name__)
@@ -28,10 +32,15 @@ _RECEIVE_BYTES = 65536
 _LONGEST_DRAIN = 3600.0
 _MAX_HEADER_BYTES = 16384
 _MAX_PROBLEM = 200
+_SPEAK_TLS = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"
+    b"this port speaks HTTPS\r\n"
+)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 class _Stage(Enum):
+    GREETING = auto()
     READING = auto()
     WORKING = auto()
     SENDING = auto()
@@ -70,7 +79,8 @@ class HttpChannel(Channel):
     def __init__(self, port: Port, connection: socket.socket, peer: str) -> None:
         super().__init__(connection, peer)
         self._port = port
-        self._stage = _Stage.READING
+        self._stage = _Stage.GREETING if isinstance(connection, TlsSocket) else _Stage.READING
+        self._greeting, self._refused = selectors.EVENT_READ, False
         self._http = _new_parser()
         self._in_first_line = True
         self._proven = False
@@ -90,9 +100,14 @@ class HttpChannel(Channel):
     def interest(self) -> int:
         if self._stage is _Stage.WORKING:
             return 0
+        if self._stage is _Stage.GREETING:
+            return self._greeting
         return selectors.EVENT_WRITE if self._stage is _Stage.SENDING else selectors.EVENT_READ
 
     def readable(self) -> None:
+        if self._stage is _Stage.GREETING:
+            self._greet()
+            return
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
             self._port.loop.discard(self)
@@ -102,6 +117,9 @@ class HttpChannel(Channel):
             self._parse(data)
 
     def writable(self) -> None:
+        if self._stage is _Stage.GREETING:
+            self._greet()
+            return
         sent = self.socket.send(self._unsent)
         self._unsent = self._unsent[sent:]
         self._progress(sent, self._port.limits.stall)
@@ -110,6 +128,8 @@ class HttpChannel(Channel):
 
     def overdue(self, now: float) -> str:
         limits = self._port.limits
+        if self._stage is _Stage.GREETING:
+            return "slow handshake" if now > self.since + limits.opening else ""
         if self._stage is _Stage.READING:
             if self._begun is None:
                 return "idle" if now > self.since + limits.idle else ""
@@ -117,6 +137,8 @@ class HttpChannel(Channel):
         if self._stage is _Stage.SENDING:
             return "too slow" if now > self._waiting + limits.stall else ""
         if self._stage is _Stage.DRAINING:
+            if self._refused:
+                return "slow handshake" if now > self.since + limits.opening else ""
             late = now > min(self._waiting + self._port.linger, self._entered + _LONGEST_DRAIN)
             return "did not end its request" if late else ""
         return ""
@@ -130,6 +152,14 @@ class HttpChannel(Channel):
         with self._lock:
             self._ended = not self._taken
             return self._ended
+
+    def ended(self) -> None:
+        if not isinstance(self.socket, TlsSocket):
+            return
+        if self._stage is _Stage.GREETING:
+            HANDSHAKES.count("server", "unfinished")
+        elif not self._refused:
+            self.socket.farewell()
 
     def done(self, answered: Answered) -> None:
         """A thread has ended its work."""
@@ -161,6 +191,26 @@ class HttpChannel(Channel):
         return self._stage is _Stage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        """Go on with the handshake of TLS as far as that does not wait."""
+        assert isinstance(self.socket, TlsSocket)
+        try:
+            self.socket.do_handshake()
+        except ssl.SSLWantReadError:
+            self._greeting = selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            self._greeting = selectors.EVENT_WRITE
+        except ssl.SSLError as fault:
+            HANDSHAKES.count("server", tls_label(fault))
+            _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
+            # closed at once, the alert that tells the peer why would not arrive
+            self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
+            self._refused = True
+            self._enter(_Stage.DRAINING)
+        else:
+            HANDSHAKES.count("server", "ok")
+            self._enter(_Stage.READING)
 
     def _parse(self, data: bytes) -> None:
         if self._begun is None:
@@ -214,6 +264,10 @@ class HttpChannel(Channel):
                 self._parse(self._after.rest)
         else:
             self._port.loop.discard(self)
+            return
+        if isinstance(self.socket, TlsSocket) and self.socket.pending():
+            # deciphered already: the system has nothing to tell of it
+            self._port.loop.read_soon(self)
 
     def _enter(self, stage: _Stage) -> None:
         self._stage = stage

@@ -24,6 +24,8 @@ from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
+from hadoop_common.tls.process import ServerTls, serves
+from hadoop_common.tls.sockets import TlsSocket
 from servlets.connection_reader import BufferedConnection
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
@@ -58,7 +60,7 @@ class HttpServer:
     requests may go on after `stop()`. A client that still sends when its request is already answered is heard until it
     pauses for `linger` seconds, an hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when
     their whole image is sent, and make the checkpoint again at once where the connection breaks before.
-    All times are seconds.
+    With `tls` it speaks HTTPS alone, and follows the files of that while it runs. All times are seconds.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class HttpServer:
         refusals: Refusals | None = None,
         shutdown_timeout: float = 5.0,
         linger: float = DEFAULT_LINGER,
+        tls: ServerTls | None = None,
     ) -> None:
         self._requested = (host, port)
         self._application = application
@@ -89,6 +92,10 @@ class HttpServer:
         ]
         self._address: tuple[str, int] | None = None
         self._stopped = False
+        self._tls = tls
+        self._ends = threading.Event()
+        if tls is not None:
+            self._threads.append(threading.Thread(target=self._follow, args=(tls,), name="tls-files", daemon=True))
 
     def start(self) -> None:
         """Bind, listen, and serve from threads; connections are accepted when this returns.
@@ -131,14 +138,15 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """`http://host:port`, with brackets around an IPv6 address."""
-        return f"http://{host_port(*self.address)}"
+        """`http://host:port`, or https, with brackets around an IPv6 address."""
+        return f"{'http' if self._tls is None else 'https'}://{host_port(*self.address)}"
 
     def stop(self) -> None:
         """Stop accepting, let running requests end for `shutdown_timeout`, then cut them; idempotent."""
         if self._address is None or self._stopped:
             return
         self._stopped = True
+        self._ends.set()
         self._loop.stop_listening()
         self._prompt.close()
         self._others.close()
@@ -173,6 +181,8 @@ class HttpServer:
     # ---- the loop's thread ---------------------------------------------------------------------------------
 
     def _connected(self, connection: socket.socket, peer: str) -> HttpChannel:
+        if self._tls is not None:
+            connection = self._tls.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return HttpChannel(self._port, connection, peer)
 
     def _work(self, channel: HttpChannel, http: h11.Connection, request: h11.Request) -> None:
@@ -197,6 +207,12 @@ class HttpServer:
             finally:
                 queue.done(peer)
             self._loop.call(_Done(channel, answered))
+
+    def _follow(self, tls: ServerTls) -> None:
+        serves(tls, now=True)
+        while not self._ends.wait(tls.interval):
+            tls.look()
+        serves(tls, now=False)
 
     def _perform(self, exchange: _Exchange, channel: HttpChannel) -> Answered:
         try:
@@ -256,7 +272,8 @@ class _Exchange:
             self._connection.sendall(self._http.send(_CONTINUE) or b"")
         body = cast(BinaryIO, self._body)
         here = channel.socket.getsockname()[:2]
-        content = application(environment(self._request, body, channel.peer, here), self._start_response)
+        scheme = "https" if isinstance(channel.socket, TlsSocket) else "http"
+        content = application(environment(self._request, body, channel.peer, here, scheme), self._start_response)
         try:
             return self._answer(content)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from flask import Blueprint
@@ -9,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
-from servlets.metrics import collector_blueprint, refused_family
+from servlets.metrics import collector_blueprint, refused_family, tls_families
 
 _PREFIX = "hdfs_journalnode"
 
@@ -66,6 +67,7 @@ class JournalNodeCollector(Collector):
             yield _family(CounterMetricFamily, name, documentation, count, now)
         yield self._sync_times(now)
         yield refused_family(_PREFIX, now.refused)
+        yield from tls_families(_PREFIX, time.time())
 
     def _sync_times(self, now: JournalNodeFacts) -> Metric:
         family = GaugeMetricFamily(

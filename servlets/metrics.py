@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from hadoop_common.tls.process import HANDSHAKES, states
 from servlets.node_state import LakeState, NodeState, Record, TargetState
 from servlets.transfer_counter import TransferCounter
 
@@ -82,6 +83,32 @@ class CheckpointerCollector(Collector):
         yield from _targets(state.targets, now.now)
         yield from _lake(state.lake)
         yield refused_family(_PREFIX, now.refused)
+        yield from tls_families(_PREFIX, now.now)
+
+
+def tls_families(prefix: str, now: float) -> Iterator[Metric]:
+    """TLS of this process; `now` is in seconds since the epoch."""
+
+    def gauge(name: str, documentation: str, values: Mapping[str, float | None]) -> Metric:
+        family = GaugeMetricFamily(f"{prefix}_tls_{name}", documentation, labels=("side",))
+        for side, value in values.items():
+            if value is not None:
+                family.add_metric((side,), value)
+        return family
+
+    found = {each.side: each for each in states()}
+    own = {side: None if each.own_end is None else each.own_end - now for side, each in found.items()}
+    anchors = {side: None if each.anchors_end is None else each.anchors_end - now for side, each in found.items()}
+    yield gauge("certificate_end_seconds", "Seconds to the end of our own certificate.", own)
+    yield gauge("trust_end_seconds", "Seconds to the end of the first certificate that we trust.", anchors)
+    refused = {side: float(bool(each.fault)) for side, each in found.items()}
+    yield gauge("files_refused", "1 while files that changed cannot be used, and older ones are in force.", refused)
+    handshakes = CounterMetricFamily(
+        f"{prefix}_tls_handshakes", "Handshakes by our side, and how they ended.", labels=("side", "result")
+    )
+    for (side, result), count in sorted(HANDSHAKES.counts().items()):
+        handshakes.add_metric((side, result), count)
+    yield handshakes
 
 
 def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:

@@ -36,8 +36,10 @@ def body_length(request: h11.Request) -> int | None:
     return 0
 
 
-def environment(request: h11.Request, body: BinaryIO, peer: str, address: tuple[str, int]) -> WSGIEnvironment:
-    """`address` is that of this side of the connection."""
+def environment(
+    request: h11.Request, body: BinaryIO, peer: str, address: tuple[str, int], scheme: str = "http"
+) -> WSGIEnvironment:
+    """`address` is that of this side of the connection, `scheme` http or https."""
     path, _, query = request.target.partition(b"?")
     found: WSGIEnvironment = {
         "REQUEST_METHOD": request.method.decode("ascii"),
@@ -50,7 +52,7 @@ def environment(request: h11.Request, body: BinaryIO, peer: str, address: tuple[
         "SERVER_PORT": str(address[1]),
         "SERVER_PROTOCOL": f"HTTP/{request.http_version.decode('ascii')}",
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
+        "wsgi.url_scheme": scheme,
         "wsgi.input": body,
         "wsgi.input_terminated": True,
         "wsgi.errors": sys.stderr,

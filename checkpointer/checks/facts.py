@@ -107,12 +107,30 @@ class DaemonFacts:
     status: Answer[NodeState] = Answer()
 
 
+@dataclass(frozen=True, slots=True)
+class TlsStep:
+    """One thing that TLS needs.
+
+    Attributes:
+        what: was tried.
+        error: why it does not work, "" where it does; `hint` says what to do then.
+        ends: when our own certificate ends, seconds since the epoch; None for another step.
+        minor: whether others work without it.
+    """
+
+    what: str
+    error: str = ""
+    hint: str = ""
+    ends: float | None = None
+    minor: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
 
     `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `edits_directories` are those that
-    hold edits only.
+    hold edits only; `tls` is None where HTTPS is not used.
     """
 
     role: Role
@@ -127,6 +145,7 @@ class Facts:
     image: Answer[ImageFacts] = Answer()
     journal: JournalFacts | None = None
     daemon: DaemonFacts | None = None
+    tls: tuple[TlsStep, ...] | None = None
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:

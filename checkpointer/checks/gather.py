@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from checkpointer.checks.ask_journal import ask_journal
 from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
+from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, NameNodeFacts
+from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, NameNodeFacts, TlsStep
 from checkpointer.checks.registry import Part
 from checkpointer.config.addresses import identity
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
@@ -41,7 +42,8 @@ class Cluster:
         Raises:
             ConfigurationError: all that is wrong.
         """
-        config = CheckpointConfig.from_configuration(configuration, role, namenodes=Part.NAMENODES in parts)
+        calls = not {Part.NAMENODES, Part.TLS}.isdisjoint(parts)
+        config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         settings = configuration.with_defaults(DEFAULTS)
         return cls(config, identity(settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
 
@@ -64,6 +66,10 @@ def gather(
         questions |= _namenode_questions(config, limit)
     if Part.DAEMON in parts:
         questions["daemon"] = partial(ask_daemon, daemon_url(config), timeout=limit / _CALLS)
+    secure = peers(config) if Part.TLS in parts and config.web.https is not None else None
+    if secure is not None:
+        questions["tls"] = partial(ask_files, config, clock())
+        questions |= {f"tls {url}": partial(ask_peer, url, timeout=limit) for url in secure}
     answers = ask_all(questions, limit)
     facts = Facts(
         role=config.role,
@@ -74,6 +80,7 @@ def gather(
         is_ha=cluster.is_ha,
         namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
         daemon=_daemon(config, answers.get("daemon")),
+        tls=None if secure is None else _tls(answers, secure),
     )
     if Part.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)
@@ -102,6 +109,12 @@ def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> 
         node = called.value or _silent(http, host_port(*rpc), called.error)
         found.append(replace(node, beans=answers[f"http {http}"]))
     return tuple(found)
+
+
+def _tls(answers: Mapping[str, Answer[Any]], peers: Sequence[str]) -> tuple[TlsStep, ...]:
+    late = {f"tls {url}": TlsStep(f"handshake with {url}", f"{url} does not answer in time") for url in peers}
+    found = list(answers["tls"].value or (TlsStep("files", answers["tls"].error),))
+    return (*found, *(answers[name].value or step for name, step in late.items()))
 
 
 def _silent(http: str, rpc: str, error: str) -> NameNodeFacts:

@@ -11,6 +11,7 @@ from checkpointer.checks.cluster_checks import check_ha, check_journal_nodes, ch
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.tls_checks import check_tls
 from checkpointer.checks.verdict import State, Verdict, worst
 
 
@@ -22,6 +23,7 @@ class Part(Enum):
     IMAGE_CONTENT = "image content"
     JOURNAL = "journal"
     DAEMON = "daemon"
+    TLS = "tls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,13 @@ CHECKS: tuple[Check, ...] = (
         "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
+    ),
+    Check(
+        "tls",
+        "stores, passwords, certificates and handshakes of HTTPS work",
+        "Renew our certificate in its store; it counts without a restart.",
+        frozenset({Part.TLS}),
+        check_tls,
     ),
 )
 

@@ -12,6 +12,7 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "age": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
     "transactions": (parse_int, "a number of transactions"),
     "journalnodes": (parse_int, "a number of transactions"),
+    "tls": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
     "space": (parse_size, "bytes, or with k, m, g or t"),
 }
 

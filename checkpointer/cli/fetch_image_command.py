@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,14 @@ import click
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
 from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import (
+    PRIVATE_UMASK,
+    conf_option,
+    echo,
+    echo_json,
+    json_option,
+    load_configuration,
+)
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
@@ -110,6 +118,7 @@ def command(
         raise click.UsageError("give either --conf DIR or --from URL")
     if rpc is not None and url is None:
         raise click.UsageError("--rpc goes with --from")
+    os.umask(PRIVATE_UMASK)
     settings = _settings(conf_dir)
     _log_in(settings)
     options = FetchOptions(

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.service_logging import logging_options, set_up_logging
-from hadoop_common.cli.output import conf_option, load_configuration
+from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 
@@ -27,6 +27,7 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     Example: checkpointer journalnode run --conf /etc/hadoop/conf
     Exit codes: 2 faulty configuration, 6 a directory cannot be used, 7 an address cannot be used
     """
+    os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
     from checkpointer.daemon.control import Control
     from checkpointer.journal_node.config import JournalNodeConfig

@@ -13,7 +13,7 @@ import click
 from checkpointer.cli.service_logging import logging_options, set_up_logging
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
-from hadoop_common.cli.output import conf_option, load_configuration
+from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
 
@@ -47,6 +47,7 @@ def command(
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary
     """
+    os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
@@ -56,6 +57,7 @@ def command(
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
     config = configuration()
+    _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
     from checkpointer.daemon.process import run_role
@@ -67,6 +69,16 @@ def command(
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
     )
+
+
+def _try_tls(config: CheckpointConfig) -> None:
+    """Find out now, and not when all is loaded, that stores cannot be used; raises TlsSetupError."""
+    from hadoop_common.tls.process import ServerTls, use_client
+
+    if config.web.https is not None:
+        ServerTls(config.web.tls)
+    if any(each.startswith("https:") for each in config.namenode_http_addresses):
+        use_client(config.web.tls, at_once=True)
 
 
 def _log_in(kerberos: KerberosSettings) -> None:

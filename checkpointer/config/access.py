@@ -16,7 +16,12 @@ from journal.quorum.address import SCHEME, QuorumAddress
 _LOG = logging.getLogger(__name__)
 _WILDCARDS = ("0.0.0.0", "::", "")
 _OF_NAMENODES = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS, keys.HTTP_ADDRESS, keys.HTTPS_ADDRESS)
-_OF_CHECKPOINTERS = (keys.SECONDARY_HTTP_ADDRESS, keys.BACKUP_ADDRESS, keys.BACKUP_HTTP_ADDRESS)
+_OF_CHECKPOINTERS = (
+    keys.SECONDARY_HTTP_ADDRESS,
+    keys.SECONDARY_HTTPS_ADDRESS,
+    keys.BACKUP_ADDRESS,
+    keys.BACKUP_HTTP_ADDRESS,
+)
 _SUPERUSER = "hdfs"
 
 

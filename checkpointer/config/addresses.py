@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 from checkpointer.config import keys
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.endpoint import host_port
+from hadoop_common.tls.settings import HttpPolicy
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
 _RPC_PORT = 8020
-HTTPS_ONLY = "HTTPS_ONLY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
     return parts.hostname, default_port if port is None else port
 
 
-def namenode_urls(configuration: Configuration, who: Identity, policy: str) -> tuple[str, ...]:
-    """`http://host:port` of the NameNodes an image goes to: the others of an HA nameservice, or the only one.
+def namenode_urls(configuration: Configuration, who: Identity, policy: HttpPolicy) -> tuple[str, ...]:
+    """`http(s)://host:port` of the NameNodes an image goes to: the others of an HA nameservice, or the only one.
 
     Raises:
         ConfigurationError: an address is malformed, or nothing says on which host a NameNode is.
@@ -115,8 +115,8 @@ def namenode_urls(configuration: Configuration, who: Identity, policy: str) -> t
     return tuple(_url(configuration, who.nameservice, namenode, policy) for namenode in ids)
 
 
-def _url(configuration: Configuration, nameservice: str, namenode: str, policy: str) -> str:
-    secure = policy == HTTPS_ONLY
+def _url(configuration: Configuration, nameservice: str, namenode: str, policy: HttpPolicy) -> str:
+    secure = not policy.plain
     base = keys.HTTPS_ADDRESS if secure else keys.HTTP_ADDRESS
     key = scoped_key(configuration, base.name, nameservice, namenode)
     host, port = address(configuration, key, base.port)

@@ -42,7 +42,6 @@ _NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or
 _ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
 _ADDRESSES = "the checkpointer connects to the addresses themselves"
 _OWN_SERVERS = "our own servers do not ask for Kerberos; checkpointer.access.* says who may call them"
-_HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_ignored(
@@ -183,12 +182,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
     ),
     *_ignored(
-        "The JournalNode's HTTPS server.",
-        "our own server speaks HTTP",
-        ("dfs.journalnode.https-address", "0.0.0.0:8481"),
-        ("dfs.journalnode.https-bind-host", "", ABSENT),
-    ),
-    *_ignored(
         "BookKeeper journals of Hadoop 2.",
         "this version does not read BookKeeper journals",
         *(
@@ -217,10 +210,15 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.backup.dnrpc-address", ""),
     ),
     *_ignored(
-        "HTTPS servers.",
-        _HTTP_ONLY,
-        ("dfs.namenode.https-bind-host", ""),
-        ("dfs.namenode.secondary.https-address", "0.0.0.0:9869", "0.0.0.0:50091"),
+        "Files of stores for other programs of Hadoop.",
+        "HDFS' own servers and transfers go by dfs.https.server.keystore.resource and hadoop.ssl.client.conf",
+        ("hadoop.ssl.server.conf", "ssl-server.xml"),
+        ("dfs.client.https.keystore.resource", "ssl-client.xml"),
+    ),
+    *_ignored(
+        "Java classes that read the stores.",
+        "Java classes are not loaded; the stores are read here",
+        ("hadoop.ssl.keystores.factory.class", "org.apache.hadoop.security.ssl.FileBasedKeyStoresFactory"),
     ),
     *_ignored(
         "Principals and keytabs of servers.",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
@@ -30,6 +30,7 @@ from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
+from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAddresses, tls_config
 from hadoop_rpc.user import caller, rpc_user
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
@@ -39,8 +40,17 @@ from journal.shared_edits import directory_of, shared_edits
 
 T = TypeVar("T")
 
-_POLICIES = ("HTTP_ONLY", "HTTPS_ONLY", "HTTP_AND_HTTPS")
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
+
+
+class _WebKeys(NamedTuple):
+    namenode: ConfigKey[str]
+    bind_host: ConfigKey[str]
+    secondary: ConfigKey[str]
+
+
+_HTTP = _WebKeys(keys.HTTP_ADDRESS, keys.HTTP_BIND_HOST, keys.SECONDARY_HTTP_ADDRESS)
+_HTTPS = _WebKeys(keys.HTTPS_ADDRESS, keys.HTTPS_BIND_HOST, keys.SECONDARY_HTTPS_ADDRESS)
 
 
 class Role(Enum):
@@ -67,7 +77,7 @@ class CheckpointConfig:
         log_roll_period: how long the active's segment may stay open before we ask for a roll; 0 or less is for ever.
         roll_retries: NameNodes that are asked for a roll, one after the other, before that is given up.
         upload_parallelism: how many NameNodes get an image at once.
-        http_bind_address: host and port of our own HTTP server; port 0 is any free one.
+        web: where our own servers of HTTP and HTTPS listen; port 0 is any free one.
         rpc_bind_address: host and port of a backup node's RPC server, in the same way.
         access: who may fetch images and segments from here, and stream edits to a backup node.
         image_directories: storage directories; their `current` folders hold the images.
@@ -115,7 +125,7 @@ class CheckpointConfig:
     log_roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
     roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
-    http_bind_address: tuple[str, int]
+    web: WebAddresses
     rpc_bind_address: tuple[str, int]
     access: AccessRules
     engine: EngineSettings
@@ -210,7 +220,7 @@ class _Reader:
     def read(self) -> CheckpointConfig:
         period = self._get(keys.CHECKPOINT_PERIOD)
         check = self._get(keys.CHECKPOINT_CHECK_PERIOD)
-        policy = self._policy()
+        policy = self._get(HTTP_POLICY)
         self._take(self._check_role, None)
         http: tuple[str, ...] = ()
         rpc: tuple[tuple[str, int], ...] = ()
@@ -233,7 +243,7 @@ class _Reader:
             namenode_rpc_addresses=rpc,
             rpc_user=self._take(self._rpc_user, ""),
             kerberos=self._take(self._kerberos, None),
-            http_bind_address=self._take(self._bind_address, ("", 0)),
+            web=self._web(policy),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
             access=self._take(lambda: access_rules(self._settings), AccessRules()),
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
@@ -317,22 +327,22 @@ class _Reader:
 
         return self._take(permission, 0)
 
-    def _policy(self) -> str:
-        def policy() -> str:
-            text = keys.HTTP_POLICY.read(self._settings)
-            if text not in _POLICIES:
-                raise self._error(keys.HTTP_POLICY.name, f"is not one of {', '.join(_POLICIES)}")
-            return text
+    def _web(self, policy: HttpPolicy) -> WebAddresses:
+        tls = self._take(lambda: tls_config(self._settings), TlsConfig())
+        http = self._take(lambda: self._bind_address(_HTTP), ("", 0))
+        if self._role is Role.BACKUP:
+            # Hadoop has one address for its web server
+            return WebAddresses(http, None, tls) if policy.plain else WebAddresses(None, http, tls)
+        https = self._take(lambda: self._bind_address(_HTTPS), ("", 0))
+        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
 
-        return self._take(policy, _POLICIES[0])
-
-    def _bind_address(self) -> tuple[str, int]:
+    def _bind_address(self, kind: _WebKeys) -> tuple[str, int]:
         if self._role is Role.BACKUP:
             return self._address(keys.BACKUP_HTTP_ADDRESS)
         if self._role is Role.SECONDARY or not self._who.own_id:
-            return self._address(keys.SECONDARY_HTTP_ADDRESS)
-        _, port = own = self._address(keys.HTTP_ADDRESS)
-        bind_host = keys.HTTP_BIND_HOST.read(self._settings, self._scoped(keys.HTTP_BIND_HOST))
+            return self._address(kind.secondary)
+        _, port = own = self._address(kind.namenode)
+        bind_host = kind.bind_host.read(self._settings, self._scoped(kind.bind_host))
         return (bind_host, port) if bind_host else own
 
     def _take(self, getter: Callable[[], T], fallback: T) -> T:

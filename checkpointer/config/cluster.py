@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from checkpointer.config.addresses import Identity, identity, namenode_rpc, namenode_urls
-from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, HTTP_POLICY
+from checkpointer.config.keys import DEFAULTS, HA_NAMENODES
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.tls.settings import HTTP_POLICY
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 

@@ -27,10 +27,10 @@ class DaemonNotFoundError(TransferError):
 
 
 def daemon_url(config: CheckpointConfig) -> str:
-    """`http://host:port` of the daemon of `config`; one that listens everywhere is asked by the loopback address."""
-    host, port = config.http_bind_address
+    """`http://host:port`, or https, of the daemon of `config`; one that listens everywhere is asked by loopback."""
+    host, port = config.web.first
     host = _LOOPBACK.get(host, host)
-    return f"http://{host_port(host, port)}"
+    return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"
 
 
 def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:

@@ -27,6 +27,12 @@ JOURNALNODE_HTTP_ADDRESS = ConfigKey(
 JOURNALNODE_HTTP_BIND_HOST = ConfigKey(
     "dfs.journalnode.http-bind-host", "", text("host"), "What it binds to instead.", release2=ABSENT
 )
+JOURNALNODE_HTTPS_ADDRESS = ConfigKey(
+    "dfs.journalnode.https-address", "0.0.0.0:8481", text("host:port"), "The same over HTTPS."
+)
+JOURNALNODE_HTTPS_BIND_HOST = ConfigKey(
+    "dfs.journalnode.https-bind-host", "", text("host"), "What it binds to instead.", release2=ABSENT
+)
 JOURNALNODE_EDITS_DIR = ConfigKey(
     "dfs.journalnode.edits.dir",
     "/tmp/hadoop/dfs/journalnode/",

@@ -34,6 +34,7 @@ from hadoop_common.config_key import (
 )
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PORT_KEYS
+from hadoop_common.tls.settings import TLS_KEYS
 from hadoop_rpc.security import PROTECTIONS
 from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
@@ -159,8 +160,18 @@ HTTPS_ADDRESS = ConfigKey(
     "dfs.namenode.https-address",
     "0.0.0.0:9871",
     text("host:port"),
-    "The same for HTTPS_ONLY.",
+    "A NameNode's HTTPS server; where a standby serves by it.",
     release2="0.0.0.0:50470",
+)
+HTTPS_BIND_HOST = ConfigKey(
+    "dfs.namenode.https-bind-host", "", text("host"), "What the standby's own HTTPS server binds to instead."
+)
+SECONDARY_HTTPS_ADDRESS = ConfigKey(
+    "dfs.namenode.secondary.https-address",
+    "0.0.0.0:9869",
+    text("host:port"),
+    "The HTTPS server of a secondary, or of a standby that is none of the configured NameNodes.",
+    release2="0.0.0.0:50091",
 )
 HTTP_BIND_HOST = ConfigKey(
     "dfs.namenode.http-bind-host", "", text("host"), "What the standby's own server binds to instead."
@@ -173,7 +184,10 @@ SECONDARY_HTTP_ADDRESS = ConfigKey(
     release2="0.0.0.0:50090",
 )
 BACKUP_HTTP_ADDRESS = ConfigKey(
-    "dfs.namenode.backup.http-address", "0.0.0.0:50105", text("host:port"), "A backup node's HTTP server."
+    "dfs.namenode.backup.http-address",
+    "0.0.0.0:50105",
+    text("host:port"),
+    "A backup node's web server; with HTTPS_ONLY it speaks HTTPS.",
 )
 BACKUP_ADDRESS = ConfigKey(
     "dfs.namenode.backup.address", "0.0.0.0:50100", text("host:port"), "Where a backup node takes the NameNode's edits."
@@ -254,7 +268,6 @@ LAKE_SPARK_DRIVER_MEMORY = ConfigKey(
     text("bytes"),
     "Heap of Spark's driver for that; specific to the checkpointer.",
 )
-HTTP_POLICY = ConfigKey("dfs.http.policy", "HTTP_ONLY", text("policy"), "HTTPS_ONLY makes transfers use https.")
 IMAGE_COMPRESS = ConfigKey("dfs.image.compress", "false", SWITCH, "Whether images are compressed.")
 IMAGE_COMPRESSION_CODEC = ConfigKey(
     "dfs.image.compression.codec",
@@ -476,6 +489,13 @@ CLUSTER_ADMINISTRATORS = ConfigKey(
     "From whom else a NameNode takes images; here for messages only.",
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *PORT_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (
+    *keys_in(globals()),
+    *USER_KEYS,
+    *PORT_KEYS,
+    *READER_KEYS,
+    *JOURNALNODE_KEYS,
+    *TLS_KEYS,
+)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})

@@ -11,9 +11,9 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVICES, NAMESERVICES, SHARED_EDITS_DIR
 from hadoop_common.config_key import ABSENT, ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
+from hadoop_common.configuration_errors import HIDDEN, is_secret
 
 UNKNOWN = "unknown"
-_SECRET = ("password", "digestpw", "secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _unknown(settings: Configuration, name: str) -> KeySetting:
 def _value(settings: Configuration, name: str, default: str) -> str:
     # a value whose variables run in a circle is reported as a fault where the key is one we read
     text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
-    return "(hidden)" if text and any(word in name.lower() for word in _SECRET) else text
+    return HIDDEN if text and is_secret(name) else text
 
 
 def _setting_dict(setting: KeySetting) -> dict[str, Any]:

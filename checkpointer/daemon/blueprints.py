@@ -67,7 +67,7 @@ def daemon_blueprints(
 
 
 def _facts(config: CheckpointConfig) -> NodeFacts:
-    host, port = config.http_bind_address
+    host, port = config.web.first
     return NodeFacts(
         software_version=importlib.metadata.version(_PACKAGE),
         started_at=time.time(),

@@ -27,11 +27,12 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
+from hadoop_common.tls.process import look_at_files
 from hadoop_common.trouble import with_next
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
-from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
+from servlets.web_servers import WebServers
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
@@ -103,13 +104,11 @@ def serve(
     )
     guard = ChangeGuard(config.control_hosts, role.refusals)
     application = create_application(*daemon_blueprints(role, service, config, limits), guard=guard)
-    with HttpServer(
-        application, *config.http_bind_address, limits=config.port_limits, refusals=role.refusals
-    ) as server:
+    with WebServers(application, config.web, limits=config.port_limits, refusals=role.refusals) as servers:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,
-            server.url,
+            " and ".join(servers.urls),
             config.period,
             config.transactions,
             config.poll_interval,
@@ -198,6 +197,7 @@ class _Daemon:
             _LOG.error("%s", with_next(fault, hint))
             self._service.configuration_fault = fault
             return
+        look_at_files()
         self._service.configuration_fault = ""
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)

@@ -10,6 +10,7 @@ from typing import Any
 from checkpointer.config import keys
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.config_key import key_names
+from hadoop_common.tls.settings import HTTP_POLICY
 from hadoop_rpc.user import AUTHENTICATION, USER_NAME
 
 _MERGING = "merge_settings."
@@ -64,6 +65,7 @@ _NAMES: Mapping[str, str] = {
     "rpc_user": USER_NAME.name,
     "kerberos": AUTHENTICATION.name,
     "rpc_bind_address": keys.BACKUP_ADDRESS.name,
+    "web": f"{HTTP_POLICY.name}, dfs.namenode.*-address, hadoop.ssl.*",
     "engine": f"{keys.ENGINE.name}.*",
     "access": "checkpointer.access.*",
     "port_limits": "checkpointer.port.*",
@@ -71,11 +73,6 @@ _NAMES: Mapping[str, str] = {
     "merge_settings.sub_sections": "dfs.image.parallel.*",
     "merge_settings.rules": "dfs.namenode.snapshot.*, dfs.namenode.replication.min, dfs.replication.max",
     "merge_settings.memory": keys.MEMORY.name,
-}
-_HTTP = {
-    Role.SECONDARY: keys.SECONDARY_HTTP_ADDRESS,
-    Role.STANDBY: keys.HTTP_ADDRESS,
-    Role.BACKUP: keys.BACKUP_HTTP_ADDRESS,
 }
 
 
@@ -96,7 +93,7 @@ def _line(name: str, role: Role, old: object, new: object) -> str:
     if name == "image_directories":
         key = (keys.CHECKPOINT_DIR if role is Role.SECONDARY else keys.NAME_DIR).name
     else:
-        key = _HTTP[role].name if name == "http_bind_address" else _NAMES[name]
+        key = _NAMES[name]
     before, after = _text(old), _text(new)
     return key if before is None or after is None else f"{key} {before} → {after}"
 

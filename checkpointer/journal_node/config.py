@@ -10,12 +10,13 @@ from typing import TypeVar
 from checkpointer.config import journal_node_keys as node
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
-from checkpointer.config.addresses import HTTPS_ONLY, address, namenode_ids
+from checkpointer.config.addresses import address, namenode_ids
 from checkpointer.config.catalogue import refusals
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
 from hadoop_rpc.user import rpc_user
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
@@ -40,7 +41,7 @@ class JournalNodeConfig:
     """Settings of a JournalNode. Times are in seconds, sizes in bytes, rates in bytes a second.
 
     Attributes:
-        rpc_address, http_address: host and port to listen on; port 0 is any free one.
+        rpc_address, web: where it listens; port 0 is any free one.
         rpc_port: the port by which `nodes` of a journal know this node.
         edits_directory: where journals are kept, each in a folder of its id.
         edits_directories: where those of a nameservice are kept instead.
@@ -56,7 +57,7 @@ class JournalNodeConfig:
 
     rpc_address: tuple[str, int]
     rpc_port: int
-    http_address: tuple[str, int]
+    web: WebAddresses
     edits_directory: Path
     edits_directories: Mapping[str, Path]
     directory_permission: int
@@ -104,14 +105,13 @@ class _Reader:
 
     def read(self) -> JournalNodeConfig:
         settings = self._settings
-        self._take(self._check_policy, None)
         rpc = self._address(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
         journals: tuple[ConfiguredJournal, ...] = self._take(self._journals, ())
         complete = bool(journals) and {each.nameservice for each in journals} >= set(self._services)
         return JournalNodeConfig(
             rpc_address=rpc,
             rpc_port=rpc[1],
-            http_address=self._address(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST),
+            web=self._web(),
             edits_directory=self._take(lambda: self._directory(node.JOURNALNODE_EDITS_DIR.name), Path("/")),
             edits_directories=self._take(self._directories, {}),
             directory_permission=self._take(self._permission, 0),
@@ -134,10 +134,12 @@ class _Reader:
         host, port = self._take(lambda: address(self._settings, key.name, key.port), ("", 0))
         return bind_host.read(self._settings) or host, port
 
-    def _check_policy(self) -> None:
-        if keys.HTTP_POLICY.read(self._settings) == HTTPS_ONLY:
-            # NameNodes would ask this node's HTTP port for segments by https.
-            raise self._error(keys.HTTP_POLICY.name, "asks for HTTPS only, and this version's JournalNode serves HTTP")
+    def _web(self) -> WebAddresses:
+        policy = self._get(HTTP_POLICY)
+        http = self._address(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
+        https = self._address(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
+        tls = self._take(lambda: tls_config(self._settings), TlsConfig())
+        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
 
     def _directory(self, key: str) -> Path:
         found = node.JOURNALNODE_EDITS_DIR.read(self._settings, key)

@@ -8,6 +8,7 @@ from checkpointer.daemon.control import Command, Control
 from checkpointer.journal_node.config import JournalNodeConfig
 from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.sd_notify import Notifier
+from hadoop_common.tls.process import look_at_files
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
@@ -35,7 +36,10 @@ def run_journal_node(
         notifier.ready(server.ready().message)
         while not control.stopping():
             if control.wait(seconds) is Command.RELOAD:
-                _LOG.warning("a JournalNode reads its configuration at the start only; restart it")
+                look_at_files()
+                _LOG.warning(
+                    "but for its stores of TLS, a JournalNode reads its configuration at the start only; restart it"
+                )
             notifier.watchdog()
             if notifier.enabled:
                 notifier.status(server.ready().message)

@@ -15,6 +15,7 @@ from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules
+from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_rpc.access import guarded
@@ -27,13 +28,13 @@ from journal.journal_node.peers import RpcPeer
 from servlets.access import restrict
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
-from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
 from servlets.journal_beans import journal_node_beans
 from servlets.journal_facts import JournalNodeFacts, journal_facts, node_status
 from servlets.journal_metrics import journal_metrics_blueprint
 from servlets.status import Health, health_blueprint
 from servlets.throttle import Throttle
+from servlets.web_servers import WebServers
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class JournalNodeServer:
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
         )
-        self._http = HttpServer(application, *config.http_address, limits=config.port_limits, refusals=self._refusals)
+        self._http = WebServers(application, config.web, limits=config.port_limits, refusals=self._refusals)
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
 
@@ -176,7 +177,7 @@ class JournalNodeServer:
         for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:
             try:
                 directory.parent.mkdir(parents=True, exist_ok=True)
-                directory.mkdir(mode=self._config.directory_permission, exist_ok=True)
+                make_with_mode(directory, self._config.directory_permission)
                 usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
             except OSError as fault:
                 raise _unusable(directory, fault.strerror or str(fault)) from fault

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from checkpointer.storage.leftovers import clean_leftovers
-from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.durable import fsync_directory, make_with_mode, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
@@ -20,7 +20,7 @@ def make_directory(root: Path, permission: int) -> None:
     """
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        root.mkdir(mode=permission, exist_ok=True)
+        make_with_mode(root, permission)
     except OSError as fault:
         raise StorageError(
             f"{root} cannot be made: {fault.strerror or fault}",
@@ -36,7 +36,7 @@ def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: 
     """
     current = root / "current"
     if not current.is_dir():
-        current.mkdir(mode=permission)
+        make_with_mode(current, permission)
         fsync_directory(root)
     write_seen_txid(root, seen_txid)
     write_version(root, info)

@@ -9,10 +9,16 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
+from hadoop_common.tls.errors import HandshakeError
+from hadoop_common.tls.process import HANDSHAKES, context_for
+from hadoop_common.tls.reasons import tls_label, tls_reason
+
+_TLS_PIECE = 65536
 # how often a waiting transfer looks whether it was cancelled
 _SLICE_SECONDS = 0.25
 
@@ -88,8 +94,52 @@ class _PlainSocket(_Patient, socket.socket):
         return self._patiently(lambda: super(_PlainSocket, self).sendmsg(*arguments, **extra))
 
 
-class _TlsSocket(_Patient, ssl.SSLSocket):
-    """The same with TLS."""
+class TlsClientSocket(_Patient, ssl.SSLSocket):
+    """The same with TLS.
+
+    What can be read may be a ticket of TLS instead of an answer, so `has_answer` reads, and keeps what it got.
+    """
+
+    _ahead = b""
+
+    def recv_into(self, *arguments: Any, **extra: Any) -> int:
+        if self._ahead:
+            room = memoryview(arguments[0]).cast("B")
+            room[:1], self._ahead = self._ahead, b""
+            return 1
+        with _told():
+            return super().recv_into(*arguments, **extra)
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        # progress is seen with each piece only
+        with _told():
+            try:
+                return super().send(memoryview(data)[:_TLS_PIECE], flags)
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
+                # why it was closed may lie in what was not read yet
+                self.read(1)
+                raise
+
+    def has_answer(self) -> bool:
+        """Whether the answer, or the end, is there; does not wait."""
+        self.settimeout(0)
+        try:
+            self._ahead = self._ahead or self.read(1)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError:
+            # who reads on is told
+            return True
+        return True
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell what is wrong with TLS in a sentence."""
+    try:
+        yield
+    except ssl.SSLError as fault:
+        raise HandshakeError(tls_reason(fault)) from fault
 
 
 class _Connection(http.client.HTTPConnection):
@@ -104,18 +154,26 @@ class _Connection(http.client.HTTPConnection):
 
 
 class _TlsConnection(_Connection):
-    """The same with TLS, by the certificates that the system trusts."""
+    """The same with TLS."""
 
     default_port = http.client.HTTPS_PORT
 
     def connect(self) -> None:
+        context = context_for(self.host, TlsClientSocket)
         super().connect()
-        context = ssl.create_default_context()
-        context.sslsocket_class = _TlsSocket
         wrapped = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
-        assert isinstance(wrapped, _TlsSocket)
+        assert isinstance(wrapped, TlsClientSocket)
         self.sock = wrapped
         wrapped.patience = self._patience
+        try:
+            with _told():
+                self._greet(wrapped)
+        except OSError as fault:
+            HANDSHAKES.count("client", tls_label(fault))
+            raise
+        HANDSHAKES.count("client", "ok")
+
+    def _greet(self, wrapped: TlsClientSocket) -> None:
         self._patience.begin()
         while True:
             wrapped.settimeout(self._patience.slice())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import http.client
 import select
 import socket
-import ssl
 from collections.abc import Callable, Sequence
 
-from checkpointer.transfer.connection import Patience
+from checkpointer.transfer.connection import Patience, TlsClientSocket
 
 
 class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the sending
@@ -18,8 +17,7 @@ class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the send
 class BodySender:
     """Sends bytes over the socket of an HTTP connection; `sent` counts what the kernel took.
 
-    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` became true. Over TLS
-    the answer is not looked for (what can be read may be a session ticket), only the connection's end is.
+    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` became true.
     """
 
     def __init__(self, connection: http.client.HTTPConnection, timeout: float, cancelled: Callable[[], bool]) -> None:
@@ -27,7 +25,6 @@ class BodySender:
             raise ValueError("the connection must be open")
         self._socket: socket.socket = connection.sock
         self._patience = Patience(timeout, cancelled)
-        self._watches_answer = not isinstance(self._socket, ssl.SSLSocket)
         self.sent = 0
 
     def send(self, *parts: bytes | memoryview) -> None:
@@ -38,19 +35,24 @@ class BodySender:
             WaitCancelled: `cancelled()` became true.
             OSError: the connection broke, or nothing went out for `timeout` seconds (TimeoutError).
         """
-        events = select.POLLOUT | (select.POLLIN if self._watches_answer else 0)
         left = [memoryview(part) for part in parts]
         while left:
-            ready = self._wait(events)
-            if ready & ~select.POLLOUT:
+            ready = self._wait(select.POLLOUT | select.POLLIN)
+            if ready & ~select.POLLOUT and self._is_answer():
                 raise AnswerIsThere
+            if not ready & select.POLLOUT:
+                continue
             count = self._send_some(left)
             self.sent += count
             left = _after(left, count)
 
+    def _is_answer(self) -> bool:
+        return not isinstance(self._socket, TlsClientSocket) or self._socket.has_answer()
+
     def _send_some(self, parts: Sequence[memoryview]) -> int:
         # TLS sockets have no sendmsg
-        return self._socket.send(parts[0]) if isinstance(self._socket, ssl.SSLSocket) else self._socket.sendmsg(parts)
+        tls = isinstance(self._socket, TlsClientSocket)
+        return self._socket.send(parts[0]) if tls else self._socket.sendmsg(parts)
 
     def wait_for_answer(self) -> None:
         """Wait until the answer begins.
@@ -59,14 +61,19 @@ class BodySender:
             WaitCancelled: `cancelled()` became true.
             TimeoutError: no answer within `timeout` seconds.
         """
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+        if isinstance(self._socket, TlsClientSocket) and self._socket.has_answer():
             return
-        self._wait(select.POLLIN)
+        self._patience.begin()
+        while True:
+            self._wait(select.POLLIN, begun=True)
+            if self._is_answer():
+                return
 
-    def _wait(self, events: int) -> int:
+    def _wait(self, events: int, *, begun: bool = False) -> int:
         poller = select.poll()
         poller.register(self._socket, events)
-        self._patience.begin()
+        if not begun:
+            self._patience.begin()
         while True:
             for _, ready in poller.poll(self._patience.slice() * 1000):
                 return ready

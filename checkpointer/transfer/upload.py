@@ -36,6 +36,7 @@ from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.send_loop import AnswerIsThere, BodySender
 from hadoop_common.file_faults import FileFaultError, file_faults
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.tls.errors import HandshakeError
 from hadoop_rpc.spnego import Spnego, challenges
 from servlets.parameters import DIGEST_HEADER, ImageKind
 from servlets.throttle import Throttle
@@ -213,7 +214,7 @@ class _Upload:
                 sender.send(b"0\r\n\r\n")
         except AnswerIsThere:
             return False
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, HandshakeError):
             # a server that refused and closed may have left its answer in the receive buffer
             return False
         sender.wait_for_answer()

@@ -15,10 +15,15 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.json_failure import printed
-from hadoop_common.configuration import Configuration
+from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.printable import escaped
+from hadoop_common.tls.process import use_client
+from hadoop_common.tls.settings import TlsConfig, tls_config
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+PRIVATE_UMASK = 0o077
+"""For what makes images and edits: who can read one acts as anybody whose delegation token is in it."""
 
 
 def json_option(function: F) -> F:
@@ -38,10 +43,13 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
 
 
 def load_configuration(conf_dir: Path) -> Configuration:
-    """Hadoop's configuration; the environment is read here and nowhere below."""
+    """Hadoop's configuration, by which this process connects over TLS from now on; here the environment is read."""
     # A service manager may set no USER, and Hadoop's default directories hold the user's name.
     user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
-    return Configuration.load(conf_dir, environment=user | dict(os.environ))
+    found = Configuration.load(conf_dir, environment=user | dict(os.environ))
+    # what is wrong with it is told by who reads all of the configuration
+    use_client(FaultCollector().take(lambda: tls_config(found), TlsConfig()))
+    return found
 
 
 def echo(line: str, *, err: bool = False) -> None:

@@ -10,7 +10,14 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from hadoop_common.durable import fsync_directory, fsync_file, remove_durably, rename_durably, write_atomically
+from hadoop_common.durable import (
+    fsync_directory,
+    fsync_file,
+    make_with_mode,
+    remove_durably,
+    rename_durably,
+    write_atomically,
+)
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, read_regular
 from hadoop_common.storage_lock import StorageLock
@@ -130,7 +137,7 @@ class FileDisk:
             self.make_directory(name.rpartition("/")[0])
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=self._permission, exist_ok=True)
+        make_with_mode(path, self._permission)
         fsync_directory(path.parent)
 
     def remove_tree(self, name: str) -> None:

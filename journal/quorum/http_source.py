@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import ssl
 import tempfile
 from collections.abc import Callable
 from mmap import ACCESS_READ, mmap
 from typing import IO
 from urllib.parse import urlsplit
 
+from hadoop_common.file_faults import network_reason
+from hadoop_common.tls.process import context_for
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.spnego import Spnego, challenges
 from journal.primitives import Buffer
@@ -33,7 +34,7 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
                 spool.flush()
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
         except (OSError, http.client.HTTPException) as fault:
-            raise SegmentFetchError(f"it could not be fetched: {fault or type(fault).__name__}", file=url) from fault
+            raise SegmentFetchError(f"it could not be fetched: {network_reason(fault)}", file=url) from fault
         except KerberosError as fault:
             raise SegmentFetchError(f"the login failed: {fault.message}", file=url, hint=fault.hint) from fault
         finally:
@@ -46,8 +47,8 @@ def _connection(url: str, settings: QuorumSettings) -> http.client.HTTPConnectio
     parts = urlsplit(url)
     timeout = settings.http_open or None  # 0 is no limit, as in Java
     if parts.scheme == "https":
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=context)
+        host = parts.hostname or ""
+        return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=context_for(host))
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
 

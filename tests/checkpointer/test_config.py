@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role, image_codec
 from checkpointer.config.keys import DEFAULTS, KEYS
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.tls.settings import Verifier
 
 HA = {
     "fs.defaultFS": "hdfs://mycluster",
@@ -48,7 +49,7 @@ def test_defaults_are_those_of_hadoop() -> None:
 def test_an_ha_nameservice() -> None:
     found = config(HA)
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
-    assert found.http_bind_address == ("host3", 19870)
+    assert (found.web.http, found.web.https) == (("host3", 19870), None)
     assert found.image_directories == (Path("/a"), Path("/b"))
     assert (found.shared_edits, found.shared_edits_directory) == ("file:///shared", Path("/shared"))
 
@@ -57,7 +58,7 @@ def test_a_standby_that_is_no_namenode_serves_all_of_them() -> None:
     values = {key: value for key, value in HA.items() if key != "dfs.ha.namenode.id"}
     found = config(values)
     assert len(found.namenode_http_addresses) == 3
-    assert found.http_bind_address == ("0.0.0.0", 9868)
+    assert found.web.first == ("0.0.0.0", 9868)
 
 
 def test_a_single_namenode() -> None:
@@ -69,6 +70,39 @@ def test_a_single_namenode() -> None:
 def test_https() -> None:
     found = config({**HA, "dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address.mycluster.nn1": "host1:1"})
     assert found.namenode_http_addresses == ("https://host1:1", "https://host2:9871")
+    assert (found.web.http, found.web.https) == (None, ("0.0.0.0", 9871))
+
+
+def test_both() -> None:
+    found = config({**HA, "dfs.http.policy": "http_and_https", "dfs.namenode.https-bind-host": "::1"})
+    assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
+    assert (found.web.http, found.web.https) == (("host3", 19870), ("::1", 9871))
+
+
+def test_a_backup_node_has_one_address() -> None:
+    found = config({"fs.defaultFS": "hdfs://nn", "dfs.http.policy": "HTTPS_ONLY"}, Role.BACKUP)
+    assert (found.web.http, found.web.https) == (None, ("0.0.0.0", 50105))
+
+
+def test_names_of_servers_are_compared_unless_that_is_said_twice() -> None:
+    values = {**SINGLE, "hadoop.ssl.hostname.verifier": "ALLOW_ALL"}
+    with pytest.raises(ConfigurationError, match=r"checkpointer\.tls\.allow-all-hosts"):
+        config(values)
+    assert config({**values, "checkpointer.tls.allow-all-hosts": "true"}).web.tls.verifier is Verifier.ALLOW_ALL
+
+
+@pytest.mark.parametrize(
+    ("named", "spoken"),
+    [("TLSv1,TLSv1.2", ("TLSv1.2",)), ("TLSv1.3", ("TLSv1.3",)), (None, ("TLSv1.2", "TLSv1.3"))],
+)
+def test_versions_of_tls(named: str | None, spoken: tuple[str, ...]) -> None:
+    given = {} if named is None else {"hadoop.ssl.enabled.protocols": named}
+    assert config({**SINGLE, **given}).web.tls.versions == spoken
+
+
+def test_only_old_versions_of_tls_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"names none of TLSv1\.2, TLSv1\.3"):
+        config({**SINGLE, "hadoop.ssl.enabled.protocols": "TLSv1,SSLv2Hello"})
 
 
 def test_version_6_addresses() -> None:
@@ -90,7 +124,7 @@ def test_the_nameservice_that_holds_our_id_is_ours() -> None:
 
 def test_bind_host() -> None:
     found = config({**HA, "dfs.namenode.http-bind-host": "0.0.0.0"})
-    assert found.http_bind_address == ("0.0.0.0", 19870)
+    assert found.web.first == ("0.0.0.0", 19870)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +136,7 @@ def test_bind_host() -> None:
 )
 def test_other_roles(role: Role, address: tuple[str, int], directory: Path) -> None:
     found = config({"fs.defaultFS": "hdfs://nn"}, role)
-    assert found.http_bind_address == address
+    assert found.web.first == address
     assert found.image_directories == (directory,)
     assert (found.shared_edits, found.shared_edits_directory) == ("", None)
 

@@ -26,13 +26,14 @@ from checkpointer.roles.role import Job
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.sd_notify import Notifier
+from hadoop_common.tls.settings import WebAddresses
 from image_format.memory_limit import MemoryLimit
 from tests.checkpointer.test_daemon_service import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
 
 def config() -> CheckpointConfig:
-    return replace(standby_config(), http_bind_address=("127.0.0.1", 0), poll_interval=3600.0)
+    return replace(standby_config(), web=WebAddresses(("127.0.0.1", 0)), poll_interval=3600.0)
 
 
 class JobRole(FakeRole):
@@ -190,7 +191,7 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 # who a daemon is, what it listens on and reads from, and what its engine is built with
 RESTART = {
     *("role", "rpc_user", "kerberos", "nameservice", "namenode_http_addresses", "namenode_rpc_addresses", "quorum"),
-    *("http_bind_address", "rpc_bind_address", "shared_edits", "engine"),
+    *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("access", "control_hosts", "port_limits", "stop_timeout"),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory", "rules")),

@@ -23,6 +23,7 @@ from checkpointer.storage.inspector import StorageState, inspect, list_images
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import StorageError
+from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -68,7 +69,7 @@ def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -
         "namenode_rpc_addresses": tuple(
             ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
         ),
-        "http_bind_address": ("127.0.0.1", 0),
+        "web": WebAddresses(("127.0.0.1", 0)),
         "images_retained": 2,
         **changes,
     }

@@ -14,6 +14,7 @@ from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.tls.settings import WebAddresses
 from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
 from tests.checkpointer.test_config import JUNK
@@ -30,7 +31,7 @@ def test_defaults_are_hadoops() -> None:
     assert read({}) == JournalNodeConfig(
         rpc_address=("0.0.0.0", 8485),
         rpc_port=8485,
-        http_address=("0.0.0.0", 8480),
+        web=WebAddresses(("0.0.0.0", 8480)),
         edits_directory=Path("/tmp/hadoop/dfs/journalnode"),
         edits_directories={},
         directory_permission=0o700,
@@ -70,7 +71,7 @@ def test_every_key_is_read() -> None:
             SHARED: "qjournal://jn1;jn2:8485;jn3:8485/j1",
         }
     )
-    assert (config.rpc_address, config.http_address, config.rpc_port) == (("0.0.0.0", 18485), ("::", 18480), 18485)
+    assert (config.rpc_address, config.web.http, config.rpc_port) == (("0.0.0.0", 18485), ("::", 18480), 18485)
     assert (config.edits_directory, config.directory_permission, config.handlers) == (Path("/data/jn"), 0o750, 9)
     assert (config.sync_interval, config.sync_format, config.cache_bytes) == (5.0, True, 1 << 20)
     assert (config.transfer_timeout, config.transfer_bandwidth) == (2.0, 102400)
@@ -154,7 +155,7 @@ def test_all_faults_are_told_at_once() -> None:
     [
         ({"dfs.journalnode.edits.dir": "/a,/b"}, "several directories"),
         ({"dfs.journalnode.edits.dir": ""}, "is not set"),
-        ({"dfs.http.policy": "HTTPS_ONLY"}, "serves HTTP"),
+        ({"dfs.http.policy": "HTTPS"}, "is not one of HTTP_ONLY"),
         ({"dfs.journalnode.edits.dir.perm": "1777"}, "is not a mode"),
         ({"dfs.ha.tail-edits.in-progress": "true", "dfs.journalnode.edit-cache-size.fraction": "x"}, "between 0 and 1"),
         (

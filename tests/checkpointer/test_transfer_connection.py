@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +14,10 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, download_segment, upload_image
 from checkpointer.transfer.common import TransferInterruptedError
+from hadoop_common.tls.process import use_client
+from hadoop_common.tls.settings import TlsConfig
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID, names
+from tests.tls.certificates import self_signed, tls_folder
 
 # far longer than a test may take
 FOREVER = 3600.0
@@ -158,23 +159,14 @@ def test_no_transfer_begins_that_is_cancelled(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def certificate(tmp_path: Path) -> Iterator[Path]:
     """A certificate of localhost, key included, that this process trusts."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificate")
+    own = self_signed(["localhost"])
+    use_client(tls_folder(tmp_path / "conf", None, [own]))
     made = tmp_path / "tls.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost", "-keyout", tmp_path / "key", "-out", tmp_path / "cert"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    made.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "cert").read_bytes())
-    original = ssl.create_default_context
-    monkeypatch.setattr(ssl, "create_default_context", lambda: original(cafile=str(tmp_path / "cert")))
-    return made
+    made.write_bytes(own.pem())
+    yield made
+    use_client(TlsConfig())
 
 
 @contextmanager
@@ -223,7 +215,9 @@ def test_a_body_that_stops_over_tls(certificate: Path, tmp_path: Path) -> None:
 
 
 def test_a_certificate_of_somebody_else(certificate: Path, tmp_path: Path) -> None:
-    with tls_server(certificate, b"", hang=False) as (url, _):
-        other = url.replace("localhost", "127.0.0.1")
-        with pytest.raises(TransferError, match="certificate verify failed"):
-            download_segment(other, 1, 2, INFO, [tmp_path])
+    use_client(tls_folder(tmp_path / "other", None, [self_signed()]))
+    with (
+        tls_server(certificate, b"", hang=False) as (url, _),
+        pytest.raises(TransferError, match="is self-signed and not in our trust store"),
+    ):
+        download_segment(url, 1, 2, INFO, [tmp_path])

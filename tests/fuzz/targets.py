@@ -11,6 +11,7 @@ from tests.fuzz.codecs_target import check_codecs
 from tests.fuzz.edits_target import check_edits
 from tests.fuzz.http_target import check_http
 from tests.fuzz.image_target import check_image
+from tests.fuzz.key_stores_target import check_key_stores, key_store_seeds, mutate_key_store
 from tests.fuzz.merge_target import check_merge
 from tests.fuzz.mutate_edits import mutate_edits
 from tests.fuzz.mutate_http import mutate_http
@@ -57,6 +58,7 @@ TARGETS = {
     "edits": Target(check_edits, edits_seeds, mutate_edits, "edits"),
     "http": Target(lambda data, _: check_http(data), http_seeds, mutate_http, "http"),
     "image": Target(check_image, image_seeds, mutate_image, "image"),
+    "key-stores": Target(lambda data, _: check_key_stores(data), key_store_seeds, mutate_key_store, "key-stores"),
     "merge": Target(check_merge, image_seeds, mutate_image, "image"),
     "rpc": Target(lambda data, _: check_rpc(data), rpc_seeds, mutate_rpc, "rpc"),
 }

@@ -22,9 +22,9 @@ _JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"
 class _Server:
     """What all servers share: a process, an HTTP address with /jmx, use as a context manager that stops it."""
 
-    def __init__(self, name: str, main_class: str, conf: HadoopConf, http: tuple[str, int], heap: str = "256m") -> None:
+    def __init__(self, name: str, main_class: str, conf: HadoopConf, url: str, heap: str = "256m") -> None:
         self.conf = conf
-        self.url = f"http://{http[0]}:{http[1]}"
+        self.url = url
         self.process = HadoopProcess(name, main_class, conf, self.is_ready, heap=heap)
 
     def __enter__(self) -> Self:
@@ -73,9 +73,9 @@ class _Storing(_Server):
     """
 
     def __init__(
-        self, name: str, main_class: str, conf: HadoopConf, http: tuple[str, int], storage: Path, heap: str = "256m"
+        self, name: str, main_class: str, conf: HadoopConf, url: str, storage: Path, heap: str = "256m"
     ) -> None:
-        super().__init__(name, main_class, conf, http, heap)
+        super().__init__(name, main_class, conf, url, heap)
         self.current = storage / "current"
 
     @property
@@ -120,7 +120,7 @@ class NameNode(_Storing):
     """
 
     def __init__(self, conf: HadoopConf, *, name: str = "namenode", heap: str = "256m") -> None:
-        super().__init__(name, _NAMENODE, conf, conf.http_address, conf.name_dir, heap)
+        super().__init__(name, _NAMENODE, conf, conf.web_url("dfs.namenode.http-address"), conf.name_dir, heap)
         self.rpc_address = conf.rpc_address
         self.name_dir = conf.name_dir
 
@@ -156,8 +156,8 @@ class SecondaryNameNode(_Storing):
     """
 
     def __init__(self, conf: HadoopConf) -> None:
-        host, _, port = conf["dfs.namenode.secondary.http-address"].rpartition(":")
-        super().__init__("secondarynamenode", _SECONDARY, conf, (host, int(port)), conf.checkpoint_dir)
+        url = conf.web_url("dfs.namenode.secondary.http-address")
+        super().__init__("secondarynamenode", _SECONDARY, conf, url, conf.checkpoint_dir)
 
     def checkpoint(self) -> CommandResult:
         """One forced checkpoint in a JVM of its own; a daemon must not run. See `CommandResult.checked`."""
@@ -176,8 +176,7 @@ class BackupNode(_Storing):
         root = conf.root / name
         own = HadoopConf(root, {**conf.properties, "dfs.namenode.name.dir": (root / "name").as_uri()})
         own.name_dir.mkdir(parents=True, exist_ok=True)
-        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
-        super().__init__(name, _NAMENODE, own, (host, int(port)), own.name_dir)
+        super().__init__(name, _NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
 
     def start(self, *arguments: str) -> Self:
         """Start it and wait until it holds an image and its HTTP server answers."""
@@ -191,8 +190,7 @@ class JournalNode(_Server):
     """A JournalNode, with the `dfs.journalnode.*` keys of the configuration."""
 
     def __init__(self, conf: HadoopConf, *, name: str = "journalnode") -> None:
-        host, _, port = conf["dfs.journalnode.http-address"].rpartition(":")
-        super().__init__(name, _JOURNALNODE, conf, (host, int(port)))
+        super().__init__(name, _JOURNALNODE, conf, conf.web_url("dfs.journalnode.http-address"))
         host, _, port = conf["dfs.journalnode.rpc-address"].rpartition(":")
         self.rpc_address = (host, int(port))
         self.edits_dir = Path(conf["dfs.journalnode.edits.dir"])

@@ -95,6 +95,14 @@ class HadoopConf:
         """Host and port of the NameNode's HTTP server."""
         return _address(self._named("dfs.namenode.http-address"))
 
+    def web_url(self, key: str) -> str:
+        """Of a server, by the key of its HTTP address, whole or without nameservice; https where it has no other."""
+        secure = self.properties.get("dfs.http.policy") == "HTTPS_ONLY"
+        if secure and key != "dfs.namenode.backup.http-address":
+            key = key.replace("http-address", "https-address")
+        address = self.properties[key] if key in self.properties else self._named(key)
+        return f"{'https' if secure else 'http'}://{address}"
+
     @property
     def name_dir(self) -> Path:
         """The NameNode's storage directory; the first where there are several."""

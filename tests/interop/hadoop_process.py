@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program, java_version
@@ -22,7 +23,8 @@ _POLL_SECONDS = 0.05
 _LOGGED = 6000
 _OPENS = ("java.base/java.lang", "java.base/java.util", "java.base/java.nio", "java.base/sun.nio.ch")
 _KERBEROS = "java.security.jgss/sun.security.krb5=ALL-UNNAMED"
-_OPENER = build_opener(ProxyHandler({}))
+# who a server is, is what other tests look at
+OPENER = build_opener(ProxyHandler({}), HTTPSHandler(context=ssl._create_unverified_context()))
 
 
 class HadoopDiedError(Exception):
@@ -69,7 +71,7 @@ def beans(base_url: str, query: str, timeout: float = 10.0) -> list[dict[str, An
     Raises:
         OSError: there is no answer.
     """
-    with _OPENER.open(f"{base_url}/jmx?{urlencode({'qry': query})}", timeout=timeout) as answer:
+    with OPENER.open(f"{base_url}/jmx?{urlencode({'qry': query})}", timeout=timeout) as answer:
         found: list[dict[str, Any]] = json.load(answer)["beans"]
     return found
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
+from urllib.parse import urlsplit
 
 from hadoop_common.names import parse_segment
 from tests.interop.cluster import JournalNode
@@ -36,10 +38,8 @@ class OurJournalNode:
         self.conf = conf
         self.log = conf.root / "journalnode.log"
         self.edits_dir = Path(conf["dfs.journalnode.edits.dir"])
-        self._ports = [
-            (host, int(port))
-            for host, _, port in (conf[f"dfs.journalnode.{kind}-address"].rpartition(":") for kind in ("rpc", "http"))
-        ]
+        web, rpc = conf.web_url("dfs.journalnode.http-address"), f"//{conf['dfs.journalnode.rpc-address']}"
+        self._ports = [(parts.hostname or "", parts.port or 0) for parts in map(urlsplit, (web, rpc))]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -74,9 +74,16 @@ class JournalTrio:
 
     Args:
         ours: take our JournalNode instead of Hadoop's; one answer for all, or one for each.
+        prepare: changes the configuration of each.
     """
 
-    def __init__(self, root: Path, *, ours: bool | tuple[bool, bool, bool]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        ours: bool | tuple[bool, bool, bool],
+        prepare: Callable[[HadoopConf], object] = lambda conf: None,
+    ) -> None:
         which = ours if isinstance(ours, tuple) else (ours,) * 3
         self.confs = [HadoopConf(root / f"jn{number}") for number in (1, 2, 3)]
         addresses = ";".join(conf["dfs.journalnode.rpc-address"] for conf in self.confs)
@@ -90,6 +97,7 @@ class JournalTrio:
                     "dfs.ha.tail-edits.in-progress": "true",
                 }
             )
+            prepare(conf)
         self.nodes: list[_Node] = [
             OurJournalNode(conf) if own else JournalNode(conf, name=f"journalnode{number}")
             for number, (conf, own) in enumerate(zip(self.confs, which, strict=True), 1)

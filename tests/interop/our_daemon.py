@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.request import ProxyHandler, build_opener
 
 from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import CommandResult, wait_until
+from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
 
-_OPENER = build_opener(ProxyHandler({}))
 _STOP_SECONDS = 60.0
 
 
@@ -22,25 +20,23 @@ class OurDaemon:
     """`checkpointer run` in one role; a context manager that starts it, waits until it serves, and stops it.
 
     Args:
-        http: host and port of its own HTTP server, as the configuration says.
+        http_key: of the address of its web server.
     """
 
-    def __init__(self, conf: HadoopConf, role: str, http: tuple[str, int]) -> None:
+    def __init__(self, conf: HadoopConf, role: str, http_key: str) -> None:
         self.conf = conf
         self.role = role
-        self.url = f"http://{http[0]}:{http[1]}"
+        self.url = conf.web_url(http_key)
         self.log = conf.root / f"checkpointer-{role}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def secondary(cls, conf: HadoopConf) -> Self:
-        host, _, port = conf["dfs.namenode.secondary.http-address"].rpartition(":")
-        return cls(conf, "secondary", (host, int(port)))
+        return cls(conf, "secondary", "dfs.namenode.secondary.http-address")
 
     @classmethod
     def standby(cls, conf: HadoopConf, http_key: str) -> Self:
-        host, _, port = conf[http_key].rpartition(":")
-        return cls(conf, "standby", (host, int(port)))
+        return cls(conf, "standby", http_key)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -103,7 +99,7 @@ class OurDaemon:
 
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""
-        with _OPENER.open(f"{self.url}/status", timeout=10) as answer:
+        with OPENER.open(f"{self.url}/status", timeout=10) as answer:
             values: dict[str, Any] = json.load(answer)
         return values
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import Request
 
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import CommandResult, wait_until
+from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
 
-_OPENER = build_opener(ProxyHandler({}))
 _STOP_SECONDS = 60.0
 
 
@@ -32,7 +31,7 @@ class OurNameNode:
         self.conf = conf
         self.current = conf.name_dir / "current"
         self.log = conf.root / "namenode-stub.log"
-        self.url = "http://{}:{}".format(*conf.http_address)
+        self.url = conf.web_url("dfs.namenode.http-address")
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -86,7 +85,7 @@ class OurNameNode:
 
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""
-        with _OPENER.open(f"{self.url}/status", timeout=20) as answer:
+        with OPENER.open(f"{self.url}/status", timeout=20) as answer:
             values: dict[str, Any] = json.load(answer)
         return values
 
@@ -99,7 +98,7 @@ class OurNameNode:
         url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
         request = Request(url, body, {"Content-Type": "application/json"}, method="POST")
         try:
-            with _OPENER.open(request, timeout=60) as answer:
+            with OPENER.open(request, timeout=60) as answer:
                 return answer.status, json.load(answer)["result"]
         except HTTPError as refusal:
             with refusal:
@@ -114,7 +113,7 @@ class OurNameNode:
 
     def paths(self) -> set[str]:
         """All that there is."""
-        with _OPENER.open(f"{self.url}/namespace/tree", timeout=60) as answer:
+        with OPENER.open(f"{self.url}/namespace/tree", timeout=60) as answer:
             return {json.loads(line)["path"] for line in answer}
 
     def _answers(self) -> bool:

@@ -275,8 +275,7 @@ class QuorumSite(SharedSite):
 
 
 def _daemon(conf: HadoopConf, role: Role) -> OurDaemon:
-    host, _, port = conf[role.http_key].rpartition(":")
-    return OurDaemon(conf, role.command, (host, int(port)))
+    return OurDaemon(conf, role.command, role.http_key)
 
 
 # ---- roles -------------------------------------------------------------------------------------------------

@@ -43,8 +43,7 @@ class Backup(OurDaemon):
     """Our daemon, and where it stands."""
 
     def __init__(self, conf: HadoopConf) -> None:
-        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
-        super().__init__(conf, "backup", (host, int(port)))
+        super().__init__(conf, "backup", "dfs.namenode.backup.http-address")
         self.current = conf.name_dir / "current"
 
     def wait_in_step(self, node: NameNode) -> None:

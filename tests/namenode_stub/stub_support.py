@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpointer.merging.offline import merge_directory, plan_directory
+from hadoop_common.tls.settings import WebAddresses
 from namenode_stub.config import StubConfig
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
@@ -27,7 +28,7 @@ def stub_config_for(root: Path, **changes: Any) -> StubConfig:
         image_directories=(root / "name",),
         edits=uris(root / "name", root / "shared"),
         shared_edits=(root / "shared").as_uri(),
-        http_address=("127.0.0.1", 0),
+        web=WebAddresses(("127.0.0.1", 0)),
         checkpoint_period=3600.0,
         checkpoint_transactions=10,
         roll_transactions=1_000_000,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.errors import StorageError
+from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.node import NameNodeStub
@@ -157,8 +158,8 @@ def test_a_start_that_fails_leaves_the_storage_free(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        config = formatted(tmp_path, http_address=taken.getsockname())
+        config = formatted(tmp_path, web=WebAddresses(taken.getsockname()))
         with pytest.raises(Exception, match="cannot listen"), NameNodeStub(config):
             pass
     assert not list((tmp_path / "name/current").glob("edits_inprogress_*"))
-    assert len(restarted_tree(replace(config, http_address=("127.0.0.1", 0)))) == 1
+    assert len(restarted_tree(replace(config, web=WebAddresses(("127.0.0.1", 0))))) == 1

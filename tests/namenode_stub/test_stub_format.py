@@ -112,7 +112,7 @@ def test_a_stub_needs_no_shared_directory() -> None:
     config = stub_config(settings())
     assert config.shared_edits_directory is None
     assert config.edits_directories == config.image_directories == (Path("/data/name"),)
-    assert config.http_address == ("127.0.0.1", 0)
+    assert config.web.http == ("127.0.0.1", 0)
 
 
 def test_edits_go_to_the_shared_directory_too() -> None:

@@ -153,7 +153,7 @@ class BackupRole:
                 user=self._config.rpc_user,
                 timeout=self._config.rpc_timeout,
                 role=self._node_role,
-                addresses=OwnAddresses(server_address, self._config.http_bind_address),
+                addresses=OwnAddresses(server_address, self._config.web.first),
                 cancelled=stopping,
             )
             resources.callback(self._link.close)
@@ -190,9 +190,7 @@ class BackupRole:
                 )
                 server.start()
                 resources.callback(server.stop)
-                self._link.addresses = OwnAddresses(
-                    (server_address[0], server.address[1]), self._config.http_bind_address
-                )
+                self._link.addresses = OwnAddresses((server_address[0], server.address[1]), self._config.web.first)
             self._keeper = StreamUpkeep(
                 self._storage,
                 self._link,

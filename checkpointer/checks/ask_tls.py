@@ -1,0 +1,129 @@
+"""Tries each step of TLS: the files, the key and its certificate, whom it convinces, and each server that we call."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import stat
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from checkpointer.checks.facts import TlsStep
+from checkpointer.config.addresses import WILDCARDS
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.transfer.connection import connection_for
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import network_reason
+from hadoop_common.tls.contexts import checks_host, client_context, server_context
+from hadoop_common.tls.material import Material, client_material, server_material
+from hadoop_common.tls.reasons import tls_reason
+
+_PROBE = "/jmx?qry=java.lang:type=Runtime"
+_OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
+
+
+def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
+    """What our own two files of TLS come to; a step that fails ends those that rest on it. `now` is in seconds."""
+    return tuple(_files(config, now))
+
+
+def _files(config: CheckpointConfig, now: float) -> Iterator[TlsStep]:
+    tls = config.web.tls
+    found: dict[str, ssl.SSLContext] = {}
+    sides: dict[str, tuple[Path, Callable[[], Material], Callable[[Material], ssl.SSLContext]]] = {
+        "server": (tls.server_file, lambda: server_material(tls), lambda made: server_context(made, tls)),
+        "client": (
+            tls.client_file,
+            lambda: client_material(tls),
+            lambda made: client_context(made, tls, check_host=checks_host(tls.verifier, _own_host(config))),
+        ),
+    }
+    for side, (path, load, make) in sides.items():
+        try:
+            material = load()
+            found[side] = make(material)
+        except HdfsError as fault:
+            yield TlsStep(f"{side} files", error=fault.message, hint=fault.hint)
+            continue
+        yield from _dates(side, path, material, now)
+        yield from _modes(side, material)
+    if len(found) == len(sides):
+        yield _convinces(found["server"], found["client"], _own_host(config))
+
+
+def _own_host(config: CheckpointConfig) -> str:
+    host = (config.web.https or config.web.first)[0]
+    return socket.getfqdn() if host in WILDCARDS else host
+
+
+def _dates(side: str, path: Path, material: Material, now: float) -> Iterator[TlsStep]:
+    own = () if material.pair is None else material.pair.chain
+    for kind, certificates in (("our", own), ("trusted", material.anchors or ())):
+        for each in certificates:
+            name, end = each.subject.rfc4514_string(), each.not_valid_after_utc
+            what = f"{side}: the {kind} certificate of {name}"
+            ends = end.timestamp()
+            problem = f"{what} ended on {end.date()}" if ends <= now else ""
+            if each.not_valid_before_utc.timestamp() > now:
+                problem = f"{what} begins on {each.not_valid_before_utc.date()}"
+            hint = f"Renew it in the store that {path} names, or correct this host's clock."
+            # a trusted one that ended hurts only who needs it
+            yield TlsStep(
+                f"{what} ends on {end.date()}", problem, hint, ends=ends if kind == "our" else None, minor=kind != "our"
+            )
+
+
+def _modes(side: str, material: Material) -> Iterator[TlsStep]:
+    if material.pair_file is not None and material.pair_file.stat().st_mode & _OTHERS_READ:
+        problem = f"{side}: other users may read the key store {material.pair_file}"
+        yield TlsStep("mode of the key store", problem, f"chmod 600 {material.pair_file}", minor=True)
+
+
+def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> TlsStep:
+    """A handshake in memory, as others of this configuration do it with our servers by the name of this host."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    what = f"our certificate convinces who trusts as we do, by the name {host}"
+    while sides:
+        for each in list(sides):
+            try:
+                each.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as fault:
+                hint = "Compare the chain and the names of our certificate with the trust store (keytool -list -v)."
+                return TlsStep(what, f"our own certificate does not convince by {host}: {tls_reason(fault)}", hint)
+            sides.remove(each)
+    return TlsStep(what)
+
+
+def peers(config: CheckpointConfig) -> list[str]:
+    """Base URLs of the NameNodes that we call over TLS; those of JournalNodes are known to the nodes alone."""
+    return [each for each in config.namenode_http_addresses if each.startswith("https:")]
+
+
+def ask_peer(url: str, *, timeout: float) -> TlsStep:
+    """A handshake with the server at `url`, then a GET."""
+    parts = urlsplit(url)
+    connection = connection_for(parts, timeout, lambda: False)
+    what = f"handshake with {parts.netloc}"
+    try:
+        connection.connect()
+        what = f"handshake and GET at {parts.netloc}"
+        connection.request("GET", _PROBE, headers={"Connection": "close"})
+        with connection.getresponse() as answer:
+            if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return TlsStep(
+                    what, f"{what}: it is answered with status {answer.status}", "Look at that server's log."
+                )
+    except (OSError, http.client.HTTPException) as fault:
+        return TlsStep(what, f"{what} fails: {network_reason(fault)}", "Look at the certificate and the trust store.")
+    finally:
+        connection.close()
+    return TlsStep(what)

@@ -1,0 +1,30 @@
+"""Whether HTTPS works: every step that was tried, and how long our own certificates last."""
+
+from __future__ import annotations
+
+from checkpointer.checks.facts import Facts
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import Metric, State, Verdict, worst
+
+_WARN_SECONDS = 14 * 86400.0
+
+
+def check_tls(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """The first step that fails says what to do."""
+    if facts.tls is None:
+        return Verdict(State.OK, "HTTPS is not used: dfs.http.policy is HTTP_ONLY")
+    failed = sorted((each for each in facts.tls if each.error), key=lambda each: each.minor)
+    left = min((each.ends - facts.now for each in facts.tls if each.ends is not None), default=None)
+    metrics: tuple[Metric, ...] = ()
+    if left is not None:
+        limits = thresholds.limits("tls", _WARN_SECONDS, None)
+        metrics = (Metric("certificate_end", left, "s", limits.warning, limits.critical, below=True),)
+    states = [State.WARNING if each.minor else State.CRITICAL for each in failed]
+    states += [metric.state() for metric in metrics]
+    details = tuple(each.error or f"{each.what}: ok" for each in facts.tls)
+    summary = f"{len(facts.tls) - len(failed)} of {len(facts.tls)} steps work"
+    if failed:
+        summary = f"{failed[0].error} ({summary})"
+    elif left is not None:
+        summary += f", our certificate lasts {left / 86400:.0f} days"
+    return Verdict(worst(states), summary, details, metrics, failed[0].hint if failed else "")

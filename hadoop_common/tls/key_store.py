@@ -1,0 +1,201 @@
+"""Key stores of any kind that Hadoop's Java reads, and PEM: private keys with their chains, and certificates.
+
+The first bytes say which kind it is: Java opens PKCS12 under the type jks too, and keytool has written it into
+`x.jks` since Java 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from hadoop_common.tls.errors import KeyStoreError, WrongPasswordError
+from hadoop_common.tls.java_protection import MOST_ITERATIONS, Der, open_key
+from hadoop_common.tls.java_store import JCEKS_MAGIC, JKS_MAGIC, parse_java_store
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.x509 import Certificate
+
+T = TypeVar("T")
+
+_PEM = b"-----BEGIN "
+_DER = b"\x30"
+_INTEGER, _OCTETS, _SEQUENCE = 0x02, 0x04, 0x30
+_MOST_SAID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A private key and its chain, its own certificate first."""
+
+    alias: str
+    key: PrivateKeyTypes = field(repr=False)
+    chain: tuple[Certificate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """What a store holds."""
+
+    keys: tuple[KeyPair, ...]
+    certificates: tuple[Certificate, ...]
+
+
+def decode_key_store(data: bytes, password: str | None, key_password: str | None = None) -> KeyStore:
+    """What a JKS, JCEKS or PKCS12 store, or PEM, holds.
+
+    `key_password` None is the store's. Where that is None too, the keys of a JKS or JCEKS store are left out, and its
+    digest is not checked.
+
+    Raises:
+        WrongPasswordError: a password does not open it, or bytes were changed.
+        KeyStoreError: it is none of these, is malformed, or holds what is not read.
+    """
+
+    def decode() -> KeyStore:
+        if data[:4] in (JKS_MAGIC, JCEKS_MAGIC):
+            return _java(data, password, password if key_password is None else key_password)
+        if data[:1] == _DER:
+            return _pkcs12(data, password)
+        if _PEM in data:
+            return _pem(data, password if key_password is None else key_password)
+        raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}: no JKS, JCEKS or PKCS12 store, and no PEM")
+
+    return _told(decode)
+
+
+def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
+    """The certificates that the same kinds of store make trusted: as for Java, the first one of each key too.
+
+    The keys are not opened. A JKS or JCEKS store needs no password, but then its digest is not checked.
+
+    Raises:
+        KeyStoreError: as for `decode_key_store`.
+    """
+    if data[:4] in (JKS_MAGIC, JCEKS_MAGIC):
+        java = parse_java_store(data, password)
+        of_keys = [each.chain[0] for each in java.keys if each.chain]
+        return _told(lambda: _certificates([*java.certificates, *of_keys]))
+    if data[:1] != _DER and _PEM in data:
+        return _told(lambda: _pem_certificates(data))
+    store = decode_key_store(data, password)
+    return (*store.certificates, *(each.chain[0] for each in store.keys))
+
+
+def _told(decode: Callable[[], T]) -> T:
+    """What `decode` returns; the library has no one error for keys and certificates."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.x509 import InvalidVersion
+
+    try:
+        return decode()
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion) as fault:
+        said = (str(fault).splitlines() or [""])[0][:_MOST_SAID]
+        raise KeyStoreError(f"what it holds is malformed, or of an unknown kind: {said}") from fault
+
+
+def _java(data: bytes, password: str | None, key_password: str | None) -> KeyStore:
+    from cryptography.hazmat.primitives.serialization import load_der_private_key
+
+    store = parse_java_store(data, password)
+    keys = []
+    for each in store.keys if key_password is not None else ():
+        key = load_der_private_key(open_key(each.protected, key_password or ""), None)
+        keys.append(_pair(each.alias, key, _certificates(each.chain)))
+    return KeyStore(tuple(keys), _certificates(store.certificates))
+
+
+def _pkcs12(data: bytes, password: str | None) -> KeyStore:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    if _first_inner_tag(data) != _INTEGER:
+        raise KeyStoreError(
+            "it is DER, but no PKCS12 store; one of BouncyCastle (BCFKS) is not read: convert it by keytool "
+            "-importkeystore"
+        )
+    _check_iterations(data)
+    try:
+        found = load_pkcs12(data, None if password is None else _utf8(password))
+    except ValueError as fault:
+        if "password" not in str(fault).lower():
+            raise
+        raise WrongPasswordError("the password of the store is wrong, or the store was changed") from fault
+    others = [each.certificate for each in found.additional_certs]
+    if found.key is None or found.cert is None:
+        own = [] if found.cert is None else [found.cert.certificate]
+        return KeyStore((), (*own, *others))
+    alias = (found.cert.friendly_name or b"").decode("utf-8", "replace")
+    pair = _pair(alias, found.key, [found.cert.certificate, *others])
+    return KeyStore((pair,), tuple(each for each in others if each not in pair.chain))
+
+
+def _check_iterations(data: bytes) -> None:
+    """As Java, refuse a store that would take minutes to open; what is no DER is the library's to tell."""
+    try:
+        outer = Der(data).sequence()
+        outer.value(_INTEGER)
+        outer.value(_SEQUENCE)
+        mac = outer.sequence()
+        mac.value(_SEQUENCE)
+        mac.value(_OCTETS)
+        count = int.from_bytes(mac.value(_INTEGER))
+    except KeyStoreError:
+        return
+    if count > MOST_ITERATIONS:
+        raise KeyStoreError(f"its digest wants {count} iterations, expected at most {MOST_ITERATIONS}")
+
+
+def _first_inner_tag(data: bytes) -> int | None:
+    """Tag of the first value in a sequence of DER."""
+    begin = 2 + (data[1] & 0x7F if len(data) > 1 and data[1] > 0x80 else 0)
+    return data[begin] if len(data) > begin else None
+
+
+def _pem(data: bytes, password: str | None) -> KeyStore:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    certificates = _pem_certificates(data)
+    if b"PRIVATE KEY-----" not in data:
+        return KeyStore((), certificates)
+    encrypted = b"ENCRYPTED" in data
+    try:
+        key = load_pem_private_key(data, _utf8(password or "") if encrypted else None)
+    except ValueError as fault:
+        if not encrypted:
+            raise
+        raise WrongPasswordError("the password of the key is wrong, or the key was changed") from fault
+    own = [each for each in certificates if each.public_key() == key.public_key()]
+    pair = _pair("", key, [*own, *certificates])
+    return KeyStore((pair,), tuple(each for each in certificates if each not in pair.chain))
+
+
+def _pem_certificates(data: bytes) -> tuple[Certificate, ...]:
+    from cryptography import x509
+
+    return tuple(x509.load_pem_x509_certificates(data)) if b"CERTIFICATE-----" in data else ()
+
+
+def _utf8(password: str) -> bytes:
+    # one that is no Unicode opens nothing
+    return password.encode("utf-8", "replace")
+
+
+def _certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
+    from cryptography import x509
+
+    return tuple(map(x509.load_der_x509_certificate, encoded))
+
+
+def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate]) -> KeyPair:
+    """`certificates` has its own first, then those of its issuers in any order, as PKCS12 and PEM have them."""
+    if not certificates:
+        raise KeyStoreError(f"the key {alias!a} has no certificate")
+    chain = [certificates[0]]
+    while chain[-1].issuer != chain[-1].subject:
+        above = next((e for e in certificates if e.subject == chain[-1].issuer and e not in chain), None)
+        if above is None:
+            break
+        chain.append(above)
+    return KeyPair(alias, key, tuple(chain))

@@ -1,0 +1,194 @@
+"""What ssl-server.xml and ssl-client.xml name: our key with its chain, and whom we trust, read from their stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from hadoop_common.configuration import Configuration, local_path
+from hadoop_common.configuration_xml import read_properties
+from hadoop_common.quantities import parse_time
+from hadoop_common.regular_file import read_regular
+from hadoop_common.tls.errors import KeyStoreError, TlsSetupError
+from hadoop_common.tls.key_store import KeyPair, decode_anchors, decode_key_store
+from hadoop_common.tls.passwords import Passwords
+from hadoop_common.tls.settings import TlsConfig
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+T = TypeVar("T")
+
+_LARGEST_STORE = 16 << 20
+_DEFAULT_INTERVAL = 10.0
+
+# what tells that a file was changed, None for one that is not there
+Stamp = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """All that a context is made of, at one moment.
+
+    Attributes:
+        pair: our key, None where we show none.
+        pair_file: where it is from.
+        anchors: whom we trust; None for those that the system trusts.
+        excluded: cipher suites that are not to be used, as Java names them.
+        interval: seconds between two looks at the files.
+        stamps: of every file that was read, or would have been, when it was read.
+    """
+
+    pair: KeyPair | None = None
+    pair_file: Path | None = None
+    anchors: tuple[Certificate, ...] | None = None
+    excluded: tuple[str, ...] = ()
+    interval: float = _DEFAULT_INTERVAL
+    stamps: Mapping[Path, Stamp] = field(default_factory=dict)
+
+    def changed(self) -> bool:
+        """Whether a file is another one now."""
+        return any(stamp_of(path) != stamp for path, stamp in self.stamps.items())
+
+
+def stamp_of(path: Path) -> Stamp:
+    """See `Stamp`; a file that cannot be looked at is as one that is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def server_material(config: TlsConfig) -> Material:
+    """Of our servers: a key has to be there; whom they trust only where they ask for certificates.
+
+    Raises:
+        TlsSetupError: what cannot be used, and why.
+    """
+    return _SslFile(config.server_file, "server", config).material(key=True, trust=config.need_client_certificate)
+
+
+def client_material(config: TlsConfig) -> Material:
+    """Of connections to servers; without the file, and without a trust store in it, those that the system trusts.
+
+    Raises:
+        TlsSetupError: what cannot be used, and why.
+    """
+    if not config.client_file.exists() and not config.offer_certificate:
+        return Material(stamps={config.client_file: None})
+    return _SslFile(config.client_file, "client", config).material(key=config.offer_certificate, trust=True)
+
+
+class _SslFile:
+    """One of the two files, read by itself, as Hadoop does: what core-site.xml says of providers does not count."""
+
+    def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:
+        self._path = path
+        self._mode = mode
+        self._stamps: dict[Path, Stamp] = {path: stamp_of(path)}
+        if not path.exists():
+            raise TlsSetupError(
+                f"{path} is not there, and names the key store of our HTTPS {mode}s",
+                hint="Copy it from a NameNode's configuration, or set dfs.http.policy to HTTP_ONLY.",
+            )
+        self._settings = Configuration(read_properties(path), os.environ)
+        self._passwords = Passwords(self._settings, config.folder or path.parent, os.environ)
+        self._stamps |= {file: stamp_of(file) for file in self._passwords.files}
+
+    def material(self, *, key: bool, trust: bool) -> Material:
+        pair_file, pair = self._key() if key else (None, None)
+        anchors = self._anchors() if trust else None
+        return Material(
+            pair=pair,
+            pair_file=pair_file,
+            anchors=anchors,
+            excluded=tuple(self._settings.get_list(self._name("exclude.cipher.list"))),
+            interval=self._interval(),
+            stamps=self._stamps,
+        )
+
+    def _key(self) -> tuple[Path, KeyPair]:
+        name = self._name("keystore.location")
+        path = self._location(name)
+        if path is None:
+            raise TlsSetupError(f"{self._path} names no {name}", hint="Name the key store there.")
+        password = self._required(self._name("keystore.password"))
+        own = self._passwords.find(self._name("keystore.keypassword"))
+        found = self._read(
+            path, lambda data: decode_key_store(data, password, own), "keystore.password and keypassword"
+        )
+        if not found.keys:
+            raise TlsSetupError(f"{path} holds no private key", hint=f"Name the store that holds it in {name}.")
+        return path, found.keys[0]
+
+    def _anchors(self) -> tuple[Certificate, ...] | None:
+        path = self._location(self._name("truststore.location"))
+        if path is None:
+            if self._mode == "server":
+                raise TlsSetupError(
+                    f"{self._path} names no ssl.server.truststore.location, and clients are asked for certificates",
+                    hint="Name a store with the issuers of their certificates, or unset dfs.client.https.need-auth.",
+                )
+            return None
+        password = self._passwords.find(self._name("truststore.password"))
+        found = self._read(path, lambda data: decode_anchors(data, password), "truststore.password")
+        if not found:
+            raise TlsSetupError(f"{path} holds no certificate", hint="Put the issuers in: keytool -importcert.")
+        return found
+
+    def _read(self, path: Path, decode: Callable[[bytes], T], keys: str) -> T:
+        self._stamps[path] = stamp_of(path)
+        try:
+            return decode(read_regular(path, _LARGEST_STORE))
+        except OSError as fault:
+            raise TlsSetupError(
+                f"the store {path} cannot be read: {fault.strerror or fault}",
+                hint=f"Check its path in {self._path}, and that the user of this process may read it.",
+            ) from fault
+        except KeyStoreError as fault:
+            raise TlsSetupError(
+                f"the store {path} cannot be used: {fault.message}",
+                hint=f"Check ssl.{self._mode}.{keys}  in {self._passwords.sources()}, and the store by keytool -list.",
+            ) from fault
+        except ImportError as fault:
+            raise TlsSetupError(
+                f"the store {path} cannot be used: the Python package cryptography, which reads it, is not here",
+                hint="Install it: pip install 'hdfs-checkpointer[tls]'.",
+            ) from fault
+
+    def _required(self, name: str) -> str:
+        found = self._passwords.find(name)
+        if found is None:
+            raise TlsSetupError(
+                f"there is no {name} for {self._path}: it was looked for in {self._passwords.sources()}",
+                hint="Set it there, or name its credential provider in this file.",
+            )
+        return found
+
+    def _location(self, name: str) -> Path | None:
+        text = self._settings.get(name, "")
+        if not text:
+            return None
+        try:
+            return local_path(text)
+        except ValueError as fault:
+            raise TlsSetupError(f"{self._path}: {name} {fault}", hint="Name an absolute path.") from fault
+
+    def _interval(self) -> float:
+        for name in ("stores.reload.interval", "truststore.reload.interval"):
+            text = self._settings.get(self._name(name), "")
+            if text:
+                try:
+                    return max(0.001, parse_time(text, "ms"))
+                except ValueError as fault:
+                    raise TlsSetupError(
+                        f"{self._path}: {self._name(name)} {fault}", hint="Name milliseconds."
+                    ) from fault
+        return _DEFAULT_INTERVAL
+
+    def _name(self, name: str) -> str:
+        return f"ssl.{self._mode}.{name}"

@@ -1,0 +1,111 @@
+"""Passwords of a Hadoop configuration: from credential providers, then as clear text (Configuration.getPassword)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from hadoop_common.config_key import NAMES, SWITCH, ConfigKey, text
+from hadoop_common.configuration import Configuration
+from hadoop_common.regular_file import read_regular
+from hadoop_common.tls.errors import KeyStoreError, TlsSetupError
+from hadoop_common.tls.java_store import find_credential
+
+PROVIDERS = ConfigKey(
+    "hadoop.security.credential.provider.path",
+    "",
+    NAMES,
+    "Credential providers: jceks://file/PATH, localjceks://file/PATH.",
+)
+_CLEAR_TEXT = ConfigKey(
+    "hadoop.security.credential.clear-text-fallback", "true", SWITCH, "Whether a password may stand in the file itself."
+)
+_PASSWORD_FILE = ConfigKey(
+    "hadoop.security.credstore.java-keystore-provider.password-file", "", text("file"), "Where their password is."
+)
+_PASSWORD_VARIABLE = "HADOOP_CREDSTORE_PASSWORD"
+_DEFAULT_PASSWORD = "none"
+_LARGEST_STORE = 16 << 20
+_LARGEST_PASSWORD = 4096
+
+
+class Passwords:
+    """Finds the passwords of the configuration `settings`, whose folder is `folder`.
+
+    Attributes:
+        files: those of the providers, whether they are there or not.
+    """
+
+    def __init__(self, settings: Configuration, folder: Path, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._environment = environment
+        paths = [_path(each) for each in PROVIDERS.read(settings)]
+        self.files = tuple(each for each in paths if each is not None)
+
+    def find(self, name: str) -> str | None:
+        """The password that the key `name` stands for, None where there is none.
+
+        Raises:
+            TlsSetupError: a provider cannot be read.
+        """
+        for file in self.files:
+            found = self._from(file, name)
+            if found is not None:
+                return found
+        return self._settings.get(name) if _CLEAR_TEXT.read(self._settings) else None
+
+    def sources(self) -> str:
+        """Where passwords are looked for, as a sentence goes on."""
+        places = [*map(str, self.files), *(["the file itself"] if _CLEAR_TEXT.read(self._settings) else [])]
+        return " or ".join(places) or "no provider"
+
+    def _from(self, file: Path, name: str) -> str | None:
+        try:
+            data = read_regular(file, _LARGEST_STORE)
+        except FileNotFoundError:
+            # Hadoop makes an empty one then
+            return None
+        except OSError as fault:
+            raise _unreadable(file, fault) from fault
+        try:
+            return find_credential(data, self._store_password(), name)
+        except KeyStoreError as fault:
+            raise TlsSetupError(
+                f"the credential provider {file} cannot be used: {fault.message}",
+                hint=f"Check {_PASSWORD_VARIABLE}, {_PASSWORD_FILE.name}, and that it was made by `hadoop credential`.",
+            ) from fault
+
+    def _store_password(self) -> str:
+        given = self._environment.get(_PASSWORD_VARIABLE)
+        if given is not None:
+            return given
+        name = _PASSWORD_FILE.read(self._settings)
+        if not name:
+            return _DEFAULT_PASSWORD
+        file = self._folder / name
+        try:
+            return read_regular(file, _LARGEST_PASSWORD).decode("utf-8", "replace").strip()
+        except OSError as fault:
+            raise _unreadable(file, fault) from fault
+
+
+def _path(uri: str) -> Path | None:
+    """The file of a provider; None for one of the user, which holds nothing for a daemon."""
+    parts = urlsplit(uri)
+    if parts.scheme == "user":
+        return None
+    if parts.scheme in ("jceks", "localjceks") and parts.netloc == "file" and parts.path:
+        return Path(unquote(parts.path))
+    raise TlsSetupError(
+        f"{PROVIDERS.name} names the credential provider {parts.scheme}://{parts.netloc}, which is not read",
+        hint="Use localjceks://file/PATH, a file on this host.",
+    )
+
+
+def _unreadable(file: Path, fault: OSError) -> TlsSetupError:
+    return TlsSetupError(
+        f"{file}, which holds passwords, cannot be read: {fault.strerror or fault}",
+        hint="Check its path, and that the user of this process may read it.",
+    )

@@ -1,0 +1,228 @@
+"""TLS of this process: one set of files for its servers, one for its connections, both taken up anew as they change.
+
+A store that is exchanged counts from the next look at it on, without a restart: a new context serves the connections
+that come after, the others go on. One that cannot be used leaves the one before in force, and a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.tls.contexts import checks_host, client_context, server_context
+from hadoop_common.tls.errors import HandshakeError
+from hadoop_common.tls.material import Material, client_material, server_material
+from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.trouble import with_next
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """One set of files: `side` is server or client, ends are in seconds since the epoch.
+
+    Attributes:
+        own_end: of our own certificate, None where we show none.
+        anchors_end: of the first of those that we trust, None where it is the system that knows them.
+        fault: why files that changed are not in force, "" where they are.
+    """
+
+    side: str
+    own_end: float | None
+    anchors_end: float | None
+    fault: str
+
+
+class _Followed:
+    """Material that follows its files, and what is made of it; for any thread."""
+
+    def __init__(self, side: str, load: Callable[[], Material]) -> None:
+        self._side = side
+        self._load = load
+        self._lock = threading.Lock()
+        self._looked_at = time.monotonic()
+        self.fault = ""
+        self.material = load()
+        self._adopt(self.material)
+        self._tell()
+
+    def look(self, *, now: bool = False) -> None:
+        """Take up files that changed, where their interval is over or `now`."""
+        with self._lock:
+            if not now and time.monotonic() < self._looked_at + self.material.interval:
+                return
+            self._looked_at = time.monotonic()
+            if not self.material.changed():
+                return
+            try:
+                found = self._load()
+                self._adopt(found)
+            except HdfsError as fault:
+                if fault.message != self.fault:
+                    problem = f"files of TLS changed and cannot be used, those of before stay in force: {fault.message}"
+                    _LOG.error("%s", with_next(problem, fault.hint))
+                self.fault = fault.message
+                return
+            self.fault, self.material = "", found
+            self._tell()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two looks."""
+        return self.material.interval
+
+    @property
+    def state(self) -> StoreState:
+        pair, anchors = self.material.pair, self.material.anchors
+        ends = [each.not_valid_after_utc.timestamp() for each in anchors or ()]
+        own = None if pair is None else pair.chain[0].not_valid_after_utc.timestamp()
+        return StoreState(self._side, own, min(ends, default=None), self.fault)
+
+    def _adopt(self, material: Material) -> None:
+        """Make of it what is needed; raises TlsSetupError where that cannot be."""
+        raise NotImplementedError
+
+    def _tell(self) -> None:
+        if self.material.pair is not None:
+            own = self.material.pair.chain[0]
+            name, end = own.subject.rfc4514_string(), own.not_valid_after_utc.date()
+            _LOG.info("TLS as %s: the certificate of %s in %s ends %s", self._side, name, self.material.pair_file, end)
+
+
+class ServerTls(_Followed):
+    """What our servers show.
+
+    Attributes:
+        context: for the next connection.
+
+    Raises:
+        TlsSetupError: the files cannot be used.
+    """
+
+    context: ssl.SSLContext
+
+    def __init__(self, config: TlsConfig) -> None:
+        self._config = config
+        super().__init__("server", lambda: server_material(config))
+
+    def _adopt(self, material: Material) -> None:
+        self.context = server_context(material, self._config)
+
+
+class ClientTls(_Followed):
+    """What connections to servers go by.
+
+    Raises:
+        TlsSetupError: the files cannot be used.
+    """
+
+    def __init__(self, config: TlsConfig) -> None:
+        self.config = config
+        super().__init__("client", lambda: client_material(config))
+
+    def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
+        """For a connection to `host` whose socket is one of `sockets`."""
+        self.look()
+        with self._lock:
+            which = (checks_host(self.config.verifier, host), sockets)
+            found = self._contexts.get(which)
+            if found is None:
+                found = self._contexts[which] = self._made(self.material, *which)
+            return found
+
+    def _adopt(self, material: Material) -> None:
+        which = (True, ssl.SSLSocket)
+        self._contexts = {which: self._made(material, *which)}
+
+    def _made(self, material: Material, check_host: bool, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
+        made = client_context(material, self.config, check_host=check_host)
+        made.sslsocket_class = sockets
+        return made
+
+
+_lock = threading.Lock()
+_client: ClientTls | TlsConfig = TlsConfig()
+_servers: list[ServerTls] = []
+
+
+def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
+    """Connect by `config` from now on; its files are read with the first connection, or `at_once`.
+
+    What is in force for the same `config` stays so: files that changed meanwhile may be faulty.
+
+    Raises:
+        TlsSetupError: they cannot be used.
+    """
+    global _client  # noqa: PLW0603 - it is the process's, as its login is
+    with _lock:
+        if isinstance(_client, ClientTls) and _client.config == config:
+            return
+        _client = ClientTls(config) if at_once else config
+
+
+def context_for(host: str, sockets: type[ssl.SSLSocket] = ssl.SSLSocket) -> ssl.SSLContext:
+    """For a connection of this process to `host`; see `ClientTls.context`.
+
+    Raises:
+        HandshakeError: the files of the configuration cannot be used.
+    """
+    global _client  # noqa: PLW0603 - see above
+    try:
+        with _lock:
+            if isinstance(_client, TlsConfig):
+                _client = ClientTls(_client)
+            return _client.context(host, sockets)
+    except HdfsError as fault:
+        raise HandshakeError(f"TLS cannot be used: {fault.message}; {fault.hint}") from fault
+
+
+def serves(server: ServerTls, *, now: bool) -> None:
+    """Whether `server` is in use `now`."""
+    with _lock:
+        if now:
+            _servers.append(server)
+        elif server in _servers:
+            _servers.remove(server)
+
+
+def look_at_files() -> None:
+    """Take up all files that changed, now."""
+    for each in _in_use():
+        each.look(now=True)
+
+
+def states() -> list[StoreState]:
+    """Of all sets of files that are in use."""
+    return [each.state for each in _in_use()]
+
+
+def _in_use() -> list[_Followed]:
+    with _lock:
+        return [*_servers, *([_client] if isinstance(_client, ClientTls) else [])]
+
+
+class _Handshakes:
+    """Counts handshakes of this process by side and result."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def count(self, side: str, result: str) -> None:
+        """`side` is server or client; `result` ok, or why not in a word."""
+        with self._lock:
+            self._counts[side, result] += 1
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+HANDSHAKES = _Handshakes()

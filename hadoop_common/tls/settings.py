@@ -1,0 +1,178 @@
+"""Hadoop's keys of TLS in core-site.xml and hdfs-site.xml; stores and passwords are named in two files of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from hadoop_common.config_key import NAMES, SWITCH, ConfigKey, keys_in, parsed, text
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+
+VERSIONS = ("TLSv1.2", "TLSv1.3")
+"""Older ones are not spoken, whatever is configured."""
+
+
+class Verifier(Enum):
+    """Which names of servers are compared with their certificates; Hadoop's words for it."""
+
+    DEFAULT = "DEFAULT"
+    DEFAULT_AND_LOCALHOST = "DEFAULT_AND_LOCALHOST"
+    STRICT = "STRICT"
+    STRICT_IE6 = "STRICT_IE6"
+    ALLOW_ALL = "ALLOW_ALL"
+
+
+class HttpPolicy(Enum):
+    """What servers speak; who calls them prefers plain HTTP where they speak both (HttpConfig.Policy)."""
+
+    HTTP_ONLY = "HTTP_ONLY"
+    HTTPS_ONLY = "HTTPS_ONLY"
+    HTTP_AND_HTTPS = "HTTP_AND_HTTPS"
+
+    @property
+    def plain(self) -> bool:
+        return self is not HttpPolicy.HTTPS_ONLY
+
+    @property
+    def secure(self) -> bool:
+        return self is not HttpPolicy.HTTP_ONLY
+
+
+def _policy(value: str) -> HttpPolicy:
+    try:
+        return HttpPolicy(value.upper())
+    except ValueError as fault:
+        raise ValueError(f"is not one of {', '.join(each.value for each in HttpPolicy)}") from fault
+
+
+def _verifier(value: str) -> Verifier:
+    try:
+        return Verifier(value.upper())
+    except ValueError as fault:
+        raise ValueError(f"is not one of {', '.join(each.value for each in Verifier)}") from fault
+
+
+HTTP_POLICY = ConfigKey(
+    "dfs.http.policy",
+    "HTTP_ONLY",
+    parsed("policy", _policy),
+    "What servers speak, ours too: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with HTTPS_ONLY.",
+)
+SERVER_FILE = ConfigKey(
+    "dfs.https.server.keystore.resource",
+    "ssl-server.xml",
+    text("file"),
+    "The file, beside this one, that names the key store and the trust store of servers.",
+)
+CLIENT_FILE = ConfigKey(
+    "hadoop.ssl.client.conf", "ssl-client.xml", text("file"), "The same for connections to servers."
+)
+NEED_CLIENT_CERTIFICATE = ConfigKey(
+    "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers ask their clients for a certificate."
+)
+OFFER_CERTIFICATE = ConfigKey(
+    "hadoop.ssl.require.client.cert",
+    "false",
+    SWITCH,
+    "Whether we show servers the certificate in the key store of ssl-client.xml.",
+)
+HOSTNAME_VERIFIER = ConfigKey(
+    "hadoop.ssl.hostname.verifier",
+    "DEFAULT",
+    parsed("verifier", _verifier),
+    "Which names of servers are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
+)
+ALLOW_ALL_HOSTS = ConfigKey(
+    "checkpointer.tls.allow-all-hosts",
+    "false",
+    SWITCH,
+    "Whether the verifier ALLOW_ALL, with which any server of the trust store can stand in for any other, is taken; "
+    "a key of ours.",
+)
+PROTOCOLS = ConfigKey(
+    "hadoop.ssl.enabled.protocols",
+    "TLSv1.2",
+    NAMES,
+    "Versions of TLS; of those only TLSv1.2 and TLSv1.3 are spoken, and both where no file sets it.",
+    release2="TLSv1",
+)
+
+TLS_KEYS = keys_in(globals())
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """How TLS is done; it holds no passwords, which are read with the stores.
+
+    Attributes:
+        folder: of the configuration; None where there is none.
+        server_file, client_file: ssl-server.xml and ssl-client.xml, one of which may be missing.
+        need_client_certificate: whether our servers ask for one.
+        offer_certificate: whether we show ours to servers.
+        versions: of TLS, at least one of `VERSIONS`.
+    """
+
+    folder: Path | None = None
+    server_file: Path = Path(SERVER_FILE.default)
+    client_file: Path = Path(CLIENT_FILE.default)
+    need_client_certificate: bool = False
+    offer_certificate: bool = False
+    verifier: Verifier = Verifier.DEFAULT
+    versions: tuple[str, ...] = VERSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddresses:
+    """Host and port of each server, None for one that there is not; one of them at least there is."""
+
+    http: tuple[str, int] | None
+    https: tuple[str, int] | None = None
+    tls: TlsConfig = TlsConfig()
+
+    @property
+    def first(self) -> tuple[str, int]:
+        """What this process is called by: HTTP where it is served, as Hadoop's clients prefer it."""
+        found = self.http or self.https
+        assert found is not None
+        return found
+
+
+def tls_config(settings: Configuration) -> TlsConfig:
+    """What the two files of Hadoop say.
+
+    Raises:
+        ConfigurationError: all that is wrong.
+    """
+    faults = FaultCollector()
+    folder = settings.folder or Path()
+    found = TlsConfig(
+        folder=settings.folder,
+        server_file=folder / SERVER_FILE.read(settings),
+        client_file=folder / CLIENT_FILE.read(settings),
+        need_client_certificate=NEED_CLIENT_CERTIFICATE.take(settings, faults),
+        offer_certificate=OFFER_CERTIFICATE.take(settings, faults),
+        verifier=faults.take(lambda: _read_verifier(settings), Verifier.DEFAULT),
+        versions=faults.take(lambda: _read_versions(settings), VERSIONS),
+    )
+    faults.raise_if_any()
+    return found
+
+
+def _read_verifier(settings: Configuration) -> Verifier:
+    verifier = HOSTNAME_VERIFIER.read(settings)
+    if verifier is Verifier.ALLOW_ALL and not ALLOW_ALL_HOSTS.read(settings):
+        problem = f"lets any server stand in for any other; set {ALLOW_ALL_HOSTS.name} to true if that is meant"
+        raise ConfigurationError([settings.fault(HOSTNAME_VERIFIER.name, problem)])
+    return verifier
+
+
+def _read_versions(settings: Configuration) -> tuple[str, ...]:
+    if PROTOCOLS.name not in settings:
+        return VERSIONS
+    named = PROTOCOLS.read(settings)
+    # those of 2.7 name TLSv1 as the least, where it was the newest
+    found = tuple(each for each in VERSIONS if each in named)
+    if not found:
+        raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])
+    return found

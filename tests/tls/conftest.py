@@ -1,0 +1,16 @@
+"""TLS is the process's: no test leaves its own behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hadoop_common.tls.process import use_client
+from hadoop_common.tls.settings import TlsConfig
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_trusted() -> Iterator[None]:
+    yield
+    use_client(TlsConfig())

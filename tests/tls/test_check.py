@@ -1,0 +1,151 @@
+"""`check --only tls`: each step that fails is named, with what to do; metrics of the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
+from checkpointer.checks.facts import Facts, TlsStep
+from checkpointer.checks.thresholds import Thresholds, parse_thresholds
+from checkpointer.checks.tls_checks import check_tls
+from checkpointer.checks.verdict import State, Verdict
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from hadoop_common.configuration import Configuration
+from hadoop_common.tls.process import ServerTls, use_client
+from hadoop_common.tls.settings import TlsConfig, WebAddresses
+from journal.quorum.http_source import http_source
+from journal.quorum.settings import QuorumSettings
+from tests.checkpointer.cli_runner import run_cli
+from tests.servlets.support import INFO, OLD_IMAGE, make_store, serve
+from tests.tls.certificates import STORE_PASSWORD, Identity, authority, self_signed, tls_folder, write_xml
+
+
+@pytest.fixture(scope="module")
+def ca() -> Identity:
+    return authority()
+
+
+def config_of(tls: TlsConfig, policy: str = "HTTPS_ONLY") -> CheckpointConfig:
+    values = {"fs.defaultFS": "hdfs://localhost:1", "dfs.http.policy": policy}
+    values["dfs.namenode.https-address"] = "localhost:2"
+    found = CheckpointConfig.from_configuration(Configuration.from_mapping(values, {"USER": "hdfs"}), Role.SECONDARY)
+    return replace(found, web=WebAddresses(None, ("localhost", 0), tls))
+
+
+def verdict(steps: tuple[TlsStep, ...] | None, **thresholds: str) -> Verdict:
+    facts = Facts(role=Role.SECONDARY, now=time.time(), period=1, transactions=1, reserved=0, tls=steps)
+    given = {name: parse_thresholds([value]) for name, value in thresholds.items()}
+    return check_tls(facts, Thresholds(**given))
+
+
+def private(tls: TlsConfig) -> TlsConfig:
+    assert tls.folder is not None
+    for path in tls.folder.iterdir():
+        path.chmod(0o600)
+    return tls
+
+
+def judged(tls: TlsConfig) -> Verdict:
+    return verdict(ask_files(config_of(private(tls)), time.time()))
+
+
+def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
+    found = judged(tls_folder(tmp_path, ca.issue(), [ca]))
+    assert found.state is State.OK, found
+    assert "our certificate lasts 30 days" in found.summary
+    assert found.details[-1] == "our certificate convinces who trusts as we do, by the name localhost: ok"
+    assert verdict(None).summary == "HTTPS is not used: dfs.http.policy is HTTP_ONLY"
+
+
+@pytest.mark.parametrize(
+    ("own", "state", "said", "hint"),
+    [
+        (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost ended on", "Renew it"),
+        (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost begins on", "clock"),
+        (lambda ca: ca.issue(end=9), State.WARNING, "our certificate lasts", ""),
+        (lambda ca: ca.issue(["else.example"]), State.CRITICAL, "does not convince by localhost", "names"),
+        (lambda ca: authority("Other").issue(), State.CRITICAL, "is not in our trust store", "chain"),
+        (lambda ca: self_signed(), State.CRITICAL, "is self-signed", "trust store"),
+    ],
+)
+def test_what_fails_is_named(tmp_path: Path, ca: Identity, own, state: State, said: str, hint: str) -> None:
+    tls = tls_folder(tmp_path, ca.issue(), [ca])
+    made = own(ca)
+    (tmp_path / "own.p12").write_bytes(made.pem() if state is State.CRITICAL else made.pkcs12())
+    found = judged(tls)
+    assert (found.state, said in found.summary, hint in found.hint) == (state, True, True), found
+
+
+def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:
+    tls = tls_folder(tmp_path, ca.issue(), [ca])
+    (tmp_path / "own.p12").unlink()
+    assert "own.p12 cannot be read: No such file" in judged(tls).summary
+    (tmp_path / "own.p12").write_bytes(ca.issue().pkcs12("another"))
+    assert "the password of the store is wrong" in judged(tls).summary
+    properties = {"ssl.server.keystore.location": str(tmp_path / "own.p12")}
+    write_xml(tls.server_file, properties)
+    assert "there is no ssl.server.keystore.password" in judged(tls).summary
+    properties["hadoop.security.credential.provider.path"] = "jceks://hdfs@nn/x.jceks"
+    write_xml(tls.server_file, properties)
+    assert "jceks://hdfs@nn, which is not read" in judged(tls).summary
+    properties["hadoop.security.credential.provider.path"] = f"localjceks://file{tmp_path}/own.p12"
+    write_xml(tls.server_file, properties)
+    assert "the credential provider" in judged(tls).summary
+    tls.server_file.unlink()
+    assert "ssl-server.xml is not there" in judged(tls).summary
+
+
+def test_a_key_that_others_may_read(tmp_path: Path, ca: Identity) -> None:
+    tls = tls_folder(tmp_path, ca.issue(), [ca])
+    os.chmod(tmp_path / "own.p12", 0o644)  # noqa: PTH101 - one file alone
+    found = verdict(ask_files(config_of(tls), time.time()))
+    assert (found.state, found.hint) == (State.WARNING, f"chmod 600 {tmp_path / 'own.p12'}")
+
+
+def test_thresholds() -> None:
+    step = TlsStep("our certificate", ends=time.time() + 86400.0 * 20)
+    assert verdict((step,)).state is State.OK
+    assert verdict((step,), warning="tls=30d").state is State.WARNING
+    assert verdict((step,), critical="tls=30d").state is State.CRITICAL
+
+
+def test_peers(tmp_path: Path, ca: Identity) -> None:
+    tls = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    assert peers(config_of(tls)) == ["https://localhost:2"]
+    use_client(tls)
+    with serve(make_store(tmp_path / "store"), tls=ServerTls(tls)) as served:
+        port = served.address[1]
+        assert ask_peer(f"https://localhost:{port}", timeout=20).error == ""
+        # segments of JournalNodes come in the same way
+        query = f"getimage=1&txid=51&imageFile=IMAGE&storageInfo={INFO.colon_string()}"
+        fetched = http_source(QuorumSettings())(f"https://localhost:{port}/imagetransfer?{query}")
+        assert bytes(fetched) == OLD_IMAGE.read_bytes()
+    assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=20).error
+    with serve(make_store(tmp_path / "plain")) as served:
+        assert "speaks HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=20).error
+
+
+def test_the_command(tmp_path: Path, ca: Identity) -> None:
+    private(tls_folder(tmp_path, ca.issue(), [ca]))
+    write_xml(
+        tmp_path / "hdfs-site.xml",
+        {
+            "fs.defaultFS": "hdfs://localhost:1",
+            "dfs.http.policy": "HTTPS_ONLY",
+            "dfs.namenode.https-address": "localhost:1",
+            "dfs.namenode.secondary.https-address": "localhost:2",
+        },
+    )
+    done = run_cli("check", "--conf", tmp_path, "--only", "tls")
+    assert done.code == State.CRITICAL
+    assert "handshake with localhost:1 fails: Connection refused" in done.out
+    assert STORE_PASSWORD not in done.out
+    # a daemon with stores that cannot be used does not even begin
+    (tmp_path / "own.p12").write_bytes(b"no store")
+    done = run_cli("run", "--conf", tmp_path)
+    assert (done.code, "no JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err

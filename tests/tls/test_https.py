@@ -1,0 +1,277 @@
+"""Our HTTPS server, and clients that trust it, do not, or say nothing."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.tls.errors import TlsSetupError
+from hadoop_common.tls.process import HANDSHAKES, ServerTls, states, use_client
+from hadoop_common.tls.settings import TlsConfig
+from image_format.md5_file import read_md5_file
+from servlets.bounded_answer import ask
+from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, Served, make_store, padded_image, serve
+from tests.tls.certificates import Identity, authority, self_signed, tls_folder
+
+WAIT = 30.0
+
+
+@pytest.fixture(scope="module")
+def ca() -> Identity:
+    return authority()
+
+
+@contextmanager
+def https(tmp_path: Path, config: TlsConfig, **limits: float) -> Iterator[Served]:
+    with serve(make_store(tmp_path / "store"), tls=ServerTls(config), limits=PortLimits(**limits)) as served:
+        yield served
+
+
+def at(served: Served, host: str) -> str:
+    return f"https://{host}:{served.address[1]}"
+
+
+def context_of(folder: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(folder / "trusted.pem"))
+
+
+@contextmanager
+def greeted(served: Served, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    with context.wrap_socket(socket.create_connection(served.address, WAIT), server_hostname="localhost") as tls:
+        yield tls
+
+
+def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    use_client(config)
+    with https(tmp_path, config) as served:
+        url = at(served, "localhost")
+        assert served.url.startswith("https://")
+        got = download_image(url, OLD_TXID, INFO, [tmp_path])
+        assert got.paths[0].read_bytes() == OLD_IMAGE.read_bytes()
+        md5 = padded_image(tmp_path / "large", 5_000_000)
+        assert upload_image(url, tmp_path / "large", md5, NEW_TXID, INFO) is UploadResult.SUCCESS
+        assert served.store.received[0][3] == 5_000_000
+        assert ask("GET", f"{url}/imagetransfer?getimage=1", timeout=WAIT).status == 410
+        (state,) = [each for each in states() if each.side == "server"]
+        assert state.own_end is not None
+
+
+def test_what_is_refused_early_is_heard(tmp_path: Path, ca: Identity) -> None:
+    """The answer comes while the body is still sent, and tickets of TLS 1.3 are none."""
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    use_client(config)
+    with https(tmp_path, config) as served:
+        served.store.active = False
+        md5 = padded_image(tmp_path / "large", 60_000_000)
+        sent: list[int] = []
+        result = upload_image(at(served, "localhost"), tmp_path / "large", md5, NEW_TXID, INFO, sent=sent.append)
+        assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
+        assert sum(sent) < 60_000_000
+
+
+def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    with https(tmp_path, config) as served, greeted(served, context_of(tmp_path / "conf")) as tls:
+        request = b"GET /imagetransfer?getimage=1 HTTP/1.1\r\nHost: x\r\n\r\n"
+        tls.sendall(request * 3)
+        received = b""
+        while received.count(b"HTTP/1.1 410") < 3:
+            received += tls.recv(65536)
+        tls.sendall(request)
+        assert tls.recv(65536).startswith(b"HTTP/1.1 410")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda ca: ca.issue(begin=-5, end=-1), "its certificate has expired: renew it there"),
+        (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
+        (lambda ca: self_signed(), "is self-signed and not in our trust store: put it in with keytool"),
+        (lambda ca: authority("Other").issue(), "is not in our trust store: put it in with keytool"),
+        (lambda ca: ca.issue(["else.example"]), "is not for localhost: subjectAltName has to name it"),
+    ],
+    ids=["expired", "early", "self-signed", "unknown", "another-host"],
+)
+def test_a_server_that_is_not_trusted_is_one_sentence(tmp_path: Path, ca: Identity, make, said: str) -> None:
+    use_client(tls_folder(tmp_path / "conf", None, [ca]))
+    with https(tmp_path, tls_folder(tmp_path / "server", make(ca))) as served:
+        for call in (
+            lambda url: download_image(url, OLD_TXID, INFO, [tmp_path]),
+            lambda url: upload_image(url, OLD_IMAGE, read_md5_file(OLD_IMAGE).hex(), OLD_TXID, INFO),
+        ):
+            with pytest.raises(TransferError) as caught:
+                call(at(served, "localhost"))
+            assert said in caught.value.message
+            assert "_ssl.c" not in caught.value.message
+
+
+def test_a_self_signed_certificate_in_the_trust_store_will_do(tmp_path: Path) -> None:
+    own = self_signed()
+    config = tls_folder(tmp_path / "conf", own, [own])
+    use_client(config)
+    with https(tmp_path, config) as served:
+        assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+
+
+def test_the_common_name_counts_where_there_is_no_other_as_for_hadoop(tmp_path: Path, ca: Identity) -> None:
+    use_client(tls_folder(tmp_path / "conf", None, [ca]))
+    with https(tmp_path, tls_folder(tmp_path / "server", ca.issue([], common_name="localhost"))) as served:
+        assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+
+
+def test_plain_http_on_either_side_is_a_sentence(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    use_client(config)
+    with https(tmp_path, config) as served:
+        with pytest.raises(TransferError):
+            download_image(f"http://localhost:{served.address[1]}", OLD_TXID, INFO, [tmp_path])
+        with socket.create_connection(served.address, WAIT) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"this port speaks HTTPS" in plain.recv(4096)
+    with (
+        serve(make_store(tmp_path / "plain")) as served,
+        pytest.raises(TransferError, match="speaks HTTP without TLS"),
+    ):
+        download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
+
+
+def test_clients_show_their_certificate_where_it_is_asked_for(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca], need_client_certificate=True, offer_certificate=True)
+    before = HANDSHAKES.counts()
+    with https(tmp_path, config) as served:
+        url = at(served, "localhost")
+        use_client(config)
+        assert download_image(url, OLD_TXID, INFO, [tmp_path]).paths
+        use_client(tls_folder(tmp_path / "none", None, [ca]))
+        with pytest.raises(TransferError, match="asks for a certificate of ours"):
+            download_image(url, OLD_TXID, INFO, [tmp_path / "none"])
+        strange = authority("Strange").issue()
+        use_client(tls_folder(tmp_path / "strange", strange, [ca], offer_certificate=True))
+        with pytest.raises(TransferError, match="does not trust the certificate of this side"):
+            download_image(url, OLD_TXID, INFO, [tmp_path / "strange"])
+    counts = HANDSHAKES.counts()
+    assert counts["server", "certificate"] - before.get(("server", "certificate"), 0) == 2
+
+
+def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    use_client(config)
+    with https(tmp_path, config, peer_connections=100, opening=3600) as served, ExitStack() as strangers:
+        for number in range(100):
+            peer = strangers.enter_context(socket.create_connection(served.address, WAIT))
+            # none, or the beginning of a greeting
+            peer.sendall(b"\x16\x03\x01\x02\x00"[: number % 6])
+        for _ in range(3):
+            assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+
+
+def test_a_silent_client_goes_when_its_time_is_over(tmp_path: Path, ca: Identity) -> None:
+    with https(tmp_path, tls_folder(tmp_path / "conf", ca.issue()), opening=0.2) as served:
+        with socket.create_connection(served.address, WAIT) as peer, suppress(ConnectionResetError):
+            assert peer.recv(1) == b""
+        assert served.server.refusals.counts() == {"slow handshake": 1}
+
+
+def subject_seen(served: Served) -> bytes | None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(served.address, WAIT) as plain, context.wrap_socket(plain) as tls:
+        return tls.getpeercert(binary_form=True)
+
+
+def replaced(path: Path, data: bytes) -> None:
+    aside = path.with_suffix(".new")
+    aside.write_bytes(data)
+    aside.replace(path)
+
+
+def wait_for(condition) -> None:
+    waiting = threading.Event()
+    for _ in range(1500):
+        if condition():
+            return
+        waiting.wait(0.02)
+    pytest.fail("it did not come about")
+
+
+def test_a_certificate_is_exchanged_while_images_are_sent(
+    tmp_path: Path, ca: Identity, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf = tmp_path / "conf"
+    first, second = ca.issue(), ca.issue()
+    config = tls_folder(conf, first, [ca])
+    use_client(config)
+    with https(tmp_path, config) as served:
+        context = context_of(conf)
+        running = http.client.HTTPSConnection("localhost", served.address[1], timeout=WAIT, context=context)
+        running.request("GET", "/imagetransfer?getimage=1")
+        assert running.getresponse().read()
+        seen = subject_seen(served)
+        replaced(conf / "own.p12", second.pkcs12())
+        wait_for(lambda: subject_seen(served) != seen)
+        # the old connection goes on
+        running.request("GET", "/imagetransfer?getimage=1")
+        assert running.getresponse().read()
+        running.close()
+        replaced(conf / "own.p12", second.pkcs12()[:300])
+        wait_for(lambda: any(each.fault for each in states()))
+        assert "those of before stay in force" in caplog.text
+        assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+        replaced(conf / "own.p12", first.pkcs12())
+        wait_for(lambda: subject_seen(served) == seen)
+        assert not any(each.fault for each in states())
+
+
+def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:
+    conf = tmp_path / "conf"
+    other = authority("Other")
+    with https(tmp_path, tls_folder(tmp_path / "server", ca.issue())) as served:
+        use_client(tls_folder(conf, None, [other]))
+        with pytest.raises(TransferError):
+            download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
+        replaced(conf / "trusted.pem", ca.certificate)
+
+        def trusted() -> bool:
+            with suppress(TransferError):
+                return bool(download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths)
+            return False
+
+        wait_for(trusted)
+
+
+def test_cipher_suites_that_are_excluded_are_not_spoken(tmp_path: Path, ca: Identity) -> None:
+    conf = tmp_path / "conf"
+    config = tls_folder(conf, ca.issue(), [ca])
+    xml = conf / "ssl-server.xml"
+    given = xml.read_text()
+
+    def exclude(value: str) -> None:
+        row = f"<property><name>ssl.server.exclude.cipher.list</name><value>{value}</value></property>"
+        xml.write_text(given.replace("</configuration>", f"{row}</configuration>"))
+
+    exclude("TLS_AES_128_GCM_SHA256,.*_CBC_.*")
+    with https(tmp_path, config) as served, greeted(served, context_of(conf)) as tls:
+        assert (tls.version(), "CBC" in tls.cipher()[0]) == ("TLSv1.2", False)
+    exclude(".*")
+    with pytest.raises(TlsSetupError, match="leaves no cipher suite"):
+        ServerTls(config)
+
+
+def test_a_key_that_is_not_its_certificates(tmp_path: Path, ca: Identity) -> None:
+    conf = tmp_path / "conf"
+    config = tls_folder(conf, ca.issue(), [ca])
+    one, other = ca.issue(), ca.issue()
+    (conf / "own.p12").write_bytes(Identity(one.key, other.chain).pem())
+    with pytest.raises(TlsSetupError, match="is not that of its certificate"):
+        ServerTls(config)
