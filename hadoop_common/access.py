@@ -76,6 +76,7 @@ class Grant:
 def admit(
     admission: Admission,
     caller: Caller,
+    own_user: str = "",
     *,
     is_host_of: Callable[[str, str], bool],
     groups_of: Callable[[str], frozenset[str]],
@@ -87,21 +88,20 @@ def admit(
     """
     user = caller.users[0] if caller.users else ""
     who = f"{caller.principal or 'nobody'} (user {user})" if user else caller.principal or "nobody"
-    limited = bool(admission.principals or admission.users or admission.lists)
+    limited = bool(admission.principals or admission.own or admission.lists)
     if limited and not (
         any(_is_principal(each, caller, is_host_of) for each in admission.principals)
-        or user in admission.users
+        or (admission.own and user and user == own_user)
         or any(acl.holds(user, groups_of) for acl in admission.lists)
     ):
         named = [f"{principal} ({key})" for principal, key in admission.principals.items()]
-        named += [f"user {each}" for each in sorted(admission.users)] + [str(acl) for acl in admission.lists]
+        named += [f"user {own_user}"] * admission.own + [str(acl) for acl in admission.lists]
         return Verdict(False, f"{admission.refusal}; {who} is none of: {', '.join(named)}")
-    for acl in admission.needed:
-        if not acl.holds(user, groups_of):
-            return Verdict(False, f"{admission.refusal}: {who} is denied by {acl}")
-    for acl in admission.blocked:
-        if acl.holds(user, groups_of):
-            return Verdict(False, f"{admission.refusal}: {who} is blocked by {acl}")
+    for wanted, listed in ((True, admission.needed), (False, admission.blocked)):
+        for each in listed:
+            held = each.holds(user, groups_of) if isinstance(each, Acl) else each.holds(caller.host, is_host_of)
+            if held != wanted:
+                return Verdict(False, f"{admission.refusal}: {who} at {caller.host} is denied by {each}")
     return Verdict(True)
 
 
@@ -164,22 +164,44 @@ class Acl:
 
 
 @dataclass(frozen=True, slots=True)
+class HostList:
+    """Hosts, addresses and networks (MachineList); `key` is the one that lists them."""
+
+    key: str
+    hosts: frozenset[str]
+
+    @classmethod
+    def parse(cls, key: str, text: str) -> HostList:
+        return cls(key, _items(text))
+
+    def __str__(self) -> str:
+        return f"{self.key} ({', '.join(sorted(self.hosts)) or 'nobody'})"
+
+    def holds(self, address: str, is_host_of: Callable[[str, str], bool]) -> bool:
+        known = _address(address)
+        return ANYBODY in self.hosts or any(
+            is_host_of(each, address) if (network := _network(each)) is None else known is not None and known in network
+            for each in self.hosts
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Admission:
-    """Who may pass a door: one of `principals`, `users` or `lists`, where `needed` lets it pass too.
+    """Who may pass a door: one of `principals`, `own` and `lists`, or anybody without them, as far as `needed` allows.
 
     Attributes:
         principals: by full principal the key that names it; `_HOST` in one stands for the host that calls.
-        users: short names.
+        own: whether those may that have the short name of the server itself.
         lists: of users and groups.
         needed: lists that all have to hold the caller; `blocked`: none may.
         refusal: how a refusal begins.
     """
 
     principals: Mapping[str, str] = field(default_factory=dict)
-    users: frozenset[str] = frozenset()
+    own: bool = False
     lists: tuple[Acl, ...] = ()
-    needed: tuple[Acl, ...] = ()
-    blocked: tuple[Acl, ...] = ()
+    needed: tuple[Acl | HostList, ...] = ()
+    blocked: tuple[Acl | HostList, ...] = ()
     refusal: str = ""
 
 
@@ -191,11 +213,13 @@ class AccessRules:
         hosts: names, addresses and networks of those who may call.
         users: who may change something.
         doors: where callers prove who they are: who may pass which door. Hosts and users mean nothing then.
+        own_user: short name of the server's own principal.
     """
 
     hosts: tuple[str, ...] = (ANYBODY,)
     users: frozenset[str] = frozenset({ANYBODY})
     doors: Mapping[str, Admission] | None = None
+    own_user: str = ""
 
 
 class AccessControl:
@@ -217,6 +241,7 @@ class AccessControl:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._doors = rules.doors
+        self._own_user = rules.own_user
         self._groups_of = groups_of or _groups_of
         self._hosts = rules.hosts
         self._users = rules.users
@@ -260,7 +285,7 @@ class AccessControl:
         admission = doors.get(door)
         if admission is None:
             return Verdict(False, f"Unknown protocol: {door[:200]}")
-        return admit(admission, caller, is_host_of=self._is_host_of, groups_of=self._groups_of)
+        return admit(admission, caller, self._own_user, is_host_of=self._is_host_of, groups_of=self._groups_of)
 
     def _is_host_of(self, host: str, address: str) -> bool:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +53,12 @@ class NameRules:
         self._rules = _parse(text.strip() or "DEFAULT")
         self._realm = realm
         self._mit = mechanism == "mit"
+
+    def in_realm(self, realm: str) -> NameRules:
+        """The same rules with another default realm."""
+        made = copy(self)
+        made._realm = realm
+        return made
 
     def short_name(self, principal: str) -> str:
         """The short name.

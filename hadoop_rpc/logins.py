@@ -46,3 +46,7 @@ class LoginCounts:
     def now(self) -> Logins:
         with self._lock:
             return Logins(dict(self._results), dict(self._connections))
+
+
+LOGINS: Final = LoginCounts()
+"""Those of this process, as its login is."""

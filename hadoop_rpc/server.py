@@ -16,7 +16,7 @@ from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
-from hadoop_rpc.logins import LoginCounts
+from hadoop_rpc.logins import LOGINS, LoginCounts
 from hadoop_rpc.security import ServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
 from hadoop_rpc.server_state import Call
@@ -46,7 +46,7 @@ class RpcServer:
         shutdown_timeout: seconds that running calls get when the server stops.
         max_frame: largest request in bytes (`ipc.maximum.data.length`).
         security: lets clients in by Kerberos only; handlers do what is to be done for a login.
-        logins: counts them.
+        logins: counts them; None for those of the process.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RpcServer:
     ) -> None:
         self._requested = (host, port)
         self.security = security
-        self.logins = logins or LoginCounts()
+        self.logins = logins or LOGINS
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()

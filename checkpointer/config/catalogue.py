@@ -41,7 +41,6 @@ _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only rea
 _NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
 _ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
 _ADDRESSES = "the checkpointer connects to the addresses themselves"
-_OWN_SERVERS = "our own servers do not ask for Kerberos; checkpointer.access.* says who may call them"
 _HTTP_ONLY = "our own server speaks HTTP; https is for transfers to NameNodes"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
@@ -221,18 +220,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         _HTTP_ONLY,
         ("dfs.namenode.https-bind-host", ""),
         ("dfs.namenode.secondary.https-address", "0.0.0.0:9869", "0.0.0.0:50091"),
-    ),
-    *_ignored(
-        "Principals and keytabs of servers.",
-        _OWN_SERVERS,
-        ("dfs.journalnode.keytab.file", ""),
-        *(
-            (f"dfs.{node}.kerberos.internal.spnego.principal", "${dfs.web.authentication.kerberos.principal}")
-            for node in ("namenode", "secondary.namenode")
-        ),
-        ("dfs.journalnode.kerberos.internal.spnego.principal", ""),
-        ("dfs.web.authentication.kerberos.principal", ""),
-        ("dfs.web.authentication.kerberos.keytab", ""),
     ),
     ConfigKey(
         "hadoop.rpc.socket.factory.class.default",

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
+from checkpointer.config.security_keys import SECURITY_KEYS
 from hadoop_common.config_key import (
     ABSENT,
     BYTES,
@@ -473,9 +474,16 @@ CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
     text("users groups"),
-    "From whom else a NameNode takes images; here for messages only.",
+    "Who else may fetch and send images, there and at our own kerberized servers, and ask those for changes.",
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *PORT_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (
+    *keys_in(globals()),
+    *USER_KEYS,
+    *PORT_KEYS,
+    *READER_KEYS,
+    *JOURNALNODE_KEYS,
+    *SECURITY_KEYS,
+)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})

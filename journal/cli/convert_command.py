@@ -14,7 +14,7 @@ from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, read_version
-from hadoop_rpc.user import rpc_user
+from hadoop_rpc.user import caller
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.errors import JournalError, JournalStorageError
 from journal.file_journal import FileJournal
@@ -92,7 +92,7 @@ def _quorum_options(conf_dir: Path | None, namespace: StorageInfo | None) -> Quo
     configuration = load_configuration(conf_dir)
     # The nodes' caches hold the newest transactions only, and forget.
     settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
-    return QuorumOptions(user=rpc_user(configuration), settings=settings, namespace=namespace)
+    return QuorumOptions(user=caller(configuration), settings=settings, namespace=namespace)
 
 
 def _check_target(source: Journal, target: Journal) -> None:

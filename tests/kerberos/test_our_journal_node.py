@@ -1,0 +1,176 @@
+"""Our JournalNode in a realm: who may write, who may read, and what an onlooker sees."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from checkpointer.journal_node.config import JournalNodeConfig
+from checkpointer.journal_node.server import JournalNodeServer
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.errors import AuthenticationRequiredError, NotAuthorizedError, RpcError
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.logins import LOGINS
+from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
+from hadoop_rpc.security import Protection
+from tests.interop.hadoop_conf import HadoopConf
+from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.kerberos.callers import SERVERS, USERS, add_users, get, login
+from tests.kerberos.kdc import REALM, Kdc
+from tests.kerberos.secure_conf import secure
+
+pytestmark = [pytest.mark.interop]
+
+EVERYBODY = ("", *SERVERS, *USERS)
+
+
+@pytest.fixture(scope="module")
+def realm(kdc: Kdc) -> Kdc:
+    add_users(kdc)
+    return kdc
+
+
+def conf(kdc: Kdc, root: Path, **properties: str) -> HadoopConf:
+    given = {
+        "dfs.journalnode.rpc-address": "localhost:0",
+        "dfs.journalnode.http-address": "localhost:0",
+        "dfs.journalnode.edits.dir": str(root / "jn"),
+        "hadoop.http.authentication.kerberos.endpoint.whitelist": "/metrics",
+        "fs.defaultFS": "hdfs://localhost:1",
+        "dfs.namenode.rpc-address": "localhost:1",
+        "dfs.namenode.secondary.http-address": "localhost:2",
+        "dfs.namenode.http-address": "localhost:3",
+        **{key.replace("_", "."): value for key, value in properties.items()},
+    }
+    return secure(kdc, HadoopConf(root, given), given)
+
+
+@contextmanager
+def running(conf: HadoopConf) -> Iterator[JournalNodeServer]:
+    with JournalNodeServer(JournalNodeConfig.from_configuration(Configuration.load(conf.folder, {}))) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JournalNodeServer]:
+    with running(conf(realm, tmp_path_factory.mktemp("node"))) as server:
+        yield server
+
+
+class Tap:
+    """A relay of one connection that keeps what went over."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = ("localhost", self._listener.getsockname()[1])
+        self.seen = bytearray()
+        self._target = target
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        here, _ = self._listener.accept()
+        self._listener.close()
+        there = socket.create_connection(self._target)
+        back = threading.Thread(target=self._relay, args=(there, here), daemon=True)
+        back.start()
+        self._relay(here, there)
+        back.join()
+        here.close()
+        there.close()
+
+    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+        while data := source.recv(65536):
+            self.seen += data
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("protection", Protection)
+def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -> None:
+    with running(conf(realm, tmp_path)) as server:
+        log_in(login(realm, "nn", protection))
+        tap = Tap(server.rpc_address)
+        with QJournalClient(*tap.address, user="", timeout=30) as client:
+            writer = Writer(client)
+            client.format(JOURNAL, NAMESPACE, force=True)
+            writer.segment(1, 3)
+            before = LOGINS.now().connections[protection.name.lower()]
+            assert before >= 1
+        assert (JOURNAL.encode() in tap.seen) == (protection is not Protection.PRIVACY)
+        assert (b"finalizeLogSegment" in tap.seen) == (protection is not Protection.PRIVACY)
+        # the handshake itself names the service
+        assert b"KERBEROS" in tap.seen
+
+
+def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
+    for who in ("sn", "jn", *USERS):
+        log_in(login(realm, who))
+        with (
+            QJournalClient(*node.rpc_address, user="") as client,
+            pytest.raises(NotAuthorizedError, match=r"nn/_HOST@TEST.REALM \(dfs.namenode.kerberos.principal\)"),
+        ):
+            client.get_journal_state(JOURNAL)
+    log_in(None)
+    with (
+        QJournalClient(*node.rpc_address, user="hdfs") as client,
+        pytest.raises(AuthenticationRequiredError, match="SIMPLE authentication is not enabled"),
+    ):
+        client.get_journal_state(JOURNAL)
+
+
+def test_each_protocol_is_for_its_own(realm: Kdc, node: JournalNodeServer) -> None:
+    log_in(login(realm, "jn"))
+    with InterQJournalClient(*node.rpc_address, user="") as client, pytest.raises(RpcError, match="not formatted"):
+        client.get_storage_info("none")
+    log_in(login(realm, "nn"))
+    with InterQJournalClient(*node.rpc_address, user="") as client, pytest.raises(NotAuthorizedError):
+        client.get_storage_info("none")
+
+
+def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
+    settings = conf(realm, tmp_path)
+    policy = "<configuration><property><name>{}</name><value>{}</value></property></configuration>"
+    (settings.folder / "hadoop-policy.xml").write_text(
+        policy.format("security.qjournal.service.protocol.acl", "somebody admins")
+    )
+    log_in(login(realm, "nn"))
+    with (
+        running(settings) as server,
+        QJournalClient(*server.rpc_address, user="") as client,
+        pytest.raises(NotAuthorizedError, match=r"denied by security.qjournal.service.protocol.acl \(somebody, group"),
+    ):
+        client.get_journal_state(JOURNAL)
+
+
+STATE = (401, 200, 200, 200, 200, 200)
+PATHS = {
+    # it is not formatted: who is let in is told so
+    f"/getJournal?jid={JOURNAL}&segmentTxId=1": (401, 500, 500, 500, 403, 403),
+    "/jmx": STATE,
+    "/status": STATE,
+    "/nothing": (401, 404, 404, 404, 404, 404),
+    "/health/live": (200,) * 6,
+    "/metrics": (200,) * 6,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_who_may_ask_for_what(realm: Kdc, node: JournalNodeServer, path: str) -> None:
+    """nn, sn and jn map to the user of the node, or are named; the superuser's own principal is neither."""
+    assert tuple(get(realm, who, node.url, path)[0] for who in EVERYBODY) == PATHS[path]
+
+
+def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: JournalNodeServer) -> None:
+    status, said, headers = get(realm, "alice", node.url, f"/getJournal?jid={JOURNAL}&segmentTxId=1")
+    assert status == 403
+    assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
+    for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
+        assert expected in said
+    # a known caller that may not gets token and cookie all the same, as from Hadoop
+    assert headers["WWW-Authenticate"].startswith("Negotiate ")
+    assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
