@@ -26,6 +26,7 @@ from hadoop_common.access import AccessRules, Acl, Admission, Door, HostList
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import Refusals
+from hadoop_rpc import login_keys
 from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import KerberosSetupError
@@ -52,12 +53,12 @@ class Part(Enum):
     """What a process is on the cluster: the keys of its principal, its keytab and its web server's principal."""
 
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
-    STANDBY = ("standby", keys.NAMENODE_PRINCIPAL, keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
-    BACKUP = ("backup", keys.NAMENODE_PRINCIPAL, keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
-    NAMENODE = ("namenode", keys.NAMENODE_PRINCIPAL, keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    STANDBY = ("standby", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    BACKUP = ("backup", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    NAMENODE = ("namenode", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
     JOURNALNODE = (
         "journalnode",
-        keys.JOURNALNODE_PRINCIPAL,
+        login_keys.JOURNALNODE_PRINCIPAL,
         own_keys.JOURNALNODE_KEYTAB,
         own_keys.JOURNALNODE_SPNEGO,
     )
@@ -106,11 +107,11 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
     if AUTHENTICATION.read(settings).lower() != _KERBEROS:
         return None
     faults = FaultCollector()
-    of_namenodes = _principal(settings, keys.NAMENODE_PRINCIPAL, who, faults)
+    of_namenodes = _principal(settings, login_keys.NAMENODE_PRINCIPAL, who, faults)
     principal = _principal(settings, part.principal, who, faults)
     none: tuple[Protection, ...] = ()
-    protections = faults.take(lambda: keys.RPC_PROTECTION.read(settings), none)
-    fallback = faults.take(lambda: keys.FALLBACK_TO_SIMPLE.read(settings), False)
+    protections = faults.take(lambda: login_keys.RPC_PROTECTION.read(settings), none)
+    fallback = faults.take(lambda: login_keys.FALLBACK_TO_SIMPLE.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, part), ("", ""))
     takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
@@ -127,12 +128,12 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
         # the default cache of tickets may be of anybody
         principal=principal if file else "",
         keytab=Path(file) if file else None,
-        namenode=_server(settings, keys.NAMENODE_PRINCIPAL, of_namenodes, keys.NAMENODE_PATTERN),
+        namenode=_server(settings, login_keys.NAMENODE_PRINCIPAL, of_namenodes, login_keys.NAMENODE_PATTERN),
         journalnode=_server(
             settings,
-            keys.JOURNALNODE_PRINCIPAL,
-            keys.JOURNALNODE_PRINCIPAL.read(settings),
-            keys.JOURNALNODE_PATTERN,
+            login_keys.JOURNALNODE_PRINCIPAL,
+            login_keys.JOURNALNODE_PRINCIPAL.read(settings),
+            login_keys.JOURNALNODE_PATTERN,
         ),
         protections=protections,
         fallback=fallback,
@@ -206,7 +207,7 @@ def _own_hosts(settings: Configuration, who: Identity, part: Part) -> tuple[str,
 
 def _takes_images(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
     hosts = _namenode_hosts(settings, who).values()
-    found = [(with_host(of_namenodes, host), keys.NAMENODE_PRINCIPAL.name) for host in hosts]
+    found = [(with_host(of_namenodes, host), login_keys.NAMENODE_PRINCIPAL.name) for host in hosts]
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
     if theirs and (host not in WILDCARDS or not names_host(theirs)):
         found.append((with_host(theirs, host), keys.SECONDARY_PRINCIPAL.name))
@@ -233,10 +234,10 @@ _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], 
         (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
     ),
     Part.JOURNALNODE: (
-        (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, keys.NAMENODE_PRINCIPAL),
-        (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, keys.JOURNALNODE_PRINCIPAL),
+        (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_keys.NAMENODE_PRINCIPAL),
+        (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_keys.JOURNALNODE_PRINCIPAL),
     ),
-    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, keys.NAMENODE_PRINCIPAL),),
+    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_keys.NAMENODE_PRINCIPAL),),
 }
 """Protocols with the key of their list, and that of the principal which clients have to have."""
 
@@ -340,7 +341,7 @@ def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
     services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
     for service in services or [""]:
         who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())
-        principal = keys.NAMENODE_PRINCIPAL.read(
-            settings, scoped_key(settings, keys.NAMENODE_PRINCIPAL.name, service, "")
+        principal = login_keys.NAMENODE_PRINCIPAL.read(
+            settings, scoped_key(settings, login_keys.NAMENODE_PRINCIPAL.name, service, "")
         )
         yield from _takes_images(settings, who, principal)

@@ -35,7 +35,7 @@ from hadoop_common.config_key import (
 )
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PORT_KEYS
-from hadoop_rpc.security import PROTECTIONS
+from hadoop_rpc.login_keys import LOGIN_KEYS
 from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
 
@@ -423,25 +423,6 @@ TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-NAMENODE_PRINCIPAL = ConfigKey(
-    "dfs.namenode.kerberos.principal",
-    "",
-    text("principal"),
-    "Who the NameNodes are, and a standby; _HOST in it is the host of the NameNode's RPC address.",
-)
-NAMENODE_KEYTAB = ConfigKey(
-    "dfs.namenode.keytab.file",
-    "",
-    text("file"),
-    "Keytab of a standby. Unset: the tickets of the default cache, which nobody renews here.",
-)
-NAMENODE_PATTERN = ConfigKey(
-    "dfs.namenode.kerberos.principal.pattern",
-    "*",
-    text("pattern"),
-    "Which other principals a NameNode may have; each use of it is logged as a warning.",
-    release2=ABSENT,
-)
 SECONDARY_PRINCIPAL = ConfigKey(
     "dfs.secondary.namenode.kerberos.principal",
     "",
@@ -449,27 +430,6 @@ SECONDARY_PRINCIPAL = ConfigKey(
     "Who a secondary is; _HOST in it is the host of dfs.namenode.secondary.http-address.",
 )
 SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "The same for a secondary.")
-JOURNALNODE_PRINCIPAL = ConfigKey(
-    "dfs.journalnode.kerberos.principal", "", text("principal"), "Who the JournalNodes are."
-)
-JOURNALNODE_PATTERN = ConfigKey(
-    "dfs.journalnode.kerberos.principal.pattern",
-    "",
-    text("pattern"),
-    "Which other principals a JournalNode may have, as of NameNodes.",
-)
-RPC_PROTECTION = ConfigKey(
-    "hadoop.rpc.protection",
-    "authentication",
-    PROTECTIONS,
-    "What guards RPC with Kerberos: authentication, integrity or privacy, the preferred one first.",
-)
-FALLBACK_TO_SIMPLE = ConfigKey(
-    "ipc.client.fallback-to-simple-auth-allowed",
-    "false",
-    SWITCH,
-    "Whether RPC goes on without security where it is configured for Kerberos and a server is not.",
-)
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
@@ -480,6 +440,7 @@ CLUSTER_ADMINISTRATORS = ConfigKey(
 KEYS: tuple[ConfigKey[Any], ...] = (
     *keys_in(globals()),
     *USER_KEYS,
+    *LOGIN_KEYS,
     *PORT_KEYS,
     *READER_KEYS,
     *JOURNALNODE_KEYS,

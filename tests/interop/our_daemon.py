@@ -42,6 +42,11 @@ class OurDaemon:
         host, _, port = conf[http_key].rpartition(":")
         return cls(conf, "standby", (host, int(port)))
 
+    @classmethod
+    def backup(cls, conf: HadoopConf) -> Self:
+        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
+        return cls(conf, "backup", (host, int(port)))
+
     def __enter__(self) -> Self:
         return self.start()
 

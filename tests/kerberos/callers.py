@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import base64
+import socket
+import threading
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
-from hadoop_rpc.kerberos import KerberosLogin, log_in
+from hadoop_rpc.kerberos import KerberosLogin, _credentials, log_in
 from hadoop_rpc.principals import ServerPrincipal
 from hadoop_rpc.security import Protection
 from hadoop_rpc.spnego import Spnego
@@ -52,6 +54,46 @@ def get(
         connection.close()
 
 
-def token(header: str) -> bytes:
-    """Of a WWW-Authenticate or Authorization header."""
-    return base64.b64decode(header.partition(" ")[2])
+def tickets(kdc: Kdc, who: str) -> Path:
+    """A cache of tickets, as of `kinit`, for Hadoop's own clients."""
+    import gssapi
+
+    ours = login(kdc, who)
+    log_in(ours)
+    file = kdc.root / f"{who}.ccache"
+    _credentials(ours).store(store={"ccache": f"FILE:{file}"}, usage="initiate", overwrite=True)
+    assert gssapi.Credentials(usage="initiate", store={"ccache": f"FILE:{file}"}).lifetime > 0
+    return file
+
+
+class Tap:
+    """Relays connections to a port of this host, and keeps what went over."""
+
+    def __init__(self, target: int) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.seen = bytearray()
+        self._target = target
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                here, _ = self._listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", self._target))
+            for end in (here, there):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for ends in ((here, there), (there, here)):
+                threading.Thread(target=self._relay, args=ends, daemon=True).start()
+
+    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self.seen += data
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)

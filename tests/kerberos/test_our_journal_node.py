@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +18,7 @@ from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
 from hadoop_rpc.security import Protection
 from tests.interop.hadoop_conf import HadoopConf
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
-from tests.kerberos.callers import SERVERS, USERS, add_users, get, login
+from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
 
@@ -62,40 +60,12 @@ def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journ
         yield server
 
 
-class Tap:
-    """A relay of one connection that keeps what went over."""
-
-    def __init__(self, target: tuple[str, int]) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = ("localhost", self._listener.getsockname()[1])
-        self.seen = bytearray()
-        self._target = target
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        here, _ = self._listener.accept()
-        self._listener.close()
-        there = socket.create_connection(self._target)
-        back = threading.Thread(target=self._relay, args=(there, here), daemon=True)
-        back.start()
-        self._relay(here, there)
-        back.join()
-        here.close()
-        there.close()
-
-    def _relay(self, source: socket.socket, sink: socket.socket) -> None:
-        while data := source.recv(65536):
-            self.seen += data
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-
-
 @pytest.mark.parametrize("protection", Protection)
 def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -> None:
     with running(conf(realm, tmp_path)) as server:
         log_in(login(realm, "nn", protection))
-        tap = Tap(server.rpc_address)
-        with QJournalClient(*tap.address, user="", timeout=30) as client:
+        tap = Tap(server.rpc_address[1])
+        with QJournalClient("localhost", tap.port, user="", timeout=30) as client:
             writer = Writer(client)
             client.format(JOURNAL, NAMESPACE, force=True)
             writer.segment(1, 3)

@@ -169,3 +169,14 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
         pytest.raises(NotAuthorizedError, match="expected client Kerberos principal is nn/localhost"),
     ):
         client.get_journal_state("j")
+
+
+def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: Path) -> None:
+    """A NameNode of Hadoop calls a backup node as whoever registered it, for whom it has no ticket."""
+    conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
+    conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
+    with OurDaemon.backup(conf) as daemon:
+        made = daemon.checkpoint()
+        assert made["uploads"] == {namenode.url: "SUCCESS"}
+        assert made["txid"] in namenode.images
+        assert daemon.stop() == 0
