@@ -274,6 +274,18 @@ def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> 
         return True
 
 
+def acquire_ticket(login: KerberosLogin) -> None:
+    """Have a ticket of our own, from the cache or the KDC.
+
+    Raises:
+        KerberosError: there is none to be had.
+    """
+    credentials = _credentials(login)
+    with _told(login):
+        if not credentials.lifetime:
+            raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=_HINTS[_EXPIRED])
+
+
 def _credentials(login: KerberosLogin) -> Any:
     """Made anew for each context, which costs a look into the cache; those that are kept would end."""
     gssapi = _library()

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
-from servlets.metrics import collector_blueprint, refused_family
+from servlets.metrics import collector_blueprint, login_families, refused_family
 
 _PREFIX = "hdfs_journalnode"
 
@@ -66,6 +66,7 @@ class JournalNodeCollector(Collector):
             yield _family(CounterMetricFamily, name, documentation, count, now)
         yield self._sync_times(now)
         yield refused_family(_PREFIX, now.refused)
+        yield from login_families(_PREFIX)
 
     def _sync_times(self, now: JournalNodeFacts) -> Metric:
         family = GaugeMetricFamily(

@@ -107,6 +107,15 @@ class DaemonFacts:
     status: Answer[NodeState] = Answer()
 
 
+@dataclass(frozen=True, slots=True)
+class LoginStep:
+    """A step of a login by Kerberos; `error` and what to do are "" where it went well."""
+
+    name: str
+    error: str = ""
+    hint: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
@@ -127,6 +136,7 @@ class Facts:
     image: Answer[ImageFacts] = Answer()
     journal: JournalFacts | None = None
     daemon: DaemonFacts | None = None
+    login: Answer[tuple[LoginStep, ...]] = Answer()
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from checkpointer.checks.ask_journal import ask_journal
+from checkpointer.checks.ask_kerberos import ask_kerberos
 from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.bounded import ask_all
@@ -64,6 +65,8 @@ def gather(
         questions |= _namenode_questions(config, limit)
     if Part.DAEMON in parts:
         questions["daemon"] = partial(ask_daemon, daemon_url(config), timeout=limit / _CALLS)
+    if Part.LOGIN in parts:
+        questions["login"] = partial(ask_kerberos, config, limit / _CALLS)
     answers = ask_all(questions, limit)
     facts = Facts(
         role=config.role,
@@ -74,6 +77,7 @@ def gather(
         is_ha=cluster.is_ha,
         namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
         daemon=_daemon(config, answers.get("daemon")),
+        login=answers.get("login", Answer()),
     )
     if Part.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
-from checkpointer.checks.cluster_checks import check_ha, check_journal_nodes, check_namenode, check_version
+from checkpointer.checks.cluster_checks import (
+    check_ha,
+    check_journal_nodes,
+    check_kerberos,
+    check_namenode,
+    check_version,
+)
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
@@ -22,6 +28,7 @@ class Part(Enum):
     IMAGE_CONTENT = "image content"
     JOURNAL = "journal"
     DAEMON = "daemon"
+    LOGIN = "login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,13 @@ CHECKS: tuple[Check, ...] = (
         "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
+    ),
+    Check(
+        "kerberos",
+        "each step of the login at each NameNode works: keytab, ticket, service tickets, RPC, HTTP",
+        "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.",
+        frozenset({Part.NAMENODES, Part.LOGIN}),
+        check_kerberos,
     ),
 )
 

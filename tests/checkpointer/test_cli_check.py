@@ -107,7 +107,7 @@ def test_all_is_well(site: Site) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")
-    assert summary.startswith("CHECKPOINTER OK - 10 checks")
+    assert summary.startswith("CHECKPOINTER OK - 11 checks")
     values = dict(metric.split("=", 1) for metric in metrics.split())
     assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
     assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")
@@ -125,6 +125,7 @@ def test_all_is_well(site: Site) -> None:
             "edits",
             "journalnodes",
             "daemon",
+            "kerberos",
         )
     ]
     assert fingerprint(site.storage) == before
@@ -187,6 +188,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
         "edits": "UNKNOWN",
         "journalnodes": "OK",
         "daemon": "OK",
+        "kerberos": "OK",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,24 @@ def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -
         assert (b"finalizeLogSegment" in tap.seen) == (protection is not Protection.PRIVACY)
         # the handshake itself names the service
         assert b"KERBEROS" in tap.seen
+
+
+def test_logins_are_counted(realm: Kdc, node: JournalNodeServer) -> None:
+    get(realm, "alice", node.url, "/status")
+    log_in(login(realm, "nn", Protection.PRIVACY))
+    with QJournalClient(*node.rpc_address, user="") as client, pytest.raises(RpcError, match="not formatted"):
+        client.get_edit_log_manifest("none", 1, in_progress_ok=False)
+    with QJournalClient(*node.rpc_address, user="") as client:
+        with pytest.raises(RpcError):
+            client.get_edit_log_manifest("none", 1, in_progress_ok=False)
+        told = get(realm, "", node.url, "/metrics")[1]
+    for line in (
+        r'hdfs_journalnode_logins_total{result="accepted",server="http"} [1-9]',
+        r'hdfs_journalnode_logins_total{result="accepted",server="rpc"} [1-9]',
+        r'hdfs_journalnode_rpc_connections{protection="privacy"} [1-9]',
+        "hdfs_journalnode_ticket_end_timestamp_seconds 1",
+    ):
+        assert re.search(line, told), (line, told)
 
 
 def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
