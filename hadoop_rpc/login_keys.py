@@ -24,7 +24,7 @@ NAMENODE_KEYTAB = ConfigKey(
     "dfs.namenode.keytab.file",
     "",
     text("file"),
-    "Keytab of a standby. Unset: the tickets of the default cache, which nobody renews here.",
+    "Keytab of a standby or backup node, and of the stub. Who may not read it runs commands with tickets of kinit.",
 )
 NAMENODE_PATTERN = ConfigKey(
     "dfs.namenode.kerberos.principal.pattern",

@@ -85,6 +85,19 @@ class KerberosSettings:
     administrators: str
     server: ServerKerberos | None
 
+    def require_server(self) -> ServerKerberos:
+        """How others log in here.
+
+        Raises:
+            KerberosSetupError: there is no keytab, and so no key for them.
+        """
+        if self.server is None:
+            raise KerberosSetupError(
+                "our own servers need a keytab, for hadoop.security.authentication is kerberos",
+                hint="Set the keytab of this role (dfs.secondary.namenode.keytab.file or dfs.namenode.keytab.file).",
+            )
+        return self.server
+
     @property
     def refused(self) -> str:
         """Why a NameNode refuses our images, "" where it takes them."""
@@ -145,17 +158,12 @@ def open_doors(rules: AccessRules, kerberos: KerberosSettings | None, refusals: 
     """What decides at the servers of this process.
 
     Raises:
-        KerberosSetupError: see `Doors`; or there is no keytab, and so no key for clients.
+        KerberosSetupError: see `Doors` and `KerberosSettings.require_server`.
     """
     # commands that serve nothing start without it
     from servlets.doors import Doors
 
-    if kerberos is not None and kerberos.server is None:
-        raise KerberosSetupError(
-            "our own web server needs a keytab, for hadoop.security.authentication is kerberos",
-            hint="Set the keytab of this role (dfs.secondary.namenode.keytab.file or dfs.namenode.keytab.file).",
-        )
-    return Doors(rules, None if kerberos is None else kerberos.server, refusals)
+    return Doors(rules, None if kerberos is None else kerberos.require_server(), refusals)
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:

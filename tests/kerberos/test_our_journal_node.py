@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import requests
 
 from checkpointer.journal_node.config import JournalNodeConfig
 from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
-from hadoop_rpc.errors import AuthenticationRequiredError, NotAuthorizedError, RpcError
-from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.errors import AuthenticationRequiredError, KerberosSetupError, NotAuthorizedError, RpcError
+from hadoop_rpc.kerberos import log_in, security_for
 from hadoop_rpc.logins import LOGINS
+from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
+from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
+from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
 from tests.interop.hadoop_conf import HadoopConf
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
@@ -163,3 +170,61 @@ def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: Jour
     # a known caller that may not gets token and cookie all the same, as from Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
+
+
+def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
+    """One principal, tokens of the same moment: none of them is a replay."""
+    log_in(login(realm, "nn", Protection.INTEGRITY))
+
+    def ask(number: int) -> str:
+        with QJournalClient(*node.rpc_address, user="", timeout=30) as client:
+            try:
+                client.get_journal_state(f"none{number}")
+            except RpcError as error:
+                return type(error).__name__
+        return ""
+
+    with ThreadPoolExecutor(50) as pool:
+        assert set(pool.map(ask, range(50))) == {"JournalNotFormattedError"}
+
+
+def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
+    log_in(login(realm, "nn"))
+    headers = Spnego("localhost").headers
+    answers = [requests.get(f"{node.url}/status", headers=headers, timeout=30) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 403]
+    assert "replay" in answers[1].text
+    security = security_for(ServerKind.JOURNALNODE, "localhost")
+    assert security is not None
+    token = security.context("jn", "localhost").step(None)
+    auth = pb.RpcSaslProto.SaslAuth(method="KERBEROS", mechanism="GSSAPI", protocol="jn", serverId="localhost")
+    step = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=token, auths=[auth])
+    first = connection_header(AuthProtocol.SASL) + sasl_request_frame(step)
+    said = []
+    for _ in range(2):
+        with socket.create_connection(node.rpc_address, timeout=30) as connection:
+            connection.sendall(first)
+            said.append(connection.recv(4096))
+    assert b"SaslException" not in said[0]
+    assert b"GSS initiate failed: Request is a replay" in said[1]
+
+
+@pytest.mark.parametrize("what", ["web", "own", "secret", "name"])
+def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, what: str) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    settings, said = {
+        "web": (
+            {"dfs.web.authentication.kerberos.keytab": str(realm.root / "hdfs.keytab")},
+            "no key of HTTP/localhost",
+        ),
+        "own": ({"dfs.journalnode.keytab.file": str(realm.root / "hdfs.keytab")}, "no key of jn/localhost"),
+        "secret": ({"hadoop.http.authentication.signature.secret.file": str(secret)}, "it is empty"),
+        "name": ({"hadoop.security.auth_to_local": "RULE:[1:$1]"}, "has no short name: No rules applied to jn/"),
+    }[what]
+    broken = conf(realm, tmp_path)
+    broken.update(settings)
+    config = JournalNodeConfig.from_configuration(Configuration.load(broken.folder, {}))
+    with pytest.raises(KerberosSetupError, match=said) as caught:
+        JournalNodeServer(config)
+    assert caught.value.exit_code == 2
