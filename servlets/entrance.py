@@ -115,7 +115,8 @@ class Entrance:
         self._logins.count("http", ACCEPTED)
         expires = formatdate(login.until / 1000, usegmt=True)
         g.headers.append(("WWW-Authenticate", f"Negotiate {reply}" if reply else "Negotiate"))
-        g.headers.append(("Set-Cookie", f'{NAME}="{cookie}"; Path=/; Expires={expires}; HttpOnly'))
+        secure = "Secure; " if request.is_secure else ""
+        g.headers.append(("Set-Cookie", f'{NAME}="{cookie}"; Path=/; Expires={expires}; {secure}HttpOnly'))
         return login
 
     def _refused(self, result: str, sentence: str) -> Response:

@@ -98,6 +98,12 @@ def test_a_token_is_answered_with_ours_and_a_cookie_that_then_does() -> None:
     assert site.client().get("/page", headers={"Cookie": cookie}).status_code == 401
 
 
+def test_a_cookie_of_https_stays_there() -> None:
+    over = Site().client().get("/page", headers=TOKEN, base_url="https://localhost")
+    assert over.headers["Set-Cookie"].endswith("; Secure; HttpOnly")
+    assert "Secure" not in Site().client().get("/page", headers=TOKEN).headers["Set-Cookie"]
+
+
 def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
     site = Site(Admission(refusal="nobody", lists=(Acl("x"),)))
     client = site.client()
