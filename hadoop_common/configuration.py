@@ -24,6 +24,7 @@ __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFau
 T = TypeVar("T")
 
 RESOURCES = ("core-site.xml", "hdfs-site.xml")
+_POLICY = "hadoop-policy.xml"
 
 
 class Configuration:
@@ -54,7 +55,7 @@ class Configuration:
     def load(
         cls, directory: Path, environment: Mapping[str, str], defaults: Mapping[str, str] | None = None
     ) -> Configuration:
-        """Read `core-site.xml`, then `hdfs-site.xml`; one of the two may be absent.
+        """Read `core-site.xml`, then `hdfs-site.xml`, of which one may be absent, then any `hadoop-policy.xml`.
 
         `environment` serves `${env.NAME}`; `defaults` are the values of keys no file sets.
 
@@ -66,7 +67,8 @@ class Configuration:
             raise ConfigurationError([ConfigurationFault(str(directory), f"holds neither {' nor '.join(RESOURCES)}")])
         collector = FaultCollector()
         properties: list[Property] = []
-        for path in present:
+        policy = directory / _POLICY
+        for path in [*present, *([policy] if policy.exists() else [])]:
             properties += collector.take(partial(read_properties, path), [])
         collector.raise_if_any()
         found = cls(properties, environment, defaults)

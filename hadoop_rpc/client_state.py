@@ -21,11 +21,12 @@ from hadoop_rpc.errors import (
     LoginRefusedError,
     RpcError,
     RpcProtocolError,
+    SaslError,
     remote_error,
 )
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.sasl import SaslClient, unwrap_frames, wrap_step
+from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, SaslClient, unwrap_frames, wrap_steps
 from hadoop_rpc.security import ClientSecurity, Protection
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
@@ -39,11 +40,6 @@ from hadoop_rpc.wire import (
 )
 
 _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
-_SASL_EXCEPTION = "javax.security.sasl.SaslException"
-# tokens with the groups of a large directory reach 64 KiB
-_MAX_HANDSHAKE_FRAME = 1 << 18
-# bytes of frames in one token: with what any encryption type adds, it is below the 64 KiB of Java's clients
-_SEALED_PIECE = 60 << 10
 
 
 class ClientState(Enum):
@@ -134,7 +130,7 @@ class ClientConnection:
         header = connection_header(self._auth)
         if self._auth is AuthProtocol.SASL:
             self.state = ClientState.NEGOTIATING
-            self._frames.limit = min(_MAX_HANDSHAKE_FRAME, self._max_frame)
+            self._frames.limit = min(MAX_HANDSHAKE_FRAME, self._max_frame)
             return header + sasl_request_frame(self._sasl.begin())
         self.state = ClientState.OPEN
         return header + self._context()
@@ -161,8 +157,7 @@ class ClientConnection:
         context, protection = self._sasl.context, self._sasl.protection
         if context is None or protection is Protection.AUTHENTICATION:
             return data
-        pieces = (data[start : start + _SEALED_PIECE] for start in range(0, len(data), _SEALED_PIECE))
-        return b"".join(sasl_request_frame(wrap_step(context, protection, piece)) for piece in pieces)
+        return b"".join(map(sasl_request_frame, wrap_steps(context, protection, data)))
 
     def _context(self) -> bytes:
         login = self._sasl.context
@@ -255,6 +250,6 @@ class ClientConnection:
         error = remote_error(header.exceptionClassName, header.errorMsg)
         if _SIMPLE_REFUSED in error.text:
             return AuthenticationRequiredError(f"the server refuses: {error.text}")
-        if self._sasl.context is not None and not self._sasl.done and error.class_name == _SASL_EXCEPTION:
+        if self._sasl.context is not None and not self._sasl.done and isinstance(error, SaslError):
             return LoginRefusedError(error.text)
         return error

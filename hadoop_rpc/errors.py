@@ -158,6 +158,11 @@ class NotAuthorizedError(RemoteError):
     )
 
 
+@_java_exception("javax.security.sasl.SaslException")
+class SaslError(RemoteError):
+    """The login failed, or what was sent to it is out of order."""
+
+
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
 class UnregisteredNodeError(RemoteError):
     """The NameNode does not know the caller as one of its backup nodes."""

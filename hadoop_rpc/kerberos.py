@@ -1,9 +1,12 @@
-"""The login of this process by Kerberos: tickets from its keytab, and contexts for servers (python-gssapi over MIT).
+"""The login of this process by Kerberos: tickets from its keytab, and contexts with peers (python-gssapi over MIT).
 
 A process has one login, as it has one cache of tickets. Nothing of it is kept between two connections but that
 cache: MIT's library takes a ticket from there, or, once half of its life is over, a new one by the keytab as it is
 on disk then. So tickets never end while the KDC answers in time, and a keytab that was replaced is simply the next
 one that is read.
+
+Servers of the process take clients' tokens by the keys of a keytab (`ServiceKey`), which asks no KDC and shares
+nothing with the tickets: it is read anew for each context.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hadoop_common.access import AccessControl, Caller, Right
 from hadoop_rpc.errors import KerberosError, KerberosSetupError
 from hadoop_rpc.keytab import KeytabEntry, parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
@@ -79,22 +83,74 @@ class KerberosLogin:
             KerberosSetupError: it cannot be read, or holds none.
         """
         assert self.keytab is not None
-        try:
-            entries = parse_keytab(self.keytab.read_bytes())
-        except (OSError, ValueError) as fault:
-            said = fault.strerror if isinstance(fault, OSError) else fault
-            raise KerberosSetupError(
-                f"the keytab {self.keytab} cannot be read: {said}",
-                hint="Check its path in the configuration, and that this user may read it.",
-            ) from fault
-        ours = [entry for entry in entries if entry.principal == self.principal]
-        if not ours:
-            held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
-            raise KerberosSetupError(
-                f"the keytab {self.keytab} has no key of {self.principal}; it holds {held}",
-                hint="Export the key into it (kadmin: ktadd), or correct the key that names the principal.",
-            )
-        return ours
+        return _keys_of(self.principal, self.keytab)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceKey:
+    """By which key a server of ours takes tokens.
+
+    Attributes:
+        principal: the one whose key counts; `HTTP/*` stands for all of HTTP in the keytab.
+    """
+
+    principal: str
+    keytab: Path
+
+    def check(self) -> None:
+        """Look at all that can be looked at without a client.
+
+        Raises:
+            KerberosSetupError: the library is missing, the keytab cannot be read or does not hold the principal.
+        """
+        _library()
+        _keys_of(self.principal, self.keytab)
+
+    def context(self) -> SecurityContext:
+        """A new context for a client.
+
+        Raises:
+            KerberosError: the keytab cannot be used now.
+        """
+        return _Acceptor(self)
+
+
+def _keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
+    """The keys of `principal`, or of all that begin as it does before its `*`."""
+    try:
+        entries = parse_keytab(keytab.read_bytes())
+    except (OSError, ValueError) as fault:
+        said = fault.strerror if isinstance(fault, OSError) else fault
+        raise KerberosSetupError(
+            f"the keytab {keytab} cannot be read: {said}",
+            hint="Check its path in the configuration, and that this user may read it.",
+        ) from fault
+    ours = [entry for entry in entries if _stands_for(principal, entry.principal)]
+    if not ours:
+        held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
+        raise KerberosSetupError(
+            f"the keytab {keytab} has no key of {principal}; it holds {held}",
+            hint="Export the key into it (kadmin: ktadd), or correct the key that names the principal.",
+        )
+    return ours
+
+
+def _stands_for(wanted: str, principal: str) -> bool:
+    return principal.startswith(wanted[:-1]) if wanted.endswith("*") else principal == wanted
+
+
+def default_realm() -> str:
+    """The realm of krb5.conf, which MIT's library gives to names without one; "" where there is none.
+
+    Raises:
+        KerberosSetupError: the library is missing.
+    """
+    gssapi = _library()
+    try:
+        found = _name("nobody").canonicalize(gssapi.MechType.kerberos)
+    except gssapi.exceptions.GSSError:
+        return ""
+    return str(found).rpartition("@")[2]
 
 
 _current: KerberosLogin | None = None
@@ -131,7 +187,7 @@ def http_context(login: KerberosLogin, host: str) -> SecurityContext:
         KerberosError: there is no ticket for it.
     """
     target = f"HTTP/{host.lower().rstrip('.')}@{login.namenode.realm}"
-    return _Context(login, target, spnego=True)
+    return _Initiator(login, target, spnego=True)
 
 
 class _RpcSecurity:
@@ -154,7 +210,7 @@ class _RpcSecurity:
     def context(self, service: str, host: str) -> SecurityContext:
         name = f"{service}/{host}@{self._server.realm}" if host else f"{service}@{self._server.realm}"
         self._check(name)
-        return _Context(self._login, name)
+        return _Initiator(self._login, name)
 
     def renew(self) -> bool:
         return renew(self._login)
@@ -186,6 +242,13 @@ _caches = itertools.count()
 _cache_lock = threading.Lock()
 _cache_names: dict[tuple[str, Path], str] = {}
 _renewed_at: dict[tuple[str, Path], float] = {}
+_ticket_ends: dict[tuple[str, Path], float] = {}
+
+
+def ticket_end() -> float | None:
+    """When the ticket that the last connection used ends, in seconds since the epoch; None where none was used."""
+    login = _current
+    return None if login is None or login.keytab is None else _ticket_ends.get((login.principal, login.keytab))
 
 
 def _cache_name(principal: str, keytab: Path) -> str:
@@ -211,6 +274,18 @@ def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> 
         return True
 
 
+def acquire_ticket(login: KerberosLogin) -> None:
+    """Have a ticket of our own, from the cache or the KDC.
+
+    Raises:
+        KerberosError: there is none to be had.
+    """
+    credentials = _credentials(login)
+    with _told(login):
+        if not credentials.lifetime:
+            raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=_HINTS[_EXPIRED])
+
+
 def _credentials(login: KerberosLogin) -> Any:
     """Made anew for each context, which costs a look into the cache; those that are kept would end."""
     gssapi = _library()
@@ -218,7 +293,44 @@ def _credentials(login: KerberosLogin) -> Any:
         if login.keytab is None:
             return gssapi.Credentials(usage="initiate")
         store = {"client_keytab": f"FILE:{login.keytab}", "ccache": _cache_name(login.principal, login.keytab)}
-        return gssapi.Credentials(name=_name(login.principal), usage="initiate", store=store)
+        found = gssapi.Credentials(name=_name(login.principal), usage="initiate", store=store)
+        _ticket_ends[login.principal, login.keytab] = time.time() + found.lifetime
+        return found
+
+
+# ---- servers ----
+
+
+class RpcDoor:
+    """See `ServerSecurity`: a server whose clients are let in by `access`, each protocol a door of its.
+
+    Args:
+        key: of the server's own principal, which has a host.
+        user_of: the short name of a principal; raises ValueError.
+    """
+
+    def __init__(
+        self,
+        key: ServiceKey,
+        protections: tuple[Protection, ...],
+        user_of: Callable[[str], str],
+        access: AccessControl,
+    ) -> None:
+        self._key = key
+        self._user_of = user_of
+        self._access = access
+        self.protections = protections
+        self.service, _, self.host = key.principal.rpartition("@")[0].partition("/")
+
+    def context(self) -> SecurityContext:
+        return self._key.context()
+
+    def user_of(self, principal: str) -> str:
+        return self._user_of(principal)
+
+    def refusal(self, caller: Caller, protocol: str) -> str:
+        verdict = self._access.check(caller, Right.CHANGE, protocol, protocol)
+        return "" if verdict.allowed else verdict.reason
 
 
 # ---- python-gssapi ----
@@ -227,14 +339,55 @@ def _credentials(login: KerberosLogin) -> Any:
 class _Context:
     """See `SecurityContext`. A lock guards it, for one thread sends while another one receives."""
 
+    _context: Any
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def _told(self) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    @property
+    def complete(self) -> bool:
+        # a step that failed may show only here
+        with self._lock, self._told():
+            return bool(self._context.complete)
+
+    @property
+    def initiator(self) -> str:
+        with self._lock, self._told():
+            return str(self._context.initiator_name)
+
+    def step(self, token: bytes | None) -> bytes:
+        with self._lock, self._told():
+            answer = bytes(self._context.step(token) or b"")
+            if self._context.complete:
+                self._check()
+            return answer
+
+    def _check(self) -> None:
+        """Look at a context that is complete; raises KerberosError."""
+        raise NotImplementedError
+
+    def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
+        with self._lock, self._told():
+            return bytes(self._context.wrap(data, encrypt).message)
+
+    def unwrap(self, token: bytes) -> Unwrapped:
+        with self._lock, self._told():
+            found = self._context.unwrap(token)
+            return Unwrapped(bytes(found.message), bool(found.encrypted))
+
+
+class _Initiator(_Context):
     def __init__(self, login: KerberosLogin, target: str, *, spnego: bool = False) -> None:
+        super().__init__()
         gssapi = _library()
         flag = gssapi.RequirementFlag
         self._login = login
         self._target = target
-        self._lock = threading.Lock()
         credentials = _credentials(login)
-        with _told(login, target):
+        with self._told():
             self._context = gssapi.SecurityContext(
                 name=_name(target),
                 creds=credentials,
@@ -247,34 +400,37 @@ class _Context:
                 | flag.out_of_sequence_detection,
             )
 
-    @property
-    def complete(self) -> bool:
-        # a step that failed may show only here
-        with self._lock, _told(self._login, self._target):
-            return bool(self._context.complete)
+    def _told(self) -> AbstractContextManager[None]:
+        return _told(self._login, self._target)
 
-    @property
-    def initiator(self) -> str:
-        with self._lock, _told(self._login, self._target):
-            return str(self._context.initiator_name)
+    def _check(self) -> None:
+        if _library().RequirementFlag.mutual_authentication not in self._context.actual_flags:
+            raise KerberosError(f"{self._target} did not prove who it is")
 
-    def step(self, token: bytes | None) -> bytes:
+
+class _Acceptor(_Context):
+    def __init__(self, key: ServiceKey) -> None:
+        super().__init__()
         gssapi = _library()
-        with self._lock, _told(self._login, self._target):
-            answer = self._context.step(token) or b""
-            mutual = gssapi.RequirementFlag.mutual_authentication
-            if self._context.complete and mutual not in self._context.actual_flags:
-                raise KerberosError(f"{self._target} did not prove who it is")
-            return bytes(answer)
+        self._key = key
+        with self._told():
+            name = None if key.principal.endswith("*") else _name(key.principal)
+            store = {"keytab": f"FILE:{key.keytab}"}
+            credentials = gssapi.Credentials(name=name, usage="accept", store=store)
+            self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
 
-    def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
-        with self._lock, _told(self._login, self._target):
-            return bytes(self._context.wrap(data, encrypt).message)
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        gssapi = _library()
+        try:
+            yield
+        except gssapi.exceptions.GSSError as error:
+            raise KerberosError(_said(error), hint=_HINTS.get(error.min_code, "")) from error
 
-    def unwrap(self, token: bytes) -> Unwrapped:
-        with self._lock, _told(self._login, self._target):
-            found = self._context.unwrap(token)
-            return Unwrapped(bytes(found.message), bool(found.encrypted))
+    def _check(self) -> None:
+        target = str(self._context.target_name)
+        if not _stands_for(self._key.principal, target):
+            raise KerberosError(f"the token is for {target}, and this is {self._key.principal}")
 
 
 def _library() -> Any:
@@ -294,6 +450,12 @@ def _name(principal: str) -> Any:
     return gssapi.Name(principal, gssapi.NameType.kerberos_principal)
 
 
+def _said(error: Any) -> str:
+    said = "; ".join(error.get_all_statuses(error.min_code, False))
+    # what GSSAPI finds by itself has a major code only
+    return "; ".join(error.get_all_statuses(error.maj_code, True)) if said in ("", "Success") else said
+
+
 @contextmanager
 def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
     """Tell errors of GSSAPI as ours: what was tried, the cause in Kerberos' words, and what to do."""
@@ -305,10 +467,7 @@ def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
         if code == _NO_CREDENTIALS and login.keytab is not None:
             # said of a keytab in which it did not find the principal, or that it could not read
             login.own_keys()
-        said = "; ".join(error.get_all_statuses(code, False))
-        if said in ("", "Success"):
-            # what GSSAPI finds by itself has a major code only
-            said = "; ".join(error.get_all_statuses(error.maj_code, True))
+        said = _said(error)
         who, at = login.principal or "this user", f" at {target}" if target else ""
         ended = (gssapi.exceptions.ExpiredCredentialsError, gssapi.exceptions.ExpiredContextError)
         hint = _HINTS.get(_EXPIRED if isinstance(error, ended) else code, "")

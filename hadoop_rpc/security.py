@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from hadoop_common.access import Caller
 from hadoop_common.config_key import parsed
 
 
@@ -40,7 +41,7 @@ class Unwrapped(NamedTuple):
 
 
 class SecurityContext(Protocol):
-    """The client's side of one exchange (GSSAPI); every method raises `KerberosError`."""
+    """One side of an exchange (GSSAPI); every method raises `KerberosError`."""
 
     @property
     def complete(self) -> bool:
@@ -48,7 +49,7 @@ class SecurityContext(Protocol):
 
     @property
     def initiator(self) -> str:
-        """Our own full principal, once complete."""
+        """The client's full principal, once complete."""
 
     def step(self, token: bytes | None) -> bytes:
         """What to send after `token`, None at the beginning; empty for nothing."""
@@ -81,3 +82,38 @@ class ClientSecurity(Protocol):
 
     def renew(self) -> bool:
         """Let go of all tickets after one was refused; False where that was done a moment ago."""
+
+
+class ServerSecurity(Protocol):
+    """How a server lets clients log in, and who may use which protocol of its.
+
+    Attributes:
+        service, host: the first and second part of its principal, which clients are told.
+        protections: that it offers.
+    """
+
+    @property
+    def service(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def protections(self) -> tuple[Protection, ...]: ...
+
+    def context(self) -> SecurityContext:
+        """A new context for a client.
+
+        Raises:
+            KerberosError: the server has no key.
+        """
+
+    def user_of(self, principal: str) -> str:
+        """The short name of a principal (hadoop.security.auth_to_local).
+
+        Raises:
+            ValueError: there is none.
+        """
+
+    def refusal(self, caller: Caller, protocol: str) -> str:
+        """Why a client may not use a protocol, "" where it may; may wait for a name server."""

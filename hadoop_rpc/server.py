@@ -18,6 +18,8 @@ from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
+from hadoop_rpc.logins import LOGINS, LoginCounts
+from hadoop_rpc.security import ServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
 from hadoop_rpc.server_state import Call
 from hadoop_rpc.service import Dispatcher, Service
@@ -47,6 +49,8 @@ class RpcServer:
         refusals: counts what they were refused.
         shutdown_timeout: seconds that running calls get when the server stops.
         max_frame: largest request in bytes (`ipc.maximum.data.length`).
+        security: lets clients in by Kerberos only; handlers do what is to be done for a login.
+        logins: counts them; None for those of the process.
     """
 
     def __init__(
@@ -60,8 +64,12 @@ class RpcServer:
         refusals: Refusals | None = None,
         shutdown_timeout: float = 5.0,
         max_frame: int = MAX_FRAME,
+        security: ServerSecurity | None = None,
+        logins: LoginCounts | None = None,
     ) -> None:
         self._requested = (host, port)
+        self.security = security
+        self.logins = logins or LOGINS
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()
@@ -69,7 +77,8 @@ class RpcServer:
         self._shutdown_timeout = shutdown_timeout
         # A frame of the largest size has to fit.
         self._memory = max(self.limits.memory, max_frame + _BESIDE_A_FRAME)
-        self._calls: FairQueue[tuple[RpcChannel, Call]] = FairQueue(max(1, handlers - 1))
+        # what a client sent to log in waits for a handler as its calls do
+        self._calls: FairQueue[tuple[RpcChannel, Call | bytes]] = FairQueue(max(1, handlers - 1))
         self._handlers = [
             threading.Thread(target=self._handle, name=f"rpc-handler-{number}", daemon=True)
             for number in range(handlers)
@@ -125,8 +134,8 @@ class RpcServer:
             return
         self._stopping.set()
         self.loop.stop_listening()
-        for channel, call in self._calls.close():
-            channel.answer(call, _REFUSAL)
+        for channel, work in self._calls.close():
+            self._refuse(channel, work)
         self.loop.call(self._end_idle)
         self._drain()
         self.loop.stop()
@@ -160,10 +169,16 @@ class RpcServer:
 
     # ---- for connections -----------------------------------------------------------------------------------
 
-    def enqueue(self, channel: RpcChannel, call: Call) -> None:
-        """Have a handler perform a call; one that stops answers it with a refusal."""
-        if not self._calls.put(channel.peer, channel, (channel, call)):
-            channel.answer(call, _REFUSAL)
+    def enqueue(self, channel: RpcChannel, work: Call | bytes) -> None:
+        """Have a handler perform a call, or take bytes of a login; one that stops refuses them."""
+        if not self._calls.put(channel.peer, channel, (channel, work)):
+            self._refuse(channel, work)
+
+    def _refuse(self, channel: RpcChannel, work: Call | bytes) -> None:
+        if isinstance(work, Call):
+            channel.answer(work, _REFUSAL)
+        else:
+            channel.give_up_login()
 
     def hold(self, more: int) -> None:
         """Requests and answers on their way take so many bytes more, or less; for any thread."""
@@ -200,8 +215,11 @@ class RpcServer:
 
     def _handle(self) -> None:
         while (found := self._calls.get()) is not None:
-            peer, (channel, call) = found
+            peer, (channel, work) = found
             try:
-                channel.perform(call, self._dispatcher)
+                if isinstance(work, Call):
+                    channel.perform(work, self._dispatcher)
+                else:
+                    channel.log_in(work)
             finally:
                 self._calls.done(peer)

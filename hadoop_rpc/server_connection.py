@@ -2,6 +2,9 @@
 
 The loop's thread reads and closes. Handlers send what the socket takes at once; the loop sends the rest, so that no
 handler waits for a peer. Who does not take its answers is not read any more, and what is held for it is bounded.
+
+A login by Kerberos asks a disk and a name server, which the loop must not wait for. So until a connection is open a
+handler understands what it sent, and it is not read meanwhile: one thread at a time has its state.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import EncodeError, Message
 
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel
-from hadoop_rpc.errors import RemoteError
-from hadoop_rpc.server_state import Call, Closing, ServerConnection, ServerState
+from hadoop_rpc.errors import KerberosError, RemoteError
+from hadoop_rpc.logins import ACCEPTED, FAILED, REFUSED
+from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection, ServerState
 from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import ErrorCode
 
@@ -43,7 +47,7 @@ class RpcChannel(Channel):
         super().__init__(connection, peer)
         self._server = server
         self._limits = server.limits
-        self._state = ServerConnection(max_frame=server.max_frame)
+        self._state = ServerConnection(security=server.security, peer=peer, max_frame=server.max_frame)
         # Guards the socket against being closed while a handler sends, and all that follows.
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
@@ -52,6 +56,9 @@ class RpcChannel(Channel):
         self._queued_bytes = 0
         self._held = 0
         self._leaving = False
+        # A handler has what the peer sent to log in; what guards the connection once that is over.
+        self._logging_in = False
+        self._protection = ""
         # The peer sends no more; nothing more is sent to it; the socket is closed.
         self._read_all = False
         self._sent_all = False
@@ -97,6 +104,23 @@ class RpcChannel(Channel):
         if settle:
             self._server.loop.call(self.settle)
 
+    def log_in(self, data: bytes) -> None:
+        """Take bytes of a login, for a handler."""
+        try:
+            self._take(data)
+            self._count_login()
+        finally:
+            with self._lock:
+                self._account()
+                self._watch(len(data), completed=False)
+            self.give_up_login()
+
+    def give_up_login(self) -> None:
+        """Read on, or end."""
+        with self._lock:
+            self._logging_in = False
+        self._server.loop.call(self.settle)
+
     @property
     def unsent(self) -> bool:
         """Whether an answer is still to be taken."""
@@ -127,6 +151,10 @@ class RpcChannel(Channel):
         if not data:
             self._read_all = True
             self._close_when_done()
+            return
+        if self._server.security is not None and self._state.state is not ServerState.OPEN:
+            self._logging_in = True
+            self._server.enqueue(self, data)
             return
         calls = self._take(data)
         with self._lock:
@@ -173,13 +201,15 @@ class RpcChannel(Channel):
             self._unsent_bytes = 0
             self._server.hold(-self._held)
             self._held = 0
+            if self._protection:
+                self._server.logins.opened(self._protection, -1)
 
     # ---- parts ---------------------------------------------------------------------------------------------
 
     def _may_read(self) -> bool:
         """With the lock held."""
         busy = self._calls >= _MAX_CALLS or self._queued_bytes >= _MAX_QUEUED or self._unsent_bytes >= _MAX_UNSENT
-        return not (busy or self._read_all or (self._held and self._server.full))
+        return not (busy or self._logging_in or self._read_all or (self._held and self._server.full))
 
     def _take(self, data: bytes) -> int:
         """Queue the calls that `data` completes; returns how many."""
@@ -193,7 +223,7 @@ class RpcChannel(Channel):
                 self._server.enqueue(self, event)
                 continue
             with self._lock:
-                self._send(event.data)
+                self._send(event.data, sealed=isinstance(event, Reply))
             if isinstance(event, Closing):
                 self._server.refusals.count("malformed")
                 _LOG.warning("connection of %s is closed: %s", self.peer, event.reason)
@@ -216,9 +246,26 @@ class RpcChannel(Channel):
         self._server.hold(held - self._held)
         self._held = held
 
-    def _send(self, data: bytes) -> None:
-        """With the lock held: send what goes at once, keep the rest."""
+    def _count_login(self) -> None:
+        state, logins = self._state, self._server.logins
+        if state.state is ServerState.OPEN:
+            logins.count("rpc", ACCEPTED)
+            with self._lock:
+                if not self._closed:
+                    self._protection = state.sasl.protection.name.lower()
+                    logins.opened(self._protection)
+        elif state.state is ServerState.CLOSED:
+            logins.count("rpc", REFUSED if state.sasl.done else FAILED)
+
+    def _send(self, data: bytes, *, sealed: bool = False) -> None:
+        """With the lock held: send what goes at once, keep the rest; it gets its token here, for those are counted."""
         if self._sent_all or not data:
+            return
+        try:
+            data = data if sealed else self._state.seal(data)
+        except KerberosError as fault:
+            _LOG.warning("%s gets no more answers: %s", self.peer, fault)
+            self._sent_all = self._read_all = True
             return
         sent = 0
         if not self._unsent:
@@ -248,7 +295,7 @@ class RpcChannel(Channel):
     def _close_when_done(self) -> None:
         """Close once nothing is read any more, every call has its answer, and the peer has taken it."""
         with self._lock:
-            if self._closed or self._calls or self._unsent or not (self._read_all or self._leaving):
+            if self._closed or self._calls or self._logging_in or self._unsent or not (self._read_all or self._leaving):
                 return
             if not self._read_all:
                 if not self._sent_all:

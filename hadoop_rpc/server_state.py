@@ -3,6 +3,10 @@
 The states are `ServerState`. No call is performed before the context said who calls, and a context comes once: nobody
 can become another user on the way. What is out of order, or cannot be read, is answered once and ends the connection,
 for where the next request begins is not known then. A call that fails is not such a thing: it has its own answer.
+
+With security only clients pass that log in by Kerberos (`hadoop_rpc.sasl.SaslServer`), and their principal is who
+calls. Where integrity or privacy was agreed, all frames after SUCCESS travel in tokens, and one outside of a token is
+refused, although Hadoop would perform it. A call is of the protocol that the connection was let in for.
 """
 
 from __future__ import annotations
@@ -12,16 +16,28 @@ from enum import Enum
 
 from google.protobuf.message import Message
 
+from hadoop_common.access import Caller
 from hadoop_rpc.errors import (
     AccessControlError,
+    KerberosError,
+    NotAuthorizedError,
     RemoteError,
     RpcProtocolError,
     RpcServerError,
+    SaslError,
     VersionMismatchError,
 )
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.sasl import after_client_step
+from hadoop_rpc.sasl import (
+    MAX_HANDSHAKE_FRAME,
+    MAX_TOKEN_FRAME,
+    SaslServer,
+    not_enabled,
+    unwrap_frames,
+    wrap_steps,
+)
+from hadoop_rpc.security import Protection, ServerSecurity
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
     FATAL_CALL_ID,
@@ -105,14 +121,25 @@ class _RefusedError(Exception):
 class ServerConnection:
     """One connection of a client.
 
+    Args:
+        security: lets clients in by Kerberos only; its methods may wait for a name server, or for a disk.
+        peer: address of the client.
+
     Attributes:
-        user, real_user: who the client says it is, "" before its context came; `real_user` acts as `user`.
+        user, real_user: who the client says it is, "" before its context came; `real_user` acts as `user`. With
+            security `user` is the short name of its principal.
         protocol: full Java name of the protocol the connection was opened for.
+        sasl: the negotiation, which knows the principal and what guards frames.
     """
 
-    def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
-        self._frames = FrameBuffer(min(max_frame, _FIRST_FRAMES))
+    def __init__(self, *, security: ServerSecurity | None = None, peer: str = "", max_frame: int = MAX_FRAME) -> None:
+        self._security = security
+        self._peer = peer
+        first = min(max_frame, MAX_HANDSHAKE_FRAME if security is not None else _FIRST_FRAMES)
+        self._frames = FrameBuffer(first)
+        self._inner = FrameBuffer(first)
         self._max_frame = max_frame
+        self.sasl = SaslServer(security)
         self.state = ServerState.HEADER
         self.user = ""
         self.real_user = ""
@@ -121,7 +148,11 @@ class ServerConnection:
     @property
     def unfinished(self) -> int:
         """Bytes that wait for the rest of their frame."""
-        return len(self._frames)
+        return len(self._frames) + len(self._inner)
+
+    @property
+    def _sealed(self) -> bool:
+        return self.sasl.done and self.sasl.protection is not Protection.AUTHENTICATION
 
     def receive(self, data: bytes) -> list[Call | Reply | Closing]:
         """What `data` completes, in order; a `Closing` is the last event of a connection."""
@@ -131,16 +162,48 @@ class ServerConnection:
             if self.state is ServerState.HEADER and (refusal := self._read_header()) is not None:
                 return [refusal]
             while self.state not in _WITHOUT_FRAMES and (body := self._frames.next_frame()) is not None:
-                event = self._understand(body)
-                if event is not None:
+                if self._sealed:
+                    self._unseal(body, events)
+                elif (event := self._understand(body)) is not None:
                     events.append(event)
+        except KerberosError as fault:
+            # as Hadoop does: nothing that was sent on this connection can be believed any more
+            self.state = ServerState.CLOSED
+            events.append(Closing(b"", fault.message))
         except RpcProtocolError as fault:
             events.append(self._close(RpcServerError(fault.message), ErrorCode.FATAL_DESERIALIZING_REQUEST))
         except _RefusedError as refused:
             events.append(self._close(refused.error, refused.code, refused.call_id))
         return events
 
+    def _unseal(self, body: bytes, events: list[Call | Reply | Closing]) -> None:
+        """Tokens hold a stream of frames: several in one, or one in several."""
+        reader = DelimitedReader(body)
+        if self._request_header(reader).callId != SASL_CALL_ID:
+            raise RpcProtocolError("a frame came outside of a token")
+        context = self.sasl.context
+        assert context is not None
+        self._inner.feed(unwrap_frames(context, self.sasl.protection, reader.read(pb.RpcSaslProto)))
+        while self.state is not ServerState.CLOSED and (inner := self._inner.next_frame()) is not None:
+            if (event := self._understand(inner)) is not None:
+                events.append(event)
+
     # ---- answers -------------------------------------------------------------------------------------------
+
+    def seal(self, data: bytes) -> bytes:
+        """Frames as they go over the wire, all but a `Reply`. Tokens are to be sent in the order they are made in.
+
+        Raises:
+            KerberosError: a token cannot be made.
+        """
+        context = self.sasl.context
+        if not self._sealed or context is None:
+            return data
+        header = delimited(
+            pb.RpcResponseHeaderProto(callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS)
+        )
+        steps = wrap_steps(context, self.sasl.protection, data)
+        return b"".join(frame(header, delimited(step)) for step in steps)
 
     def respond(self, call: Call, response: Message) -> bytes:
         """The answer to a call that succeeded."""
@@ -188,6 +251,9 @@ class ServerConnection:
             problem = f"Server IPC version {IPC_VERSION} cannot communicate with client version {version}"
             return self._close(VersionMismatchError(problem), ErrorCode.FATAL_VERSION_MISMATCH)
         if auth == AuthProtocol.NONE.value:
+            if self._security is not None:
+                refusal = AccessControlError(not_enabled("SIMPLE", "KERBEROS"))
+                return self._close(refusal, ErrorCode.FATAL_UNAUTHORIZED)
             self.state = ServerState.CONTEXT
         elif auth == AuthProtocol.SASL.value:
             self.state = ServerState.NEGOTIATING
@@ -199,17 +265,7 @@ class ServerConnection:
 
     def _understand(self, body: bytes) -> Call | Reply | None:
         reader = DelimitedReader(body)
-        header = reader.read(pb.RpcRequestHeaderProto)
-        if header.rpcOp != pb.RpcRequestHeaderProto.RPC_FINAL_PACKET or not header.HasField("rpcOp"):
-            raise _RefusedError(
-                RpcServerError("the request has no rpcOp, or an unknown one"), ErrorCode.FATAL_INVALID_RPC_HEADER
-            )
-        if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
-            problem = f"rpcKind {header.rpcKind} is not served, only protobuf requests are"
-            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
-        if len(header.clientId) > _CLIENT_ID_LENGTH:
-            problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"
-            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
+        header = self._request_header(reader)
         if header.callId >= 0:
             return self._read_call(header, reader)
         if header.callId == PING_CALL_ID:
@@ -221,14 +277,31 @@ class ServerConnection:
             return self._negotiate(reader)
         raise _RefusedError(RpcServerError(f"call id {header.callId} is unknown"), ErrorCode.FATAL_INVALID_RPC_HEADER)
 
+    def _request_header(self, reader: DelimitedReader) -> pb.RpcRequestHeaderProto:
+        header = reader.read(pb.RpcRequestHeaderProto)
+        if header.rpcOp != pb.RpcRequestHeaderProto.RPC_FINAL_PACKET or not header.HasField("rpcOp"):
+            raise _RefusedError(
+                RpcServerError("the request has no rpcOp, or an unknown one"), ErrorCode.FATAL_INVALID_RPC_HEADER
+            )
+        if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
+            problem = f"rpcKind {header.rpcKind} is not served, only protobuf requests are"
+            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
+        if len(header.clientId) > _CLIENT_ID_LENGTH:
+            problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"
+            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
+        return header
+
     def _negotiate(self, reader: DelimitedReader) -> Reply | None:
         if self.state is not ServerState.NEGOTIATING:
             raise _RefusedError(RpcServerError("SASL is over, or was never begun"), ErrorCode.FATAL_INVALID_RPC_HEADER)
         try:
-            answer = after_client_step(reader.read(pb.RpcSaslProto))
-        except AccessControlError as error:
+            answer = self.sasl.answer(reader.read(pb.RpcSaslProto))
+        except (AccessControlError, SaslError) as error:
             raise _RefusedError(error, ErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
-        self.state = ServerState.CONTEXT
+        if self.sasl.done:
+            self.state = ServerState.CONTEXT
+            if self._sealed:
+                self._frames.limit = MAX_TOKEN_FRAME
         if answer is None:
             return None
         header = pb.RpcResponseHeaderProto(
@@ -246,10 +319,24 @@ class ServerConnection:
         self.user = context.userInfo.effectiveUser
         self.real_user = context.userInfo.realUser
         self.protocol = context.protocol
+        if self._security is not None:
+            self._admit(self._security)
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), ErrorCode.FATAL_UNAUTHORIZED)
-        self._frames.limit = self._max_frame
+        # what is in tokens is bounded by the tokens' own limit, and by this one
+        (self._inner if self._sealed else self._frames).limit = self._max_frame
         self.state = ServerState.OPEN
+
+    def _admit(self, security: ServerSecurity) -> None:
+        """Let the principal in; who names somebody else wants to act for him."""
+        principal, self.real_user = self.sasl.principal, ""
+        if self.user not in ("", principal):
+            problem = f"User: {principal} is not allowed to impersonate {self.user}"
+        else:
+            problem = security.refusal(Caller(self._peer, (self.sasl.user,), principal), self.protocol)
+        if problem:
+            raise _RefusedError(NotAuthorizedError(problem), ErrorCode.FATAL_UNAUTHORIZED, CONTEXT_CALL_ID)
+        self.user = self.sasl.user
 
     def _read_call(self, header: pb.RpcRequestHeaderProto, reader: DelimitedReader) -> Call:
         if self.state is not ServerState.OPEN:
@@ -257,6 +344,9 @@ class ServerConnection:
                 RpcServerError("Connection context not established"), ErrorCode.FATAL_INVALID_RPC_HEADER
             )
         request = reader.read(pb.RequestHeaderProto, _MAX_REQUEST_HEADER)
+        if self._security is not None and request.declaringClassProtocolName != self.protocol:
+            problem = f"a call of {request.declaringClassProtocolName} came to a connection for {self.protocol}"
+            raise _RefusedError(NotAuthorizedError(problem), ErrorCode.FATAL_UNAUTHORIZED)
         return Call(
             call_id=header.callId,
             client_id=header.clientId,

@@ -13,8 +13,7 @@ AUTHENTICATION = ConfigKey(
     "simple",
     text("method"),
     "How RPC calls authenticate.",
-    reason="any method but simple and kerberos; a JournalNode, the stub and the backup role, which others call, "
-    "take simple only",
+    reason="any method but simple and kerberos",
 )
 USER_NAME = ConfigKey(
     "hadoop.user.name",
@@ -36,20 +35,6 @@ def caller(configuration: Configuration) -> str:
     Raises:
         ConfigurationError: hadoop.security.authentication is no method that is known.
     """
-    _check_method(configuration, ("", "simple", "kerberos"), "is not simple or kerberos")
+    if AUTHENTICATION.read(configuration).lower() not in ("", "simple", "kerberos"):
+        raise ConfigurationError([configuration.fault(AUTHENTICATION.name, "is not simple or kerberos")])
     return USER_NAME.read(configuration) or process_user()
-
-
-def rpc_user(configuration: Configuration) -> str:
-    """The same for those whose own servers take no Kerberos.
-
-    Raises:
-        ConfigurationError: hadoop.security.authentication asks for more than a name.
-    """
-    _check_method(configuration, ("", "simple"), "is not simple, and only a secondary or a standby takes kerberos")
-    return caller(configuration)
-
-
-def _check_method(configuration: Configuration, known: tuple[str, ...], problem: str) -> None:
-    if AUTHENTICATION.read(configuration).lower() not in known:
-        raise ConfigurationError([configuration.fault(AUTHENTICATION.name, problem)])

@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import requests
@@ -20,6 +21,8 @@ from hadoop_common.endpoint import host_port
 from hadoop_common.file_faults import explained, network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.printable import escaped
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.spnego import Spnego
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
@@ -48,6 +51,14 @@ _conf = click.option(
 )
 
 
+def _config(conf_dir: Path) -> StubConfig:
+    """The configuration; on a kerberized cluster the process is logged in by it."""
+    config = stub_config(_load(conf_dir))
+    if config.kerberos is not None:
+        log_in(config.kerberos.login)
+    return config
+
+
 def _load(conf_dir: Path) -> Configuration:
     return load_configuration(conf_dir)
 
@@ -69,7 +80,7 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
     \b
     Example: namenode-stub format --conf /etc/hadoop/conf
     """
-    config = stub_config(_load(conf_dir))
+    config = _config(conf_dir)
     info = new_storage_info(layout)
     with ExitStack() as closing:
         journals = open_other_journals(config)
@@ -96,6 +107,7 @@ def bootstrap_command(conf_dir: Path, force: bool) -> None:
     \b
     Example: namenode-stub bootstrap-standby --conf /etc/hadoop/conf
     """
+    _config(conf_dir)
     txid = bootstrap_standby(_load(conf_dir), force=force)
     click.echo(f"formatted with the image at txid {txid}")
 
@@ -118,7 +130,7 @@ def run(conf_dir: Path, standby: bool) -> None:
     Example: namenode-stub run --conf /etc/hadoop/conf
     """
     log_to_stderr(logging.INFO)
-    config = stub_config(_load(conf_dir))
+    config = _config(conf_dir)
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:
@@ -134,9 +146,10 @@ def transition_command(conf_dir: Path, state: str) -> None:
     \b
     Example: namenode-stub transition active --conf /etc/hadoop/conf
     """
-    url = f"{_own_url(stub_config(_load(conf_dir)))}/transition/{state}"
+    url = f"{_own_url(_config(conf_dir))}/transition/{state}"
     try:
-        answer = ask("POST", url, timeout=_TRANSITION_SECONDS)
+        headers = Spnego(urlsplit(url).hostname or "").headers
+        answer = ask("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
     told = answer.json

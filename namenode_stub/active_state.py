@@ -11,6 +11,7 @@ from flask import Blueprint
 
 from checkpointer.storage.lookup import latest_image
 from engine.loaded_image import LoadedImage
+from hadoop_common.access import Door
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.journal_protocol import JournalInfo
 from hadoop_rpc.namenode_protocol import namenode_service
@@ -189,5 +190,9 @@ class ActiveState:
             counter=self._resources.counter,
         )
         pages = StatusPages(self._resources, self.images, self._report)
-        guarded = restrict(transfer, self._resources.access)
-        return [guarded, namespace_blueprint(self.namespace, self.roll), *pages.blueprints()]
+        access = self._resources.access
+        return [
+            restrict(transfer, access, Door.IMAGES),
+            restrict(namespace_blueprint(self.namespace, self.roll), access, Door.CONTROL),
+            *(restrict(each, access, Door.STATE) for each in pages.blueprints()),
+        ]

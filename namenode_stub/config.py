@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
+from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import COUNT, ConfigKey, take_bound, text
@@ -16,7 +17,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
-from hadoop_rpc.user import process_user, rpc_user
+from hadoop_rpc.user import caller, process_user
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_defaults import ServerDefaults
@@ -53,7 +54,8 @@ class StubConfig:
         port_limits: what the peers of its servers may take.
         list_limit: most children in one page of a listing.
         server_defaults: what clients are told to take.
-        access: who may send and fetch images.
+        access: who may send and fetch images where nobody has to prove who he is.
+        kerberos: None on a cluster without.
         log_directory: where metaSave writes; HADOOP_LOG_DIR, or where the stub was started.
     """
 
@@ -84,6 +86,7 @@ class StubConfig:
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
     access: AccessRules = field(default_factory=AccessRules)
+    kerberos: KerberosSettings | None = None
 
     @property
     def edits_directories(self) -> tuple[Path, ...]:
@@ -154,7 +157,7 @@ class _Reader:
             minimum_edits=self._get(EDITS_MINIMUM),
             restore_edits=self._get(keys.NAME_DIR_RESTORE),
             rpc_address=self._faults.take(self._rpc_address, None),
-            rpc_user=self._faults.take(lambda: rpc_user(self._settings), ""),
+            rpc_user=self._faults.take(lambda: caller(self._settings), ""),
             nameservice=self._who.nameservice,
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             standby=standby_settings(self._settings, self._who, self._faults),
@@ -167,6 +170,7 @@ class _Reader:
             server_defaults=ServerDefaults.of(self._settings, self._faults),
             log_directory=Path(LOG_DIRECTORY.read(self._settings)),
             access=self._faults.take(lambda: access_rules(self._settings), AccessRules()),
+            kerberos=self._faults.take(lambda: kerberos_settings(self._settings, self._who, Part.NAMENODE), None),
         )
 
     def _get(self, key: ConfigKey[T]) -> T:

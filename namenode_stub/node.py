@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from checkpointer.config.kerberos import open_doors
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import AccessControl
+from hadoop_common.access import Door
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.port_limits import Refusals
@@ -34,6 +35,7 @@ from namenode_stub.rpc.services import PROTOCOLS
 from namenode_stub.standby_state import StandbyState
 from namenode_stub.storage import StorageLocks, check_storage
 from namenode_stub.switchable_application import SwitchableApplication
+from servlets.access import restrict
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
 from servlets.reservations import UploadReservations
@@ -64,9 +66,9 @@ class NameNodeStub:
         self._resources = ExitStack()
         self._changing = threading.RLock()
         self._locks = StorageLocks()
-        self._gate = Gate(config.rpc_user, config.supergroup)
         self._refusals = Refusals()
-        self._access = AccessControl(config.access, self._refusals)
+        self._doors = open_doors(config.access, config.kerberos, self._refusals)
+        self._gate = Gate(self._doors.own_user or config.rpc_user, config.supergroup)
         self._doorway = SwitchableApplication()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
@@ -180,9 +182,14 @@ class NameNodeStub:
         limits, refusals = config.port_limits, self._refusals
         if config.rpc_address is not None:
             doors = self._gate.doors(PROTOCOLS)
-            rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals)
+            security = self._doors.security
+            rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals, security=security)
             self.rpc_server = started.enter_context(rpc)
-        self.server = started.enter_context(WebServers(self._doorway, config.web, limits=limits, refusals=refusals))
+        self.server = started.enter_context(
+            WebServers(
+                self._doorway, config.web, limits=limits, refusals=refusals, header_bytes=self._doors.header_bytes
+            )
+        )
         started.callback(self._end_state)
         self._serve()
 
@@ -203,7 +210,7 @@ class NameNodeStub:
             addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),
-            access=self._access,
+            access=self._doors.access,
         )
 
     def _end_state(self) -> None:
@@ -226,7 +233,10 @@ class NameNodeStub:
         transitions = {"active": self.transition_to_active, "standby": self.transition_to_standby}
         guard = ChangeGuard(self._config.control_hosts, self._refusals)
         own = [transition_blueprint(transitions), shutdown_blueprint(self.request_shutdown)]
-        self._doorway.application = create_application(*state.blueprints(), *own, guard=guard)
+        own = [restrict(each, self._doors.access, Door.CONTROL) for each in own]
+        self._doorway.application = create_application(
+            *state.blueprints(), *own, guard=guard, entrance=self._doors.entrance
+        )
         services = [*state.services(), self._ha]
         if self.shutdown_requested.is_set():
             return

@@ -11,6 +11,7 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.lookup import latest_image
 from engine.loaded_image import LoadedImage
+from hadoop_common.access import Door
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import namenode_questions
 from hadoop_rpc.service import Service
@@ -118,8 +119,12 @@ class StandbyState:
             self.images, reservations=self._resources.reservations, counter=self._resources.counter
         )
         pages = StatusPages(self._resources, self.images, self)
-        guarded = restrict(transfer, self._resources.access)
-        return [guarded, refusing_blueprint(NotActiveError), *pages.blueprints()]
+        access = self._resources.access
+        return [
+            restrict(transfer, access, Door.IMAGES),
+            restrict(refusing_blueprint(NotActiveError), access, Door.CONTROL),
+            *(restrict(each, access, Door.STATE) for each in pages.blueprints()),
+        ]
 
     def report(self) -> dict[str, Any]:
         """For GET /status: `lastTxid` applied, `sourceTxid` that the shared edits were seen to hold, -1 before;

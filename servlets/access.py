@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, request
+from http import HTTPStatus
 
-from hadoop_common.access import AccessControl, Caller, Right
-from servlets.errors import NotAllowedError
+from flask import Blueprint, Response, request
+
+from hadoop_common.access import AccessControl, Door, Right
+from servlets.application import sentence_response
+from servlets.entrance import caller
 
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
-def restrict(blueprint: Blueprint, access: AccessControl) -> Blueprint:
-    """`blueprint`, which from now on refuses with 403 whoever may not read, or change, what it serves."""
+def restrict(blueprint: Blueprint, access: AccessControl, door: Door) -> Blueprint:
+    """`blueprint`, which from now on refuses with 403 whoever may not read, or change, what it serves.
+
+    Args:
+        door: what it serves; a change of what only tells a state is of `Door.CONTROL`.
+    """
 
     @blueprint.before_request
-    def check() -> None:
+    def check() -> Response | None:
+        who = caller()
+        if who is None:
+            return None
         right = Right.READ if request.method in _READING else Right.CHANGE
-        verdict = access.check(Caller(request.remote_addr or ""), right, f"{request.method} {request.path}")
-        if not verdict.allowed:
-            raise NotAllowedError(verdict.reason)
+        behind = Door.CONTROL if door is Door.STATE and right is Right.CHANGE else door
+        verdict = access.check(who, right, f"{request.method} {request.path}", behind)
+        return None if verdict.allowed else sentence_response(HTTPStatus.FORBIDDEN, verdict.reason)
 
     return blueprint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
@@ -12,6 +13,9 @@ from werkzeug.exceptions import HTTPException
 from hadoop_common.file_faults import explained
 from servlets.change_guard import ChangeGuard
 from servlets.errors import ServletError
+
+if TYPE_CHECKING:
+    from servlets.entrance import Entrance
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,16 +32,23 @@ def sentence_response(status: int, sentence: str) -> Response:
     return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
 
 
-def create_application(*blueprints: Blueprint, guard: ChangeGuard | None = None) -> Flask:
+def create_application(
+    *blueprints: Blueprint, guard: ChangeGuard | None = None, entrance: Entrance | None = None
+) -> Flask:
     """An application of `blueprints` that answers any fault with one plain sentence, no traceback.
 
-    `guard` decides who may ask for changes; without one only this host may.
+    Args:
+        guard: decides from where changes may be asked for; without one only from this host.
+        entrance: where callers have to prove who they are.
     """
     guard = guard or ChangeGuard()
     application = Flask("servlets", static_folder=None, template_folder=None)
     application.config["MAX_CONTENT_LENGTH"] = None
     for blueprint in blueprints:
         application.register_blueprint(blueprint)
+
+    if entrance is not None:
+        entrance.guard(application)
 
     @application.before_request
     def check() -> Response | None:

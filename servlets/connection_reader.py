@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hadoop_common.paced_socket import PacedSocket
@@ -17,9 +18,10 @@ _BUFFER = 1 << 18
 class _Raw(io.RawIOBase):
     """What came with the headers already, then the connection; nothing while it is told not to wait."""
 
-    def __init__(self, connection: PacedSocket, begun: bytes) -> None:
+    def __init__(self, connection: PacedSocket, begun: bytes, wanted: Callable[[], None] | None) -> None:
         super().__init__()
         self._connection = connection
+        self._wanted = wanted
         self.begun = memoryview(begun)
         self.silent = False
 
@@ -30,6 +32,8 @@ class _Raw(io.RawIOBase):
         if self.silent:
             return None
         if not self.begun:
+            if self._wanted is not None:
+                self._wanted()
             return self._connection.recv_into(buffer)
         view = memoryview(buffer).cast("B")
         count = min(len(view), len(self.begun))
@@ -39,10 +43,10 @@ class _Raw(io.RawIOBase):
 
 
 class BufferedConnection(io.BufferedReader):
-    """Reads from `connection`, after the bytes `begun` that were read from it before."""
+    """Reads from `connection`, after the bytes `begun` that were read from it before; `wanted` is told before each."""
 
-    def __init__(self, connection: PacedSocket, begun: bytes = b"") -> None:
-        self._source = _Raw(connection, begun)
+    def __init__(self, connection: PacedSocket, begun: bytes = b"", wanted: Callable[[], None] | None = None) -> None:
+        self._source = _Raw(connection, begun, wanted)
         super().__init__(self._source, _BUFFER)
 
     def rest(self) -> bytes:

@@ -21,12 +21,6 @@ class StorageMismatchError(ServletError):
     status = HTTPStatus.FORBIDDEN
 
 
-class NotAllowedError(ServletError):
-    """Who asks may not do this."""
-
-    status = HTTPStatus.FORBIDDEN
-
-
 class NotActiveError(ServletError):
     """An image was offered to a NameNode that is not active."""
 

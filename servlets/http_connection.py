@@ -29,8 +29,8 @@ from servlets.wsgi_environment import target_problem
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 65536
+DEFAULT_HEADER_BYTES = 16 << 10
 _LONGEST_DRAIN = 3600.0
-_MAX_HEADER_BYTES = 16384
 _MAX_PROBLEM = 200
 _SPEAK_TLS = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"
@@ -49,13 +49,20 @@ class _Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What the connections of one server share; `work` takes a request over, `linger` is in seconds."""
+    """What the connections of one server share.
+
+    Attributes:
+        work: takes a request over.
+        linger: seconds.
+        header_bytes: the most that the headers of a request may have.
+    """
 
     limits: PortLimits
     loop: SocketLoop
     refuse: Callable[[str], None]
     work: Callable[[HttpChannel, h11.Connection, h11.Request], None]
     linger: float
+    header_bytes: int = DEFAULT_HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class HttpChannel(Channel):
         self._port = port
         self._stage = _Stage.GREETING if isinstance(connection, TlsSocket) else _Stage.READING
         self._greeting, self._refused = selectors.EVENT_READ, False
-        self._http = _new_parser()
+        self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
         # Whether a thread works on it, and whether none is to begin any more.
@@ -256,7 +263,7 @@ class HttpChannel(Channel):
             self.polite = True
             self._enter(_Stage.DRAINING)
         elif self._after.reuse:
-            self._http = _new_parser()
+            self._http = _new_parser(self._port.header_bytes)
             self._in_first_line = True
             self._begun = None
             self._enter(_Stage.READING)
@@ -288,5 +295,5 @@ class HttpChannel(Channel):
             _LOG.debug("connection of %s was closed already: %s", self.peer, fault)
 
 
-def _new_parser() -> h11.Connection:
-    return h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
+def _new_parser(header_bytes: int) -> h11.Connection:
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=header_bytes)

@@ -29,7 +29,7 @@ from hadoop_common.tls.sockets import TlsSocket
 from servlets.connection_reader import BufferedConnection
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
-from servlets.http_connection import Answered, HttpChannel, Port
+from servlets.http_connection import DEFAULT_HEADER_BYTES, Answered, HttpChannel, Port
 from servlets.request_body import ChunkedBody, SizedBody
 from servlets.wsgi_environment import body_length, environment
 
@@ -60,7 +60,8 @@ class HttpServer:
     requests may go on after `stop()`. A client that still sends when its request is already answered is heard until it
     pauses for `linger` seconds, an hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when
     their whole image is sent, and make the checkpoint again at once where the connection breaks before.
-    With `tls` it speaks HTTPS alone, and follows the files of that while it runs. All times are seconds.
+    With `tls` it speaks HTTPS alone, and follows the files of that while it runs. `header_bytes` is the most that the
+    headers of a request may have. All times are seconds.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class HttpServer:
         shutdown_timeout: float = 5.0,
         linger: float = DEFAULT_LINGER,
         tls: ServerTls | None = None,
+        header_bytes: int = DEFAULT_HEADER_BYTES,
     ) -> None:
         self._requested = (host, port)
         self._application = application
@@ -82,7 +84,7 @@ class HttpServer:
         self.refusals = refusals or Refusals()
         self._shutdown_timeout = shutdown_timeout
         self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
-        self._port = Port(self._limits, self._loop, self.refusals.count, self._work, linger)
+        self._port = Port(self._limits, self._loop, self.refusals.count, self._work, linger, header_bytes)
         self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
         queues = [self._prompt] * _PROMPT_THREADS + [self._others] * threads
@@ -255,7 +257,8 @@ class _Exchange:
         self._prompt = prompt
         self._expected = http.they_are_waiting_for_100_continue
         begun, _ = http.trailing_data
-        self._reader = BufferedConnection(connection, begun)
+        # "100 Continue" is told once the body is wanted: who may not send it does not
+        self._reader = BufferedConnection(connection, begun, self._welcome)
         size = body_length(request)
         self._body = ChunkedBody(self._reader) if size is None else SizedBody(self._reader, size)
         self._status = ""
@@ -268,8 +271,6 @@ class _Exchange:
             OSError: the connection broke, or the peer is too slow.
             Exception: what the application raised; nothing is known of what was sent.
         """
-        if self._expected and not self._body.complete:
-            self._connection.sendall(self._http.send(_CONTINUE) or b"")
         body = cast(BinaryIO, self._body)
         here = channel.socket.getsockname()[:2]
         scheme = "https" if isinstance(channel.socket, TlsSocket) else "http"
@@ -279,6 +280,11 @@ class _Exchange:
         finally:
             if hasattr(content, "close"):
                 content.close()
+
+    def _welcome(self) -> None:
+        if self._expected and not self._body.complete and self._http.our_state is h11.SEND_RESPONSE:
+            self._expected = False
+            self._connection.sendall(self._http.send(_CONTINUE) or b"")
 
     def _start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
         self._status, self._headers = status, headers

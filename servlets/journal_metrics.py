@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from servlets.journal_facts import JournalFacts, JournalNodeFacts
-from servlets.metrics import collector_blueprint, refused_family, tls_families
+from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
 
 _PREFIX = "hdfs_journalnode"
 
@@ -68,6 +68,7 @@ class JournalNodeCollector(Collector):
         yield self._sync_times(now)
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, time.time())
+        yield from login_families(_PREFIX)
 
     def _sync_times(self, now: JournalNodeFacts) -> Metric:
         family = GaugeMetricFamily(

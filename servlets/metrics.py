@@ -12,6 +12,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from hadoop_common.tls.process import HANDSHAKES, states
+from hadoop_rpc.kerberos import ticket_end
+from hadoop_rpc.logins import LOGINS
 from servlets.node_state import LakeState, NodeState, Record, TargetState
 from servlets.transfer_counter import TransferCounter
 
@@ -84,6 +86,7 @@ class CheckpointerCollector(Collector):
         yield from _lake(state.lake)
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, now.now)
+        yield from login_families(_PREFIX)
 
 
 def tls_families(prefix: str, now: float) -> Iterator[Metric]:
@@ -119,6 +122,30 @@ def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
     for reason, count in sorted(refused.items()):
         family.add_metric((reason,), count)
     return family
+
+
+def login_families(prefix: str) -> Iterator[Metric]:
+    """Logins by Kerberos at the servers of the process, and the end of its own ticket; no samples without Kerberos."""
+    logins = LOGINS.now()
+    tried = CounterMetricFamily(
+        f"{prefix}_logins", "Logins by Kerberos at our servers, by server and result.", labels=("server", "result")
+    )
+    for names, count in sorted(logins.results.items()):
+        tried.add_metric(names, count)
+    yield tried
+    connections = GaugeMetricFamily(
+        f"{prefix}_rpc_connections", "RPC connections of those who logged in, by protection.", labels=("protection",)
+    )
+    for protection, count in sorted(logins.connections.items()):
+        connections.add_metric((protection,), count)
+    yield connections
+    ends = GaugeMetricFamily(
+        f"{prefix}_ticket_end_timestamp_seconds",
+        "When the ticket that was last used ends, in seconds since the epoch; a new one is taken at half of its life.",
+    )
+    if (end := ticket_end()) is not None:
+        ends.add_metric((), end)
+    yield ends
 
 
 def _checkpoint(state: NodeState) -> Iterator[Metric]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.tls.process import ServerTls
 from hadoop_common.tls.settings import WebAddresses
+from servlets.http_connection import DEFAULT_HEADER_BYTES
 from servlets.http_server import HttpServer
 
 if TYPE_CHECKING:
@@ -22,10 +23,18 @@ class WebServers:
     """
 
     def __init__(
-        self, application: WSGIApplication, addresses: WebAddresses, *, limits: PortLimits, refusals: Refusals
+        self,
+        application: WSGIApplication,
+        addresses: WebAddresses,
+        *,
+        limits: PortLimits,
+        refusals: Refusals,
+        header_bytes: int = DEFAULT_HEADER_BYTES,
     ) -> None:
         def server(address: tuple[str, int], tls: ServerTls | None) -> HttpServer:
-            return HttpServer(application, *address, limits=limits, refusals=refusals, tls=tls)
+            return HttpServer(
+                application, *address, limits=limits, refusals=refusals, tls=tls, header_bytes=header_bytes
+            )
 
         self._servers = [] if addresses.http is None else [server(addresses.http, None)]
         if addresses.https is not None:

@@ -113,6 +113,9 @@ def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
 def _status(url: str, timeout: float) -> Answer[NodeState]:
     try:
         status, answer = _get(url, timeout)
+        if status == HTTPStatus.UNAUTHORIZED:
+            with login_faults("the question", url):
+                status, answer = _get(url, timeout, Spnego(urlsplit(url).hostname or "").headers)
         return Answer(from_json(NodeState, answer))
     except TransferError as fault:
         return Answer(error=fault.message)

@@ -52,6 +52,21 @@ def check_ha(facts: Facts, thresholds: Thresholds) -> Verdict:
     return Verdict(State.CRITICAL, "no NameNode is active", details)
 
 
+def check_kerberos(facts: Facts, thresholds: Thresholds) -> Verdict:
+    """Every step of a login by Kerberos goes well."""
+    steps = facts.login.value
+    if facts.login.error:
+        return Verdict(State.CRITICAL, f"the login was not tried to its end: {facts.login.error}")
+    if not steps:
+        return Verdict(State.OK, "no Kerberos is configured")
+    details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
+    failed = [step for step in steps if step.error]
+    if not failed:
+        return Verdict(State.OK, f"all {len(steps)} steps of the login work", details)
+    first = failed[0]
+    return Verdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
+
+
 def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
     """NameNodes, our storage and the journal are of one namespace, in a layout that can be merged."""
     known = _storage_infos(facts)

@@ -125,6 +125,15 @@ class TlsStep:
     minor: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LoginStep:
+    """A step of a login by Kerberos; `error` and what to do are "" where it went well."""
+
+    name: str
+    error: str = ""
+    hint: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
@@ -146,6 +155,7 @@ class Facts:
     journal: JournalFacts | None = None
     daemon: DaemonFacts | None = None
     tls: tuple[TlsStep, ...] | None = None
+    login: Answer[tuple[LoginStep, ...]] = Answer()
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:

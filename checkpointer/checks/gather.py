@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from checkpointer.checks.ask_journal import ask_journal
+from checkpointer.checks.ask_kerberos import ask_kerberos
 from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
@@ -70,6 +71,8 @@ def gather(
     if secure is not None:
         questions["tls"] = partial(ask_files, config, clock())
         questions |= {f"tls {url}": partial(ask_peer, url, timeout=limit) for url in secure}
+    if Part.LOGIN in parts:
+        questions["login"] = partial(ask_kerberos, config, limit / _CALLS)
     answers = ask_all(questions, limit)
     facts = Facts(
         role=config.role,
@@ -81,6 +84,7 @@ def gather(
         namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
         daemon=_daemon(config, answers.get("daemon")),
         tls=None if secure is None else _tls(answers, secure),
+        login=answers.get("login", Answer()),
     )
     if Part.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)

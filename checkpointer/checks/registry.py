@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
-from checkpointer.checks.cluster_checks import check_ha, check_journal_nodes, check_namenode, check_version
+from checkpointer.checks.cluster_checks import (
+    check_ha,
+    check_journal_nodes,
+    check_kerberos,
+    check_namenode,
+    check_version,
+)
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
@@ -24,6 +30,7 @@ class Part(Enum):
     JOURNAL = "journal"
     DAEMON = "daemon"
     TLS = "tls"
+    LOGIN = "login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,13 @@ CHECKS: tuple[Check, ...] = (
         "Renew our certificate in its store; it counts without a restart.",
         frozenset({Part.TLS}),
         check_tls,
+    ),
+    Check(
+        "kerberos",
+        "each step of the login at each NameNode works: keytab, ticket, service tickets, RPC, HTTP",
+        "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.",
+        frozenset({Part.NAMENODES, Part.LOGIN}),
+        check_kerberos,
     ),
 )
 

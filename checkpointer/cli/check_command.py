@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from checkpointer.checks.registry import CHECKS, Outcome, perform, state_of
+from checkpointer.checks.registry import CHECKS, Outcome, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.config.checkpoint_config import Role
@@ -112,7 +112,7 @@ def command(
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
         cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
         if cluster.config.kerberos is not None:
-            _log_in(cluster.config.kerberos.login)
+            _log_in(cluster.config.kerberos.login, tried=Part.LOGIN in parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
     except HdfsError as error:
@@ -125,11 +125,17 @@ def command(
     sys.exit(state_of(outcomes))
 
 
-def _log_in(login: KerberosLogin) -> None:
+def _log_in(login: KerberosLogin, *, tried: bool) -> None:
+    """`tried`: a check is going to say what is wrong with it."""
     from checkpointer.config.kerberos import for_operator
+    from hadoop_rpc.errors import KerberosSetupError
     from hadoop_rpc.kerberos import log_in
 
-    log_in(for_operator(login))
+    try:
+        log_in(for_operator(login))
+    except KerberosSetupError:
+        if not tried:
+            raise
 
 
 def _unknown(error: HdfsError, *, as_json: bool) -> None:

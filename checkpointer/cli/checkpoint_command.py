@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.daemon_client import ask_daemon, known_answer
+from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
@@ -84,7 +85,9 @@ def command(
         raise click.UsageError("--cancel and --force exclude each other.")
     if not cancel and (reason or minutes is not None):
         raise click.UsageError("--reason and --minutes go with --cancel.")
-    urls = candidate_urls(load_configuration(conf_dir), None if role is None else Role(role))
+    configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
+    urls = candidate_urls(configuration, chosen)
+    log_in_as_operator(configuration, chosen)
     given = {"reason": reason, "minutes": "" if minutes is None else f"{minutes:g}"}
     query = {key: value for key, value in given.items() if value} if cancel else {"force": str(force).lower()}
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import DaemonNotFoundError
@@ -12,7 +14,8 @@ from hadoop_common.file_faults import network_reason
 
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
-_HERE_HINT = "Run this command on the daemon's host."
+_HERE_HINT = "Run this command on the daemon's host, as a user that the answer names."
+_LOGIN_HINT = "Set hadoop.security.authentication here as the daemon has it, and log in (kinit)."
 
 
 class _UnreachableError(TransferError):
@@ -52,16 +55,23 @@ def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) 
     return answer
 
 
+def _name_of(host: str) -> str:
+    """Our host by its own name where it is the loopback address: servers have no keys for addresses."""
+    return socket.getfqdn() if host in ("127.0.0.1", "::1") else host
+
+
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
     """Status and JSON object of an answer, empty where it is none."""
     # `--help` and wrong usage are told without them.
     import requests
     import urllib3
 
+    from hadoop_rpc.spnego import Spnego
     from servlets.bounded_answer import ask
 
+    spnego = Spnego(_name_of(urlsplit(url).hostname or ""))
     try:
-        answer = ask(method, url, query=query, timeout=(_CONNECT_TIMEOUT, timeout))
+        answer = ask(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
     except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
         raise TransferError(
             url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
@@ -73,6 +83,8 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise TransferError(url, f"the daemon broke off: {network_reason(error)}", hint=_LOG_HINT) from error
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        raise TransferError(url, answer.text, status=answer.status, hint=_LOGIN_HINT)
     if answer.status == HTTPStatus.FORBIDDEN:
         raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT)
     content = answer.json

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.config import keys
 from checkpointer.config.addresses import parse_host_port
 from hadoop_common.cli.json_failure import as_failure
@@ -120,7 +121,7 @@ def command(
         raise click.UsageError("--rpc goes with --from")
     os.umask(PRIVATE_UMASK)
     settings = _settings(conf_dir)
-    _log_in(settings)
+    log_in_as_operator(settings)
     options = FetchOptions(
         txid=txid,
         keep=keep,
@@ -145,18 +146,6 @@ def _settings(conf_dir: Path | None) -> Configuration:
     if conf_dir is None:
         return Configuration.from_mapping({}, {}).with_defaults(keys.DEFAULTS)
     return load_configuration(conf_dir).with_defaults(keys.DEFAULTS)
-
-
-def _log_in(settings: Configuration) -> None:
-    from checkpointer.config.addresses import identity
-    from checkpointer.config.checkpoint_config import Role
-    from checkpointer.config.kerberos import for_operator, kerberos_settings
-    from checkpointer.config.report import likely_role
-    from hadoop_rpc.kerberos import log_in
-
-    found = kerberos_settings(settings, identity(settings), secondary=likely_role(settings) is Role.SECONDARY)
-    if found is not None:
-        log_in(for_operator(found.login))
 
 
 def _user(settings: Configuration) -> str:

@@ -35,9 +35,12 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
         raise click.UsageError("Say where the namespace is taken from: --from-peers or --from-namenode.")
     from checkpointer.journal_node.config import JournalNodeConfig
     from checkpointer.journal_node.formatting import format_journals, namespace_of_namenode
+    from hadoop_rpc.kerberos import log_in
 
     configuration = load_configuration(conf_dir)
     config = JournalNodeConfig.from_configuration(configuration)
+    if config.kerberos is not None:
+        log_in(config.kerberos.login)
     namespace = (
         (lambda nameservice: namespace_of_namenode(configuration, nameservice)) if source == "namenode" else None
     )

@@ -34,6 +34,10 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     from checkpointer.journal_node.process import run_journal_node
 
     config = JournalNodeConfig.from_configuration(load_configuration(conf_dir))
+    if config.kerberos is not None:
+        from hadoop_rpc.kerberos import log_in
+
+        log_in(config.kerberos.login)
     with Control(config.stop_timeout) as control:
         run_journal_node(
             config,

@@ -86,10 +86,8 @@ def _log_in(kerberos: KerberosSettings) -> None:
     from hadoop_rpc.kerberos import log_in
 
     login = kerberos.login
+    kerberos.require_server().http.check()
     log_in(login)
-    if login.keytab is None:
-        _LOG.warning("logs in with the default cache of tickets, which ends with them: no keytab is configured")
-        return
     _LOG.info("logs in as %s by the keytab %s", login.principal, login.keytab)
     if kerberos.refused:
         _LOG.warning(

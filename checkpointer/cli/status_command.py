@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from checkpointer.cli.daemon_client import ask_daemon, known_answer
+from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
@@ -47,7 +48,9 @@ def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool
     """
     if as_json and watch is not None:
         raise click.UsageError("--watch is for reading; ask for --json as often as you need it.")
-    urls = candidate_urls(load_configuration(conf_dir), None if role is None else Role(role))
+    configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
+    urls = candidate_urls(configuration, chosen)
+    log_in_as_operator(configuration, chosen)
     while True:
         try:
             state = _ask(urls)

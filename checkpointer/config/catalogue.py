@@ -41,7 +41,6 @@ _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only rea
 _NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
 _ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
 _ADDRESSES = "the checkpointer connects to the addresses themselves"
-_OWN_SERVERS = "our own servers do not ask for Kerberos; checkpointer.access.* says who may call them"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_ignored(
@@ -219,18 +218,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "Java classes that read the stores.",
         "Java classes are not loaded; the stores are read here",
         ("hadoop.ssl.keystores.factory.class", "org.apache.hadoop.security.ssl.FileBasedKeyStoresFactory"),
-    ),
-    *_ignored(
-        "Principals and keytabs of servers.",
-        _OWN_SERVERS,
-        ("dfs.journalnode.keytab.file", ""),
-        *(
-            (f"dfs.{node}.kerberos.internal.spnego.principal", "${dfs.web.authentication.kerberos.principal}")
-            for node in ("namenode", "secondary.namenode")
-        ),
-        ("dfs.journalnode.kerberos.internal.spnego.principal", ""),
-        ("dfs.web.authentication.kerberos.principal", ""),
-        ("dfs.web.authentication.kerberos.keytab", ""),
     ),
     ConfigKey(
         "hadoop.rpc.socket.factory.class.default",

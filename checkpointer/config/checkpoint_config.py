@@ -21,7 +21,7 @@ from checkpointer.config.addresses import (
 )
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
-from checkpointer.config.kerberos import KerberosSettings, kerberos_settings
+from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
@@ -31,7 +31,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAddresses, tls_config
-from hadoop_rpc.user import caller, rpc_user
+from hadoop_rpc.user import caller
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from journal.quorum import settings as quorum_keys
@@ -241,7 +241,7 @@ class _Reader:
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
             namenode_http_addresses=http,
             namenode_rpc_addresses=rpc,
-            rpc_user=self._take(self._rpc_user, ""),
+            rpc_user=self._take(lambda: caller(self._settings), ""),
             kerberos=self._take(self._kerberos, None),
             web=self._web(policy),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
@@ -307,14 +307,8 @@ class _Reader:
             max_tail_transactions=self._get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
 
-    def _rpc_user(self) -> str:
-        # NameNodes log in at a backup node, too
-        return rpc_user(self._settings) if self._role is Role.BACKUP else caller(self._settings)
-
     def _kerberos(self) -> KerberosSettings | None:
-        if self._role is Role.BACKUP:
-            return None
-        return kerberos_settings(self._settings, self._who, secondary=self._role is Role.SECONDARY)
+        return kerberos_settings(self._settings, self._who, Part[self._role.name])
 
     def _permission(self) -> int:
         def permission() -> int:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
+from checkpointer.config.security_keys import SECURITY_KEYS
 from hadoop_common.config_key import (
     ABSENT,
     BYTES,
@@ -35,7 +36,7 @@ from hadoop_common.config_key import (
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PORT_KEYS
 from hadoop_common.tls.settings import TLS_KEYS
-from hadoop_rpc.security import PROTECTIONS
+from hadoop_rpc.login_keys import LOGIN_KEYS
 from hadoop_rpc.user import USER_KEYS
 from journal.quorum.settings import READER_KEYS
 
@@ -435,25 +436,6 @@ TMP_DIR = ConfigKey(
     "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
 )
 
-NAMENODE_PRINCIPAL = ConfigKey(
-    "dfs.namenode.kerberos.principal",
-    "",
-    text("principal"),
-    "Who the NameNodes are, and a standby; _HOST in it is the host of the NameNode's RPC address.",
-)
-NAMENODE_KEYTAB = ConfigKey(
-    "dfs.namenode.keytab.file",
-    "",
-    text("file"),
-    "Keytab of a standby. Unset: the tickets of the default cache, which nobody renews here.",
-)
-NAMENODE_PATTERN = ConfigKey(
-    "dfs.namenode.kerberos.principal.pattern",
-    "*",
-    text("pattern"),
-    "Which other principals a NameNode may have; each use of it is logged as a warning.",
-    release2=ABSENT,
-)
 SECONDARY_PRINCIPAL = ConfigKey(
     "dfs.secondary.namenode.kerberos.principal",
     "",
@@ -461,40 +443,21 @@ SECONDARY_PRINCIPAL = ConfigKey(
     "Who a secondary is; _HOST in it is the host of dfs.namenode.secondary.http-address.",
 )
 SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "The same for a secondary.")
-JOURNALNODE_PRINCIPAL = ConfigKey(
-    "dfs.journalnode.kerberos.principal", "", text("principal"), "Who the JournalNodes are."
-)
-JOURNALNODE_PATTERN = ConfigKey(
-    "dfs.journalnode.kerberos.principal.pattern",
-    "",
-    text("pattern"),
-    "Which other principals a JournalNode may have, as of NameNodes.",
-)
-RPC_PROTECTION = ConfigKey(
-    "hadoop.rpc.protection",
-    "authentication",
-    PROTECTIONS,
-    "What guards RPC with Kerberos: authentication, integrity or privacy, the preferred one first.",
-)
-FALLBACK_TO_SIMPLE = ConfigKey(
-    "ipc.client.fallback-to-simple-auth-allowed",
-    "false",
-    SWITCH,
-    "Whether RPC goes on without security where it is configured for Kerberos and a server is not.",
-)
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
     text("users groups"),
-    "From whom else a NameNode takes images; here for messages only.",
+    "Who else may fetch and send images, there and at our own kerberized servers, and ask those for changes.",
 )
 
 KEYS: tuple[ConfigKey[Any], ...] = (
     *keys_in(globals()),
     *USER_KEYS,
+    *LOGIN_KEYS,
     *PORT_KEYS,
     *READER_KEYS,
     *JOURNALNODE_KEYS,
+    *SECURITY_KEYS,
     *TLS_KEYS,
 )
 

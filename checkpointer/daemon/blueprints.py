@@ -12,7 +12,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.role_images import RoleImages
-from hadoop_common.access import AccessControl
+from hadoop_common.access import AccessControl, Door
 from hadoop_common.endpoint import host_port
 from servlets.access import restrict
 from servlets.hadoop_beans import NodeFacts, daemon_beans
@@ -35,16 +35,15 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
 
 
 def daemon_blueprints(
-    role: CheckpointRole, service: CheckpointService, config: CheckpointConfig, limits: ServingLimits
+    role: CheckpointRole,
+    service: CheckpointService,
+    config: CheckpointConfig,
+    limits: ServingLimits,
+    access: AccessControl,
 ) -> list[Blueprint]:
-    """All blueprints of a daemon that runs `role`; `limits` hold for what it serves."""
+    """All blueprints of a daemon that runs `role`; `limits` hold for what it serves, `access` says to whom."""
     facts = _facts(config)
-    access = AccessControl(config.access, role.refusals)
-    return [
-        restrict(
-            image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits),
-            access,
-        ),
+    state = [
         status_blueprint(
             status=service.status,
             checkpoint=service.request,
@@ -64,6 +63,8 @@ def daemon_blueprints(
             )
         ),
     ]
+    images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
+    return [restrict(images, access, Door.IMAGES), *(restrict(each, access, Door.STATE) for each in state)]
 
 
 def _facts(config: CheckpointConfig) -> NodeFacts:

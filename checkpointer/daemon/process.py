@@ -18,6 +18,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import BaseScheduler
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config.kerberos import open_doors
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
@@ -103,8 +104,16 @@ def serve(
         role, service, config, limits, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
     guard = ChangeGuard(config.control_hosts, role.refusals)
-    application = create_application(*daemon_blueprints(role, service, config, limits), guard=guard)
-    with WebServers(application, config.web, limits=config.port_limits, refusals=role.refusals) as servers:
+    doors = open_doors(config.access, config.kerberos, role.refusals)
+    blueprints = daemon_blueprints(role, service, config, limits, doors.access)
+    application = create_application(*blueprints, guard=guard, entrance=doors.entrance)
+    with WebServers(
+        application,
+        config.web,
+        limits=config.port_limits,
+        refusals=role.refusals,
+        header_bytes=doors.header_bytes,
+    ) as servers:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,

@@ -10,14 +10,15 @@ from typing import TypeVar
 from checkpointer.config import journal_node_keys as node
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
-from checkpointer.config.addresses import address, namenode_ids
+from checkpointer.config.addresses import Identity, address, namenode_ids
 from checkpointer.config.catalogue import refusals
+from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
-from hadoop_rpc.user import rpc_user
+from hadoop_rpc.user import caller
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS
@@ -50,7 +51,8 @@ class JournalNodeConfig:
         sync_format: whether a journal that is not formatted is formatted as peers are.
         cache_bytes: newest transactions that are kept in memory for each journal; None for none.
         journals: those of `dfs.namenode.shared.edits.dir`.
-        access: who may call.
+        access: who may call where nobody has to prove who he is.
+        kerberos: None on a cluster without.
         format_not_empty: whether a journal that holds segments may be formatted.
         most_others: how many are kept beside `journals`; none where those are of all nameservices.
     """
@@ -72,6 +74,7 @@ class JournalNodeConfig:
     stop_timeout: float
     journals: tuple[ConfiguredJournal, ...]
     access: AccessRules
+    kerberos: KerberosSettings | None
     format_not_empty: bool
     most_others: int
 
@@ -121,11 +124,12 @@ class _Reader:
             cache_bytes=self._take(self._cache_bytes, None),
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
-            rpc_user=self._take(lambda: rpc_user(settings), ""),
+            rpc_user=self._take(lambda: caller(settings), ""),
             stop_timeout=self._get(keys.STOP_TIMEOUT),
             port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
             journals=journals,
             access=self._take(lambda: access_rules(settings), AccessRules()),
+            kerberos=self._take(lambda: kerberos_settings(settings, Identity(), Part.JOURNALNODE), None),
             format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),
             most_others=0 if complete else self._get(node.JOURNALNODE_MOST_JOURNALS),
         )

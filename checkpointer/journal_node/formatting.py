@@ -17,7 +17,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
-from hadoop_rpc.user import rpc_user
+from hadoop_rpc.user import caller
 from journal.journal_node.node import JournalNode
 from journal.journal_node.self_format import SelfFormatError, format_from_peers
 
@@ -90,7 +90,7 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """
     settings = configuration.with_defaults(DEFAULTS)
     namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()
-    user = rpc_user(settings)
+    user = caller(settings)
     fault: RpcError | None = None
     for host, port in namenode_rpc(settings, Identity(nameservice or "", namenodes)):
         limits = {"timeout": _ASK_SECONDS, "connect_timeout": _ASK_SECONDS}

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from checkpointer.config.kerberos import open_doors
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
 from checkpointer.journal_node.membership import is_local, others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
-from hadoop_common.access import ANYBODY, AccessControl, AccessRules
+from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Door
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
@@ -62,7 +63,8 @@ class JournalNodeServer:
         self._config = config
         throttle = Throttle(config.transfer_bandwidth)
         self._refusals = Refusals()
-        self._access = AccessControl(config.access, self._refusals)
+        doors = open_doors(config.access, config.kerberos, self._refusals)
+        self._access = doors.access
         self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, _peers(config))
         self._places = JournalPlaces(config)
         self.node = JournalNode(
@@ -84,14 +86,26 @@ class JournalNodeServer:
             handlers=config.handlers,
             limits=config.port_limits,
             refusals=self._refusals,
+            security=doors.security,
         )
-        application = create_application(
-            restrict(get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth)), self._access),
+        segments = get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth))
+        state = (
             health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
             journal_metrics_blueprint(self.facts),
         )
-        self._http = WebServers(application, config.web, limits=config.port_limits, refusals=self._refusals)
+        application = create_application(
+            restrict(segments, self._access, Door.JOURNAL),
+            *(restrict(each, self._access, Door.STATE) for each in state),
+            entrance=doors.entrance,
+        )
+        self._http = WebServers(
+            application,
+            config.web,
+            limits=config.port_limits,
+            refusals=self._refusals,
+            header_bytes=doors.header_bytes,
+        )
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
 

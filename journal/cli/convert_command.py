@@ -14,7 +14,9 @@ from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, read_version
-from hadoop_rpc.user import rpc_user
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.login_keys import namenode_login
+from hadoop_rpc.user import caller
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.errors import JournalError, JournalStorageError
 from journal.file_journal import FileJournal
@@ -55,7 +57,7 @@ def command(
 
     file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object a
     transaction; SRC may be qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID too. From file: to json: and back the bytes of
-    each transaction are the same again. --conf is for a quorum's timeouts and user. SRC is only read.
+    each transaction are the same again. --conf is for a quorum's timeouts, user and login. SRC is only read.
 
     DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not say
     which: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --force.
@@ -90,9 +92,10 @@ def _quorum_options(conf_dir: Path | None, namespace: StorageInfo | None) -> Quo
     if conf_dir is None:
         return QuorumOptions(namespace=namespace)
     configuration = load_configuration(conf_dir)
+    log_in(namenode_login(configuration))
     # The nodes' caches hold the newest transactions only, and forget.
     settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
-    return QuorumOptions(user=rpc_user(configuration), settings=settings, namespace=namespace)
+    return QuorumOptions(user=caller(configuration), settings=settings, namespace=namespace)
 
 
 def _check_target(source: Journal, target: Journal) -> None:

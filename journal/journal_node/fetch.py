@@ -11,7 +11,8 @@ import requests
 from hadoop_common.cluster_session import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError
+from hadoop_rpc.errors import JavaIOError, KerberosError
+from hadoop_rpc.spnego import Spnego
 
 DEFAULT_TIMEOUT = 60.0
 _CHUNK_BYTES = 1 << 16
@@ -58,14 +59,18 @@ class HttpFetch:
         try:
             with ClusterSession() as session:
                 yield from self._pieces(session, url)
+        except KerberosError as fault:
+            raise JavaIOError(f"{url} cannot be fetched: {fault.message}") from fault
         except (OSError, requests.RequestException) as fault:
             said = network_reason(fault) if isinstance(fault, requests.RequestException) else str(fault)
             raise JavaIOError(f"{url} cannot be fetched: {said}") from fault
 
     def _pieces(self, session: requests.Session, url: str) -> Iterator[bytes]:
         waits = (self._timeout, self._timeout)
-        plain = {"Accept-Encoding": "identity"}
-        with session.get(url, stream=True, timeout=waits, headers=plain) as answer:
+        spnego = Spnego(urlsplit(url).hostname or "")
+        headers = {"Accept-Encoding": "identity", **spnego.headers}
+        with session.get(url, stream=True, timeout=waits, headers=headers) as answer:
+            spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
             yield from self._body(answer, url)
 
     def _body(self, answer: requests.Response, url: str) -> Iterator[bytes]:

@@ -517,7 +517,7 @@ def test_thresholds_that_are_none(text: str) -> None:
 
 
 def test_every_check_takes_its_thresholds_or_has_none() -> None:
-    assert MEASURED.keys() | {"namenode", "ha", "version", "storage", "edits", "daemon"} == BY_NAME.keys()
+    assert MEASURED.keys() | {"namenode", "ha", "version", "storage", "edits", "daemon", "kerberos"} == BY_NAME.keys()
     sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
     assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
     assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)

@@ -126,6 +126,7 @@ def test_all_is_well(site: Site) -> None:
             "journalnodes",
             "daemon",
             "tls",
+            "kerberos",
         )
     ]
     assert fingerprint(site.storage) == before
@@ -189,6 +190,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
         "journalnodes": "OK",
         "daemon": "OK",
         "tls": "OK",
+        "kerberos": "OK",
     }
 
 

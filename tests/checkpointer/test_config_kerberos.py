@@ -9,8 +9,14 @@ import pytest
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.kerberos import KerberosSettings, for_operator
+from checkpointer.journal_node.config import JournalNodeConfig
+from hadoop_common.access import Acl, Admission, Door, HostList
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_rpc.errors import KerberosSetupError
+from hadoop_rpc.kerberos import ServiceKey
+from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
+from hadoop_rpc.server_kerberos import ServerKerberos
 
 SINGLE = {
     "hadoop.security.authentication": "Kerberos",
@@ -126,8 +132,7 @@ def test_all_faults_are_told_at_once() -> None:
     assert found["hadoop.rpc.protection"] == "is not a list of authentication, integrity, privacy"
 
 
-def test_who_is_called_by_others_takes_no_kerberos() -> None:
-    assert "only a secondary or a standby" in faults(SINGLE, Role.BACKUP)["hadoop.security.authentication"]
+def test_another_method_is_a_fault() -> None:
     assert (
         "simple or kerberos"
         in faults({**SINGLE, "hadoop.security.authentication": "x"})["hadoop.security.authentication"]
@@ -139,3 +144,87 @@ def test_a_simple_cluster_has_no_login() -> None:
         Configuration.from_mapping({**SINGLE, "hadoop.security.authentication": "simple"}, {}), Role.SECONDARY
     )
     assert config.kerberos is None
+
+
+# ---- our own servers ----
+
+OF_A_NODE = {
+    **PAIR,
+    "dfs.journalnode.keytab.file": "/keys/jn",
+    "dfs.journalnode.rpc-address": "JN1.example:8485",
+    "dfs.journalnode.http-address": "web1.example:8480",
+    "dfs.journalnode.edits.dir": "/data",
+}
+
+
+def node(values: dict[str, str]) -> ServerKerberos:
+    config = JournalNodeConfig.from_configuration(Configuration.from_mapping({**OF_A_NODE, **values}, {}))
+    assert config.kerberos is not None
+    return config.kerberos.require_server()
+
+
+def test_the_keys_of_a_server() -> None:
+    found = node({})
+    assert found.rpc == ServiceKey("jn/jn1.example@R", Path("/keys/jn"))
+    assert found.http == ServiceKey("HTTP/web1.example@R", Path("/keys/jn"))
+    assert (found.secret_file, found.validity, found.open_paths) == (None, 36000.0, frozenset())
+    web = {"dfs.web.authentication.kerberos.principal": "HTTP/_HOST@W", "dfs.web.authentication.kerberos.keytab": "/w"}
+    assert node(web).http == ServiceKey("HTTP/web1.example@W", Path("/w"))
+    own = {**web, "dfs.journalnode.kerberos.internal.spnego.principal": "*"}
+    assert node(own).http == ServiceKey("HTTP/*", Path("/w"))
+
+
+def test_the_doors_of_a_journal_node() -> None:
+    doors = node({"dfs.cluster.administrators": "hdfs ops"}).doors
+    assert doors[QJOURNAL_PROTOCOL.name].principals == {"nn/_HOST@R": "dfs.namenode.kerberos.principal"}
+    assert doors[INTER_QJOURNAL_PROTOCOL.name].principals == {"jn/_HOST@R": "dfs.journalnode.kerberos.principal"}
+    assert set(doors[Door.JOURNAL].principals) == {"nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"}
+    assert doors[Door.JOURNAL].own
+    assert doors[Door.STATE] == Admission()
+    assert doors[Door.CONTROL].lists == (Acl.parse("dfs.cluster.administrators", "hdfs ops"),)
+    admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).doors[Door.STATE]
+    assert (admin.own, len(admin.lists)) == (True, 1)
+
+
+def test_lists_of_the_policy_count_with_authorization_only() -> None:
+    policy = {
+        "security.qjournal.service.protocol.acl": "nn",
+        "security.qjournal.service.protocol.acl.blocked": "x",
+        "security.qjournal.service.protocol.hosts": "10.0.0.1",
+        "security.service.authorization.default.hosts.blocked": "10.0.0.2",
+    }
+    assert node(policy).doors[QJOURNAL_PROTOCOL.name].needed == ()
+    door = node({**policy, "hadoop.security.authorization": "true"}).doors[QJOURNAL_PROTOCOL.name]
+    assert door.principals
+    assert door.needed == (
+        Acl.parse("security.qjournal.service.protocol.acl", "nn"),
+        HostList.parse("security.qjournal.service.protocol.hosts", "10.0.0.1"),
+    )
+    assert door.blocked == (
+        Acl.parse("security.qjournal.service.protocol.acl.blocked", "x"),
+        HostList.parse("security.service.authorization.default.hosts.blocked", "10.0.0.2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "problem"),
+    [
+        ({"dfs.journalnode.keytab.file": ""}, "dfs.journalnode.keytab.file", "is needed"),
+        ({"hadoop.security.auth_to_local": "RULE:"}, "hadoop.security.auth_to_local", "Invalid rule"),
+        (
+            {"hadoop.security.saslproperties.resolver.class": "org.example.Mine"},
+            "hadoop.security.saslproperties.resolver.class",
+            "a Java class",
+        ),
+    ],
+)
+def test_what_a_server_cannot_work_with(values: dict[str, str], key: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        node(values)
+    assert {fault.key: problem in fault.problem for fault in caught.value.faults} == {key: True}
+
+
+def test_a_daemon_without_a_keytab_has_no_server() -> None:
+    found = read({**SINGLE, "dfs.secondary.namenode.keytab.file": ""})
+    with pytest.raises(KerberosSetupError, match="need a keytab"):
+        found.require_server()

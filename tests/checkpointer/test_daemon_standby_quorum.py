@@ -18,6 +18,7 @@ from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
 from engine.healing import Healing
 from engine.settings import MergeSettings
+from hadoop_common.access import AccessControl
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
@@ -504,7 +505,9 @@ def test_metrics_and_beans(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -
     daemon.role.tail()
     config = daemon.role._config
     limits = ServingLimits(transfer_options(config), daemon.role.counter)
-    client = create_application(*daemon_blueprints(daemon.role, daemon.service, config, limits)).test_client()
+    client = create_application(
+        *daemon_blueprints(daemon.role, daemon.service, config, limits, AccessControl(config.access))
+    ).test_client()
     told = {
         (sample.name.removeprefix("hdfs_checkpointer_"), sample.labels.get("node", "")): sample.value
         for family in text_string_to_metric_families(client.get("/metrics").text)

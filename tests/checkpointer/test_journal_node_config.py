@@ -46,6 +46,7 @@ def test_defaults_are_hadoops() -> None:
         stop_timeout=240.0,
         journals=(),
         access=AccessRules(("*", "127.0.0.0/8", "::1"), frozenset({"hdfs", process_user(), "x"})),
+        kerberos=None,
         format_not_empty=False,
         most_others=32,
     )
@@ -133,7 +134,7 @@ def test_all_faults_are_told_at_once() -> None:
                 "dfs.ha.tail-edits.in-progress": "true",
                 "dfs.journalnode.edit-cache-size.fraction": "1.5",
                 "dfs.edit.log.transfer.timeout": "0",
-                "hadoop.security.authentication": "kerberos",
+                "hadoop.security.authentication": "token",
                 SHARED: "qjournal://jn1;jn1/j1",
             }
         )

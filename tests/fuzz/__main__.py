@@ -26,7 +26,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, epilog="Further options go to libFuzzer, as -max_len=4096."
     )
-    parser.add_argument("target", choices=["codecs", "edits", "http", "image", "key-stores", "merge", "rpc"])
+    targets = ["codecs", "edits", "http", "image", "key-stores", "merge", "rpc", "security"]
+    parser.add_argument("target", choices=targets)
     parser.add_argument("--seconds", type=int, default=60, help="how long to search (default %(default)s)")
     parser.add_argument(
         "--minimize", action="store_true", help="add to tests/fuzz/corpus what reaches new code instead"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client_state import ClientConnection, ConnectionReady
+from hadoop_rpc.client_state import ClientConnection, ConnectionReady, NegotiationStep
 from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.namenode_messages import (
     manifest_message,
@@ -23,6 +23,7 @@ from hadoop_rpc.namenode_values import (
     NamespaceInfo,
     RemoteEditLog,
 )
+from hadoop_rpc.proto import ha_service_pb2 as ha_pb
 from hadoop_rpc.qjournal_messages import (
     journal_state_message,
     journaled_edits_message,
@@ -30,11 +31,16 @@ from hadoop_rpc.qjournal_messages import (
     prepared_message,
 )
 from hadoop_rpc.qjournal_values import JournaledEdits, JournalState, NodeManifest, PreparedRecovery, SegmentState
+from hadoop_rpc.security import Protection
 from hadoop_rpc.server_state import Call, Reply, ServerConnection
 from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
 from journal.segment import HEADER_SIZE, iter_ops
+from servlets.auth_cookie import Login, signed_cookie
 from tests.fuzz.rpc_target import CLIENT_ID, INFO, SERVICES
+from tests.fuzz.security_target import NOW, SECRET
+from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeDoor, FakeSecurity
+from tests.hadoop_rpc.name_rules import CASES
 from tests.servlets.support import INFO as STORED
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
@@ -165,3 +171,35 @@ def _set(message: Message, name: str) -> None:
     else:
         text = b"record" if field.type == field.TYPE_BYTES else "name"
         setattr(message, name, text if field.cpp_type == field.CPPTYPE_STRING else 1)
+
+
+def security_seeds() -> Iterator[bytes]:
+    """Logins of each protection as both sides hear them, requests with tokens and cookies, names, keytabs and lists."""
+    for protection in Protection:
+        client = ClientConnection(PROTOCOL, "", bytes(16), security=FakeSecurity((protection,)))
+        server = ServerConnection(security=FakeDoor())
+        data, asked, heard = client.open(), b"", b""
+        while data:
+            asked += data
+            replies = b"".join(event.data for event in server.receive(data) if isinstance(event, Reply))
+            heard += replies
+            ready = client.receive(replies)
+            data = b"".join(event.data for event in ready if isinstance(event, NegotiationStep | ConnectionReady))
+        asked += client.seal(client.call(1, "m", ha_pb.MonitorHealthRequestProto()) + client.ping())
+        call = Call(1, bytes(16), 0, PROTOCOL, "m", 1, b"")
+        yield b"\0" + asked
+        yield b"\1" + heard + server.seal(server.respond(call, ha_pb.MonitorHealthResponseProto()))
+    cookie = signed_cookie(Login("sn", PRINCIPAL, int(NOW * 1000) + 1000), SECRET)
+    for method in (b"GET", b"OPTIONS", b"PUT"):
+        yield b"\2" + method + b"\nAuthorization: Negotiate aGVsbG8="
+        yield b"\2" + method + b'\nCookie: a=b; hadoop.auth="' + cookie.encode() + b'"'
+    yield b"\2GET\nAuthorization: Basic aGVsbG8=\nCookie: hadoop.auth="
+    yield b'\3a=b; hadoop.auth="' + cookie.encode() + b'"; c=d'
+    yield b"\3hadoop.auth=" + cookie.encode()
+    for rules, names in CASES:
+        for name in names:
+            yield b"\4" + rules.encode() + b"\0" + name.encode()
+    entry = b"\0\2\0\1R\0\2nn\0\1h\0\0\0\1\0\0\0\0\1\0\x12\0\4keys\0\0\0\2"
+    yield b"\5\5\2" + len(entry).to_bytes(4, "big") + entry + b"\xff\xff\xff\xfc" + bytes(4)
+    yield b"\6sn,nn staff\x0010.0.0.0/8,host,::1"
+    yield b"\6*\0*"

@@ -19,7 +19,8 @@ from tests.fuzz.mutate_image import mutate_image
 from tests.fuzz.mutate_rpc import mutate_rpc
 from tests.fuzz.rpc_target import check_rpc
 from tests.fuzz.scratch import Scratch
-from tests.fuzz.seeds import codec_seeds, edits_seeds, http_seeds, image_seeds, rpc_seeds
+from tests.fuzz.security_target import check_security
+from tests.fuzz.seeds import codec_seeds, edits_seeds, http_seeds, image_seeds, rpc_seeds, security_seeds
 from tests.fuzz.wire import Mutate
 
 Check = Callable[[bytes], bool]
@@ -53,6 +54,11 @@ def _mutate_stream(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
     return mutate(data) if rng.random() < 0.05 else data[:1] + mutate(data[1:])
 
 
+def _mutate_security(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
+    """What is in frames mostly stays whole."""
+    return mutate_rpc(data, rng, mutate) if data[:1] in (b"\0", b"\1") else _mutate_stream(data, rng, mutate)
+
+
 TARGETS = {
     "codecs": Target(lambda data, _: check_codecs(data), codec_seeds, _mutate_stream, "codecs"),
     "edits": Target(check_edits, edits_seeds, mutate_edits, "edits"),
@@ -61,4 +67,5 @@ TARGETS = {
     "key-stores": Target(lambda data, _: check_key_stores(data), key_store_seeds, mutate_key_store, "key-stores"),
     "merge": Target(check_merge, image_seeds, mutate_image, "image"),
     "rpc": Target(lambda data, _: check_rpc(data), rpc_seeds, mutate_rpc, "rpc"),
+    "security": Target(lambda data, _: check_security(data), security_seeds, _mutate_security, "security"),
 }

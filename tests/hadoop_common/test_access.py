@@ -7,7 +7,20 @@ from ipaddress import ip_network
 
 import pytest
 
-from hadoop_common.access import ANYBODY, LOOPBACK, AccessControl, AccessRules, Caller, Grant, Right, decide
+from hadoop_common.access import (
+    ANYBODY,
+    LOOPBACK,
+    AccessControl,
+    AccessRules,
+    Acl,
+    Admission,
+    Caller,
+    Grant,
+    HostList,
+    Right,
+    Verdict,
+    decide,
+)
 from hadoop_common.port_limits import Refusals
 
 NETWORKS = frozenset({ip_network("10.0.0.0/8"), ip_network("::1")})
@@ -99,3 +112,67 @@ def test_a_host_to_ask_has_all_its_addresses_among_those_who_may_call() -> None:
     assert not control.may_be_asked("unknown")
     assert not control.may_be_asked("")
     assert Names().control(ANYBODY).may_be_asked("192.0.2.1")
+
+
+# ---- by name, where callers prove who they are ----
+
+ADDRESSES = {"here": ["10.0.0.9"], "there": ["10.0.0.8"]}
+GROUPS = {"carl": frozenset({"ops"})}
+
+
+def by_name(admission: Admission, principal: str, user: str, host: str = "10.0.0.9") -> Verdict:
+    def look_up(name: str) -> list[str]:
+        if name not in ADDRESSES:
+            raise OSError(name)
+        return ADDRESSES[name]
+
+    access = AccessControl(
+        AccessRules(doors={"door": admission}, own_user="nn"),
+        look_up=look_up,
+        groups_of=lambda name: GROUPS.get(name, frozenset()),
+    )
+    return access.check(Caller(host, (user,), principal), Right.READ, "GET /x", "door")
+
+
+@pytest.mark.parametrize(
+    ("admission", "principal", "user", "allowed"),
+    [
+        (Admission(), "a@R", "a", True),
+        (Admission({"nn/h@R": "k"}), "nn/h@R", "hdfs", True),
+        (Admission({"nn/h@R": "k"}), "nn/g@R", "hdfs", False),
+        (Admission({"nn/h@R": "k"}), "nn/h@S", "hdfs", False),
+        (Admission({"nn/_HOST@R": "k"}), "nn/here@R", "hdfs", True),
+        (Admission({"nn/_HOST@R": "k"}), "nn/there@R", "hdfs", False),
+        (Admission({"nn/_HOST@R": "k"}), "nn/unknown@R", "hdfs", False),
+        (Admission({"nn/_HOST@R": "k"}), "nn@R", "hdfs", False),
+        (Admission({"nn/_HOST@R": "k"}), "sn/here@R", "hdfs", False),
+        (Admission({"nn/_HOST@R": "k"}), "nn/here@S", "hdfs", False),
+        (Admission(own=True), "x@R", "nn", True),
+        (Admission(own=True), "x@R", "x", False),
+        (Admission(own=True), "x@R", "", False),
+        (Admission(lists=(Acl.parse("k", "a,b"),)), "b@R", "b", True),
+        (Admission(lists=(Acl.parse("k", " ops"),)), "carl@R", "carl", True),
+        (Admission(lists=(Acl.parse("k", "ops"),)), "carl@R", "carl", False),
+        (Admission(lists=(Acl.parse("k", ""),)), "b@R", "b", False),
+        (Admission(lists=(Acl.parse("k", " * "),)), "b@R", "b", True),
+        (Admission(needed=(Acl.parse("k", "a"),)), "b@R", "b", False),
+        (Admission({"b@R": "k"}, needed=(Acl.parse("k", "b"),)), "b@R", "b", True),
+        (Admission({"a@R": "k"}, needed=(Acl.parse("k", "b"),)), "b@R", "b", False),
+        (Admission(blocked=(Acl.parse("k", "b"),)), "b@R", "b", False),
+        (Admission(needed=(HostList.parse("k", "10.0.0.0/24"),)), "b@R", "b", True),
+        (Admission(needed=(HostList.parse("k", "there"),)), "b@R", "b", False),
+        (Admission(needed=(HostList.parse("k", "here"),)), "b@R", "b", True),
+        (Admission(blocked=(HostList.parse("k", "10.0.0.9"),)), "b@R", "b", False),
+    ],
+)
+def test_who_may_pass_a_door(admission: Admission, principal: str, user: str, allowed: bool) -> None:
+    verdict = by_name(admission, principal, user)
+    assert verdict.allowed == allowed
+    assert allowed or (principal in verdict.reason and ("k" in verdict.reason or "user nn" in verdict.reason))
+
+
+def test_a_door_that_nobody_knows_is_closed() -> None:
+    access = AccessControl(AccessRules(doors={}))
+    assert access.by_name
+    verdict = access.check(Caller("10.0.0.9", ("hdfs",), "hdfs@R"), Right.READ, "org.example.Unknown")
+    assert (verdict.allowed, verdict.reason) == (False, "Unknown protocol: org.example.Unknown")

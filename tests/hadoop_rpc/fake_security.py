@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from hadoop_common.access import Caller
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.framing import DelimitedReader, FrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
@@ -12,6 +13,7 @@ from hadoop_rpc.security import Protection, Unwrapped
 from hadoop_rpc.wire import SASL_CALL_ID
 
 PRINCIPAL = "sn/here@TEST.REALM"
+PROTOCOL = "org.example.Protocol"
 _HEAD = struct.Struct(">?I")
 
 
@@ -60,6 +62,40 @@ class FakeSecurity:
 
     def renew(self) -> bool:
         return False
+
+
+@dataclass
+class FakeAcceptor(FakeContext):
+    """The server's side: `hello` is answered with `welcome`."""
+
+    def step(self, token: bytes | None) -> bytes:
+        if token != b"hello":
+            raise KerberosError("the token is not of a client")
+        self.complete = True
+        return b"welcome"
+
+
+@dataclass
+class FakeDoor:
+    """See `ServerSecurity`: lets everybody use `PROTOCOL` alone."""
+
+    protections: tuple[Protection, ...] = tuple(Protection)
+    service: str = "nn"
+    host: str = "there"
+    asked: list[tuple[Caller, str]] = field(default_factory=list)
+
+    def context(self) -> FakeAcceptor:
+        return FakeAcceptor()
+
+    def user_of(self, principal: str) -> str:
+        name, _, realm = principal.partition("@")
+        if realm != "TEST.REALM":
+            raise ValueError(f"No rules applied to {principal}")
+        return name.partition("/")[0]
+
+    def refusal(self, caller: Caller, protocol: str) -> str:
+        self.asked.append((caller, protocol))
+        return "" if protocol == PROTOCOL else f"Unknown protocol: {protocol}"
 
 
 class FakeServer:

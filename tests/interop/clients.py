@@ -33,17 +33,19 @@ class ClientJvm:
     Args:
         release: SERVER (2.7.3) or CLIENT (3.5.0, which has FsShell but no DFSAdmin).
         folder: for the JVM's log.
+        conf: of all that is called, where it says how the JVM logs in.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
     """
 
-    def __init__(self, folder: Path, release: HadoopRelease = SERVER) -> None:
+    def __init__(self, folder: Path, release: HadoopRelease = SERVER, conf: HadoopConf | None = None) -> None:
         self.release = release
         self._log = folder / f"client-{release.version}.log"
         self._turn = threading.Lock()
         archive = release.class_archive()
-        command = java_command(release.class_path(), "interop.HadoopClient", work=folder, archive=archive)
+        path = release.class_path(*([] if conf is None else [conf.folder]))
+        command = java_command(path, "interop.HadoopClient", work=folder, archive=archive)
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="ascii", cwd=folder

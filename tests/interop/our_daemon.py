@@ -38,6 +38,11 @@ class OurDaemon:
     def standby(cls, conf: HadoopConf, http_key: str) -> Self:
         return cls(conf, "standby", http_key)
 
+    @classmethod
+    def backup(cls, conf: HadoopConf) -> Self:
+        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
+        return cls(conf, "backup", (host, int(port)))
+
     def __enter__(self) -> Self:
         return self.start()
 

@@ -56,4 +56,6 @@ def _kerberos(kdc: Kdc) -> dict[str, str]:
         "dfs.journalnode.kerberos.internal.spnego.principal": web,
         "dfs.web.authentication.kerberos.principal": web,
         "dfs.web.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
+        # what tests look at while they wait; of Hadoop 3
+        "hadoop.http.authentication.kerberos.endpoint.whitelist": "/status,/jmx,/metrics",
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +18,30 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from hadoop_common.configuration import Configuration
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import (
     AccessControlError,
     AuthenticationRequiredError,
     KerberosError,
     NotAuthorizedError,
+    RemoteError,
 )
-from hadoop_rpc.kerberos import KerberosLogin, log_in
-from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.ha_protocol import HA_PROTOCOL
+from hadoop_rpc.kerberos import KerberosLogin, log_in, security_for
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, NamenodeClient
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
 from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
+from tests.interop.test_stub_clients import stub_of
+from tests.kerberos.callers import SERVERS, USERS, add_users, get
+from tests.kerberos.callers import login as login_as
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf
 
@@ -111,6 +121,52 @@ def test_an_image_is_fetched_and_the_cluster_is_checked(namenode: NameNode, tmp_
     assert (code, checked["state"]) == (0, "OK"), checked
 
 
+def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -> None:
+    code, checked, said = run("check", ours(namenode, tmp_path), "--only", "kerberos")
+    assert (code, checked["state"]) == (0, "OK"), (checked, said)
+    assert len(checked["checks"][0]["details"]) == 7
+
+
+def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
+    """Settings that a login fails with, and the step that is named."""
+    missing = f"missing/_HOST@{REALM}"
+    return {
+        "keytab": ({"dfs.secondary.namenode.keytab.file": str(kdc.root / "nn.keytab")}, "library and keytab"),
+        "ticket": (
+            {
+                "dfs.secondary.namenode.kerberos.principal": f"gone@{REALM}",
+                "dfs.secondary.namenode.keytab.file": str(kdc.root / "gone.keytab"),
+            },
+            f"ticket of gone@{REALM} from the KDC fails: .*not found in Kerberos database",
+        ),
+        "service": ({"dfs.namenode.kerberos.principal": missing}, "service ticket for missing/localhost@"),
+        "handshake": ({"dfs.namenode.kerberos.principal": f"jn/_HOST@{REALM}"}, "RPC handshake with localhost"),
+        "call": (
+            {
+                "dfs.secondary.namenode.kerberos.principal": f"jn/_HOST@{REALM}",
+                "dfs.secondary.namenode.keytab.file": str(kdc.root / "jn.keytab"),
+            },
+            "RPC call at localhost:[0-9]+ fails: .*Access denied for user jn",
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", ["keytab", "ticket", "service", "handshake", "call"])
+def test_the_step_that_fails_is_named(namenode: NameNode, kdc: Kdc, tmp_path: Path, what: str) -> None:
+    if what == "ticket":
+        kdc.add("gone")
+        kdc.keytab("gone.keytab", "gone")
+        kdc.admin("delprinc -force gone")
+    settings, expected = broken(kdc)[what]
+    conf = ours(namenode, tmp_path)
+    conf.update({"dfs.namenode.kerberos.principal.pattern": "x", **settings})
+    code, checked, _ = run("check", conf, "--only", "kerberos")
+    (found,) = checked["checks"]
+    assert code == 2
+    assert re.match(expected, found["summary"]), found
+    assert found["hint"]
+
+
 def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
     kdc.add("alice")
     keytab = kdc.keytab("alice.keytab", "alice")
@@ -169,3 +225,58 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
         pytest.raises(NotAuthorizedError, match="expected client Kerberos principal is nn/localhost"),
     ):
         client.get_journal_state("j")
+
+
+def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: Path) -> None:
+    """A NameNode of Hadoop calls a backup node as whoever registered it, for whom it has no ticket."""
+    conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
+    conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
+    with OurDaemon.backup(conf) as daemon:
+        made = daemon.checkpoint()
+        assert made["uploads"] == {namenode.url: "SUCCESS"}
+        assert made["txid"] in namenode.images
+        assert daemon.stop() == 0
+
+
+def verdicts(kdc: Kdc, url: str, rpc: tuple[str, int]) -> dict[tuple[str, str], object]:
+    """What each principal is answered, by path and by call."""
+    found: dict[tuple[str, str], object] = {}
+    for who in ("", *SERVERS, *USERS):
+        for path in ("?getimage=1&txid=latest", "?getimage=1&txid=77", "?getedit=1&startTxId=900&endTxId=901"):
+            found[who, path] = get(kdc, who, url, f"/imagetransfer{path}")[0]
+        put = "/imagetransfer?txid=1&imageFile=IMAGE&File-Length=1&storageInfo=-63:1:0:x"
+        found[who, "PUT"] = get(kdc, who, url, put, "PUT", b"x")[0]
+        log_in(None if not who else login_as(kdc, who))
+        for protocol, method in (
+            (NAMENODE_PROTOCOL, "versionRequest"),
+            (NAMENODE_PROTOCOL, "getTransactionId"),
+            (NAMENODE_PROTOCOL, "rollEditLog"),
+            (CLIENT_PROTOCOL, "getServerDefaults"),
+            (HA_PROTOCOL, "getServiceStatus"),
+            (replace(NAMENODE_PROTOCOL, name="org.example.Unknown"), "isRollingUpgrade"),
+        ):
+            found[who, method] = called(rpc, protocol, method)
+    return found
+
+
+def called(rpc: tuple[str, int], protocol: RpcProtocol, method: str) -> str:
+    security = security_for(ServerKind.NAMENODE, rpc[0])
+    request = protocol.request(method)()
+    with RpcClient(*rpc, protocol.name, user="hdfs", security=security, retry=NO_RETRY) as client:
+        try:
+            client.call(method, request, protocol.response(method))
+        except (AccessControlError, NotAuthorizedError, AuthenticationRequiredError) as error:
+            return type(error).__name__
+        except RemoteError:
+            # who is let in is told that there is no HA, by the real one
+            return "let in"
+    return "let in"
+
+
+def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+    add_users(kdc)
+    theirs = verdicts(kdc, namenode.url, namenode.rpc_address)
+    with stub_of(secure_conf(kdc, tmp_path)) as stub:
+        assert stub.rpc_address is not None
+        ours = verdicts(kdc, stub.server.url, stub.rpc_address)
+    assert {key: (theirs[key], ours[key]) for key in theirs if theirs[key] != ours[key]} == {}

@@ -103,3 +103,18 @@ def test_the_standby_tails_and_checkpoints(site: Site) -> None:
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
         assert json.loads(done.stdout)["state"] == "OK", done
         assert daemon.stop() == 0
+
+
+def test_a_standby_on_a_shared_directory(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
+    first, second, _ = ha_pair_confs(tmp_path)
+    for conf in (first, second):
+        secure(kdc, conf, SETTINGS)
+    with NameNode(first, name="nn1") as active:
+        log_in(login(second))
+        call(active, HA_PROTOCOL, "transitionToActive", _transition())
+        wait_until(lambda: active.state == "active", "nn1 active")
+        with OurDaemon.standby(second, "dfs.namenode.http-address.ns1.nn2") as daemon:
+            mkdirs(active, *(f"/d{number}" for number in range(50)))
+            made = daemon.checkpoint()
+            assert made["txid"] in active.images
+            assert daemon.stop() == 0

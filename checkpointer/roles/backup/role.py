@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config.kerberos import open_doors
 from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.record import ClaimBook, held_images
@@ -39,7 +40,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.stretches import Recorder
 from engine.warm_namespace import MergeResult, WarmNamespace
-from hadoop_common.access import AccessControl, AccessRules, Right
+from hadoop_common.access import AccessRules, Right
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
@@ -179,14 +180,15 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                # by host alone: as whom its NameNode runs is not in the configuration
-                access = AccessControl(AccessRules(self._config.access.hosts), self.refusals)
+                # without Kerberos by host alone: as whom its NameNode runs is not in the configuration
+                doors = open_doors(AccessRules(self._config.access.hosts), self._config.kerberos, self.refusals)
                 server = RpcServer(
-                    [guarded(journal_service(self._receiver), access, lambda method: Right.CHANGE)],
+                    [guarded(journal_service(self._receiver), doors.access, lambda method: Right.CHANGE)],
                     *server_address,
                     handlers=_HANDLERS,
                     limits=self._config.port_limits,
                     refusals=self.refusals,
+                    security=doors.security,
                 )
                 server.start()
                 resources.callback(server.stop)

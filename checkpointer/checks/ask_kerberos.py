@@ -1,0 +1,115 @@
+"""Tries each step of a login by Kerberos at each NameNode, so that the one that fails has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+
+from checkpointer.checks.facts import LoginStep
+from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.config.kerberos import for_operator
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import network_reason
+from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
+from hadoop_rpc.kerberos import KerberosLogin, acquire_ticket, log_in, security_for
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.principals import with_host
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.rpc_protocol import ServerKind
+from hadoop_rpc.spnego import Spnego
+from servlets.bounded_answer import ask
+
+_SERVLET = "/imagetransfer"
+
+
+def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
+    """The steps in their order; of each NameNode none follows the one that fails. None without Kerberos."""
+    if config.kerberos is None:
+        return ()
+    login = for_operator(config.kerberos.login)
+    steps = []
+    for step in _own_steps(login):
+        steps.append(step)
+        if step.error:
+            return tuple(steps)
+    for (host, port), url in zip(config.namenode_rpc_addresses, config.namenode_http_addresses, strict=True):
+        steps += _until_a_fault(_rpc_steps(login, host, port, timeout))
+        steps += _until_a_fault(_http_steps(login, url, timeout))
+    return tuple(steps)
+
+
+def _own_steps(login: KerberosLogin) -> Iterator[LoginStep]:
+    yield _tried(f"library and keytab {login.keytab or '(none: tickets of kinit)'}", lambda: log_in(login))
+    yield _tried(f"ticket of {login.principal or 'this user'} from the KDC", lambda: acquire_ticket(login))
+
+
+def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> Iterator[LoginStep]:
+    principal = with_host(login.namenode.principal, host)
+    service, _, name = principal.rpartition("@")[0].partition("/")
+
+    def ticket() -> None:
+        security = security_for(ServerKind.NAMENODE, host)
+        assert security is not None
+        security.context(service, name).step(None)
+
+    yield _tried(f"service ticket for {principal}", ticket)
+    refused: list[RpcError] = []
+
+    def call() -> None:
+        limits = {"timeout": timeout, "connect_timeout": timeout}
+        with NamenodeClient(host, port, user="", retry=NO_RETRY, **limits) as client:
+            try:
+                client.transaction_id()
+            except RpcError as fault:
+                if not _of_the_call(fault):
+                    raise
+                refused.append(fault)
+
+    yield _tried(f"RPC handshake with {host}:{port}", call)
+    yield LoginStep(f"RPC call at {host}:{port}", *((refused[0].message, refused[0].hint) if refused else ()))
+
+
+def _of_the_call(fault: RpcError) -> bool:
+    """Whether the server knew us by then."""
+    return isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError)
+
+
+def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[LoginStep]:
+    host = urlsplit(url).hostname or ""
+    made: list[Spnego] = []
+    yield _tried(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
+
+    def get() -> None:
+        # without a query: who is let in is told that it lacks one
+        try:
+            answer = ask("GET", url + _SERVLET, headers=made[0].headers, timeout=timeout)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
+            raise RpcError(
+                f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
+            ) from fault
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise RpcError("the token is refused (HTTP 401)", hint="Its log says why: often its clock, or its keytab.")
+        if answer.status == HTTPStatus.FORBIDDEN:
+            hint = "It takes images from NameNodes, the secondary, host included, and dfs.cluster.administrators only."
+            raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
+
+    yield _tried(f"GET {url}{_SERVLET}", get)
+
+
+def _until_a_fault(steps: Iterator[LoginStep]) -> Iterator[LoginStep]:
+    for step in steps:
+        yield step
+        if step.error:
+            return
+
+
+def _tried(name: str, attempt: Callable[[], object]) -> LoginStep:
+    try:
+        attempt()
+    except HdfsError as fault:
+        return LoginStep(name, fault.message, fault.hint)
+    return LoginStep(name)

@@ -1,0 +1,25 @@
+"""Commands log in as the configuration says: by its keytab where this user may read it, else by his own tickets."""
+
+from __future__ import annotations
+
+from checkpointer.config.checkpoint_config import Role
+from hadoop_common.configuration import Configuration
+
+
+def log_in_as_operator(configuration: Configuration, role: Role | None = None) -> None:
+    """Log in as the process of `role` does, which is the likely one where it is None.
+
+    Raises:
+        ConfigurationError: it says not, or wrongly, who that is.
+        KerberosSetupError: Kerberos cannot be used here.
+    """
+    from checkpointer.config import keys
+    from checkpointer.config.addresses import identity
+    from checkpointer.config.kerberos import Part, for_operator, kerberos_settings
+    from checkpointer.config.report import likely_role
+    from hadoop_rpc.kerberos import log_in
+
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    found = kerberos_settings(settings, identity(settings), Part[(role or likely_role(settings)).name])
+    if found is not None:
+        log_in(for_operator(found.login))

@@ -1,0 +1,144 @@
+"""SPNEGO at our web servers (RFC 4559, Hadoop's AuthenticationFilter): who asks has to prove who it is.
+
+Java's clients ask with OPTIONS first, which is answered without any servlet, and bring the cookie of that answer with
+the request itself. Others send their token with the request. What is open to everybody is named path by path.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from flask import Flask, Response, g, request
+
+from hadoop_common.access import Caller
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.logins import ACCEPTED, FAILED, REFUSED, LoginCounts
+from hadoop_rpc.security import SecurityContext
+from servlets.application import sentence_response
+from servlets.auth_cookie import NAME, Login, read_cookie, signed_cookie
+
+_LOG = logging.getLogger(__name__)
+
+HEALTH: Final = "/health/"
+MAX_HEADER_BYTES: Final = 128 << 10
+"""Of a request with a token: one with the groups of a large directory has 64 KiB, and base64 makes more of it."""
+_SCHEME = "negotiate"
+_NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
+_ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
+
+
+class ServiceKey(Protocol):
+    """Takes tokens of clients."""
+
+    def context(self) -> SecurityContext:
+        """A new context; raises KerberosError."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebLogin:
+    """How callers prove who they are.
+
+    Attributes:
+        key: of the server, HTTP/ its host.
+        user_of: the short name of a principal; raises ValueError.
+        secret: signs cookies, which are good for `validity` seconds.
+        open_paths: what everybody may ask for, beside /health.
+    """
+
+    key: ServiceKey
+    user_of: Callable[[str], str]
+    secret: bytes = field(repr=False)
+    validity: float
+    open_paths: frozenset[str]
+
+
+class Entrance:
+    """Stands before all routes of an application.
+
+    Args:
+        wall: seconds since the epoch.
+    """
+
+    def __init__(self, login: WebLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
+        self._login = login
+        self._logins = logins
+        self._wall = wall
+
+    def guard(self, application: Flask) -> None:
+        application.before_request(self._enter)
+        application.after_request(_with_headers)
+
+    def _enter(self) -> Response | None:
+        g.headers = []
+        if request.path in self._login.open_paths or request.path.startswith(HEALTH):
+            g.open = True
+            return None
+        known = read_cookie(request.headers.get("Cookie", ""), self._login.secret, self._wall())
+        if known is None:
+            answer = self._negotiate(request.headers.get("Authorization", ""))
+            if isinstance(answer, Response):
+                return answer
+            known = answer
+        g.caller = Caller(request.remote_addr or "", (known.user,), known.principal)
+        if request.method == "OPTIONS":
+            g.headers.append(("Allow", _ALLOW))
+            return Response(b"", HTTPStatus.OK)
+        return None
+
+    def _negotiate(self, authorization: str) -> Login | Response:
+        scheme, _, text = authorization.partition(" ")
+        if scheme.lower() != _SCHEME:
+            return _challenge("Negotiate")
+        try:
+            token = base64.b64decode(text.strip(), validate=True)
+            context = self._login.key.context()
+            reply = base64.b64encode(context.step(token)).decode()
+            if not context.complete:
+                return _challenge(f"Negotiate {reply}")
+            principal = context.initiator
+        except (KerberosError, binascii.Error, ValueError) as fault:
+            said = fault.message if isinstance(fault, KerberosError) else "the token is no base64"
+            return self._refused(FAILED, f"the Kerberos token proves nothing: {said}")
+        try:
+            login = Login(self._login.user_of(principal), principal, int((self._wall() + self._login.validity) * 1000))
+            cookie = signed_cookie(login, self._login.secret)
+        except ValueError as fault:
+            return self._refused(REFUSED, f"{principal} has no name here: {fault} (hadoop.security.auth_to_local)")
+        self._logins.count("http", ACCEPTED)
+        expires = formatdate(login.until / 1000, usegmt=True)
+        g.headers.append(("WWW-Authenticate", f"Negotiate {reply}" if reply else "Negotiate"))
+        secure = "Secure; " if request.is_secure else ""
+        g.headers.append(("Set-Cookie", f'{NAME}="{cookie}"; Path=/; Expires={expires}; {secure}HttpOnly'))
+        return login
+
+    def _refused(self, result: str, sentence: str) -> Response:
+        self._logins.count("http", result)
+        _LOG.warning("%s %s of %s is refused: %s", request.method, request.path, request.remote_addr, sentence)
+        return sentence_response(HTTPStatus.FORBIDDEN, sentence)
+
+
+def caller() -> Caller | None:
+    """Who asks, as far as that is known; None where everybody may."""
+    if g.get("open"):
+        return None
+    known: Caller | None = g.get("caller")
+    return known or Caller(request.remote_addr or "")
+
+
+def _challenge(scheme: str) -> Response:
+    g.headers += [("WWW-Authenticate", scheme), ("Set-Cookie", _NO_COOKIE)]
+    return sentence_response(HTTPStatus.UNAUTHORIZED, "Authentication required")
+
+
+def _with_headers(response: Response) -> Response:
+    for name, value in g.get("headers", ()):
+        response.headers.add(name, value)
+    return response

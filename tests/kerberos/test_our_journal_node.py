@@ -1,0 +1,230 @@
+"""Our JournalNode in a realm: who may write, who may read, and what an onlooker sees."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from checkpointer.journal_node.config import JournalNodeConfig
+from checkpointer.journal_node.server import JournalNodeServer
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.errors import AuthenticationRequiredError, KerberosSetupError, NotAuthorizedError, RpcError
+from hadoop_rpc.kerberos import log_in, security_for
+from hadoop_rpc.logins import LOGINS
+from hadoop_rpc.proto import rpc_pb2 as pb
+from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
+from hadoop_rpc.rpc_protocol import ServerKind
+from hadoop_rpc.security import Protection
+from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
+from tests.interop.hadoop_conf import HadoopConf
+from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
+from tests.kerberos.kdc import REALM, Kdc
+from tests.kerberos.secure_conf import secure
+
+pytestmark = [pytest.mark.interop]
+
+EVERYBODY = ("", *SERVERS, *USERS)
+
+
+@pytest.fixture(scope="module")
+def realm(kdc: Kdc) -> Kdc:
+    add_users(kdc)
+    return kdc
+
+
+def conf(kdc: Kdc, root: Path, **properties: str) -> HadoopConf:
+    given = {
+        "dfs.journalnode.rpc-address": "localhost:0",
+        "dfs.journalnode.http-address": "localhost:0",
+        "dfs.journalnode.edits.dir": str(root / "jn"),
+        "hadoop.http.authentication.kerberos.endpoint.whitelist": "/metrics",
+        "fs.defaultFS": "hdfs://localhost:1",
+        "dfs.namenode.rpc-address": "localhost:1",
+        "dfs.namenode.secondary.http-address": "localhost:2",
+        "dfs.namenode.http-address": "localhost:3",
+        **{key.replace("_", "."): value for key, value in properties.items()},
+    }
+    return secure(kdc, HadoopConf(root, given), given)
+
+
+@contextmanager
+def running(conf: HadoopConf) -> Iterator[JournalNodeServer]:
+    with JournalNodeServer(JournalNodeConfig.from_configuration(Configuration.load(conf.folder, {}))) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JournalNodeServer]:
+    with running(conf(realm, tmp_path_factory.mktemp("node"))) as server:
+        yield server
+
+
+@pytest.mark.parametrize("protection", Protection)
+def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -> None:
+    with running(conf(realm, tmp_path)) as server:
+        log_in(login(realm, "nn", protection))
+        tap = Tap(server.rpc_address[1])
+        with QJournalClient("localhost", tap.port, user="", timeout=30) as client:
+            writer = Writer(client)
+            client.format(JOURNAL, NAMESPACE, force=True)
+            writer.segment(1, 3)
+            before = LOGINS.now().connections[protection.name.lower()]
+            assert before >= 1
+        assert (JOURNAL.encode() in tap.seen) == (protection is not Protection.PRIVACY)
+        assert (b"finalizeLogSegment" in tap.seen) == (protection is not Protection.PRIVACY)
+        # the handshake itself names the service
+        assert b"KERBEROS" in tap.seen
+
+
+def test_logins_are_counted(realm: Kdc, node: JournalNodeServer) -> None:
+    get(realm, "alice", node.url, "/status")
+    log_in(login(realm, "nn", Protection.PRIVACY))
+    with QJournalClient(*node.rpc_address, user="") as client, pytest.raises(RpcError, match="not formatted"):
+        client.get_edit_log_manifest("none", 1, in_progress_ok=False)
+    with QJournalClient(*node.rpc_address, user="") as client:
+        with pytest.raises(RpcError):
+            client.get_edit_log_manifest("none", 1, in_progress_ok=False)
+        told = get(realm, "", node.url, "/metrics")[1]
+    for line in (
+        r'hdfs_journalnode_logins_total{result="accepted",server="http"} [1-9]',
+        r'hdfs_journalnode_logins_total{result="accepted",server="rpc"} [1-9]',
+        r'hdfs_journalnode_rpc_connections{protection="privacy"} [1-9]',
+        "hdfs_journalnode_ticket_end_timestamp_seconds 1",
+    ):
+        assert re.search(line, told), (line, told)
+
+
+def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
+    for who in ("sn", "jn", *USERS):
+        log_in(login(realm, who))
+        with (
+            QJournalClient(*node.rpc_address, user="") as client,
+            pytest.raises(NotAuthorizedError, match=r"nn/_HOST@TEST.REALM \(dfs.namenode.kerberos.principal\)"),
+        ):
+            client.get_journal_state(JOURNAL)
+    log_in(None)
+    with (
+        QJournalClient(*node.rpc_address, user="hdfs") as client,
+        pytest.raises(AuthenticationRequiredError, match="SIMPLE authentication is not enabled"),
+    ):
+        client.get_journal_state(JOURNAL)
+
+
+def test_each_protocol_is_for_its_own(realm: Kdc, node: JournalNodeServer) -> None:
+    log_in(login(realm, "jn"))
+    with InterQJournalClient(*node.rpc_address, user="") as client, pytest.raises(RpcError, match="not formatted"):
+        client.get_storage_info("none")
+    log_in(login(realm, "nn"))
+    with InterQJournalClient(*node.rpc_address, user="") as client, pytest.raises(NotAuthorizedError):
+        client.get_storage_info("none")
+
+
+def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
+    settings = conf(realm, tmp_path)
+    policy = "<configuration><property><name>{}</name><value>{}</value></property></configuration>"
+    (settings.folder / "hadoop-policy.xml").write_text(
+        policy.format("security.qjournal.service.protocol.acl", "somebody admins")
+    )
+    log_in(login(realm, "nn"))
+    with (
+        running(settings) as server,
+        QJournalClient(*server.rpc_address, user="") as client,
+        pytest.raises(NotAuthorizedError, match=r"denied by security.qjournal.service.protocol.acl \(somebody, group"),
+    ):
+        client.get_journal_state(JOURNAL)
+
+
+STATE = (401, 200, 200, 200, 200, 200)
+PATHS = {
+    # it is not formatted: who is let in is told so
+    f"/getJournal?jid={JOURNAL}&segmentTxId=1": (401, 500, 500, 500, 403, 403),
+    "/jmx": STATE,
+    "/status": STATE,
+    "/nothing": (401, 404, 404, 404, 404, 404),
+    "/health/live": (200,) * 6,
+    "/metrics": (200,) * 6,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_who_may_ask_for_what(realm: Kdc, node: JournalNodeServer, path: str) -> None:
+    """nn, sn and jn map to the user of the node, or are named; the superuser's own principal is neither."""
+    assert tuple(get(realm, who, node.url, path)[0] for who in EVERYBODY) == PATHS[path]
+
+
+def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: JournalNodeServer) -> None:
+    status, said, headers = get(realm, "alice", node.url, f"/getJournal?jid={JOURNAL}&segmentTxId=1")
+    assert status == 403
+    assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
+    for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
+        assert expected in said
+    # a known caller that may not gets token and cookie all the same, as from Hadoop
+    assert headers["WWW-Authenticate"].startswith("Negotiate ")
+    assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
+
+
+def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
+    """One principal, tokens of the same moment: none of them is a replay."""
+    log_in(login(realm, "nn", Protection.INTEGRITY))
+
+    def ask(number: int) -> str:
+        with QJournalClient(*node.rpc_address, user="", timeout=30) as client:
+            try:
+                client.get_journal_state(f"none{number}")
+            except RpcError as error:
+                return type(error).__name__
+        return ""
+
+    with ThreadPoolExecutor(50) as pool:
+        assert set(pool.map(ask, range(50))) == {"JournalNotFormattedError"}
+
+
+def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
+    log_in(login(realm, "nn"))
+    headers = Spnego("localhost").headers
+    answers = [requests.get(f"{node.url}/status", headers=headers, timeout=30) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 403]
+    assert "replay" in answers[1].text
+    security = security_for(ServerKind.JOURNALNODE, "localhost")
+    assert security is not None
+    token = security.context("jn", "localhost").step(None)
+    auth = pb.RpcSaslProto.SaslAuth(method="KERBEROS", mechanism="GSSAPI", protocol="jn", serverId="localhost")
+    step = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=token, auths=[auth])
+    first = connection_header(AuthProtocol.SASL) + sasl_request_frame(step)
+    said = []
+    for _ in range(2):
+        with socket.create_connection(node.rpc_address, timeout=30) as connection:
+            connection.sendall(first)
+            said.append(connection.recv(4096))
+    assert b"SaslException" not in said[0]
+    assert b"GSS initiate failed: Request is a replay" in said[1]
+
+
+@pytest.mark.parametrize("what", ["web", "own", "secret", "name"])
+def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, what: str) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    settings, said = {
+        "web": (
+            {"dfs.web.authentication.kerberos.keytab": str(realm.root / "hdfs.keytab")},
+            "no key of HTTP/localhost",
+        ),
+        "own": ({"dfs.journalnode.keytab.file": str(realm.root / "hdfs.keytab")}, "no key of jn/localhost"),
+        "secret": ({"hadoop.http.authentication.signature.secret.file": str(secret)}, "it is empty"),
+        "name": ({"hadoop.security.auth_to_local": "RULE:[1:$1]"}, "has no short name: No rules applied to jn/"),
+    }[what]
+    broken = conf(realm, tmp_path)
+    broken.update(settings)
+    config = JournalNodeConfig.from_configuration(Configuration.load(broken.folder, {}))
+    with pytest.raises(KerberosSetupError, match=said) as caught:
+        JournalNodeServer(config)
+    assert caught.value.exit_code == 2

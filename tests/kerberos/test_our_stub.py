@@ -1,0 +1,170 @@
+"""Hadoop's own clients and its SecondaryNameNode log in at the stub; strangers do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.namenode_protocol import NamenodeClient
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.security import Protection
+from namenode_stub.node import NameNodeStub
+from tests.interop.clients import ClientJvm
+from tests.interop.cluster import SecondaryNameNode
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import wait_until
+from tests.interop.our_daemon import OurDaemon
+from tests.interop.test_stub_clients import stub_of
+from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login, tickets
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.secure_conf import secure_conf
+
+pytestmark = [pytest.mark.interop]
+
+EVERYBODY = ("", *SERVERS, *USERS)
+
+
+@pytest.fixture(scope="module")
+def realm(kdc: Kdc) -> Kdc:
+    add_users(kdc)
+    return kdc
+
+
+@contextmanager
+def stub(conf: HadoopConf) -> Iterator[NameNodeStub]:
+    with stub_of(conf) as running:
+        yield running
+
+
+def test_the_shell_works_and_privacy_shows_no_name(
+    hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_in_the_shell(realm, tmp_path, monkeypatch, Protection.PRIVACY, 60)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("protection", Protection)
+def test_the_shell_at_each_protection(
+    hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
+) -> None:
+    """A listing of more than one answer, each of several tokens."""
+    work_in_the_shell(realm, tmp_path, monkeypatch, protection, 1200)
+
+
+def work_in_the_shell(
+    realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection, many: int
+) -> None:
+    conf = secure_conf(
+        realm, tmp_path, {"hadoop.rpc.protection": protection.name.lower(), "dfs.cluster.administrators": "hdfs"}
+    )
+    monkeypatch.setenv("KRB5CCNAME", str(tickets(realm, "hdfs")))
+    with stub(conf) as node:
+        assert node.rpc_address is not None
+        tap = Tap(node.rpc_address[1])
+        clients = HadoopConf(tmp_path / "clients", conf.properties)
+        clients.update({"fs.defaultFS": f"hdfs://localhost:{tap.port}"})
+        with ClientJvm(tmp_path, conf=clients) as jvm:
+            shell = jvm.of(clients)
+            shell.shell("-mkdir", "-p", *(f"/secret/d{number:04}" for number in range(many))).checked()
+            listed = shell.shell("-ls", "/secret").checked().out
+            assert listed.count("/secret/d") == many
+            assert "hdfs" in listed
+            shell.admin("-rollEdits").checked()
+            image = tmp_path / "image"
+            image.mkdir()
+            shell.admin("-fetchImage", str(image)).checked()
+            assert list(image.iterdir())
+        tap.close()
+    for name in (b"secret", b"d0001", b"ClientProtocol"):
+        assert (name in tap.seen) == (protection is not Protection.PRIVACY), name
+
+
+def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path) -> None:
+    due = {"dfs.namenode.checkpoint.period": "1", "dfs.namenode.checkpoint.check.period": "1"}
+    conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy", **due})
+    with stub(conf) as node:
+        before = node.images.checkpoint_txid
+        node.namespace.mkdirs("/made")
+        # as a daemon: `-checkpoint force` of 2.7 uploads without its keytab
+        with SecondaryNameNode(conf):
+            wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
+
+
+def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
+    """The stub logs in at the backup node, as a NameNode should."""
+    conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
+    own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
+    with stub(conf) as node:
+        log_in(login(realm, "nn"))
+        with OurDaemon.backup(own) as daemon:
+            wait_until(lambda: daemon.status()["state"] == "inSync", "the stream", 30)
+            node.namespace.mkdirs("/made")
+            last = node.namespace.transactions.last_txid
+            wait_until(lambda: daemon.status()["streamTxid"] >= last, "the transaction in the stream", 30)
+            assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
+            assert daemon.stop() == 0
+
+
+IMAGE = "/imagetransfer?getimage=1&txid=latest"
+PATHS = {
+    IMAGE: (401, 200, 200, 403, 403, 403),
+    "/getimage?getimage=1&txid=latest": (401, 200, 200, 403, 403, 403),
+    "/jmx": (401, 200, 200, 200, 200, 200),
+    "/namespace/tree": (401, 200, 200, 403, 200, 403),
+    "/health/live": (404,) * 6,
+}
+
+
+@pytest.fixture(scope="module")
+def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNodeStub]:
+    conf = secure_conf(
+        realm,
+        tmp_path_factory.mktemp("stub"),
+        {"hadoop.http.authentication.kerberos.endpoint.whitelist": ""},
+    )
+    with stub(conf) as running:
+        yield running
+
+
+def test_who_may_ask_for_what(realm: Kdc, node: NameNodeStub) -> None:
+    """`hdfs` has the stub's own short name, as nn and sn do, and is no administrator."""
+    found = {path: tuple(get(realm, who, node.server.url, path)[0] for who in EVERYBODY) for path in PATHS}
+    assert found == PATHS
+
+
+def test_who_may_change_something(realm: Kdc, node: NameNodeStub) -> None:
+    url = node.server.url
+    verdicts = [get(realm, who, url, "/namespace/mkdirs", "POST", b'{"path": "/x"}')[0] for who in EVERYBODY]
+    assert verdicts == [401, 200, 200, 403, 200, 403]
+    puts = [
+        get(realm, who, url, "/imagetransfer?txid=1&File-Length=1&storageInfo=x", "PUT", b"x")[0] for who in EVERYBODY
+    ]
+    assert puts == [401, 403, 403, 403, 403, 403]
+    said = get(realm, "nn", url, "/imagetransfer?txid=1&File-Length=1&storageInfo=x", "PUT", b"x")[1]
+    assert "Only Namenode" not in said
+
+
+def test_who_may_call(realm: Kdc, node: NameNodeStub) -> None:
+    assert node.rpc_address is not None
+    for who in ("nn", "sn"):
+        log_in(login(realm, who))
+        with NamenodeClient(*node.rpc_address, user="", retry=NO_RETRY) as client:
+            assert client.version_request().storage_info.cluster_id
+    for who in ("jn", "alice"):
+        log_in(login(realm, who))
+        with (
+            NamenodeClient(*node.rpc_address, user="", retry=NO_RETRY) as client,
+            pytest.raises(AccessControlError, match=f"Access denied for user {who}"),
+        ):
+            client.roll_edit_log()
+    log_in(None)
+    with (
+        NamenodeClient(*node.rpc_address, user="hdfs", retry=NO_RETRY) as client,
+        pytest.raises(AuthenticationRequiredError, match="SIMPLE authentication is not enabled"),
+    ):
+        client.version_request()

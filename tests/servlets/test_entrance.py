@@ -1,0 +1,218 @@
+"""Who asks a kerberized web server proves who he is, by a token or by the cookie of an earlier one."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+
+import pytest
+from flask import Blueprint, Response, request
+from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
+from werkzeug.test import TestResponse
+
+from hadoop_common.access import AccessControl, AccessRules, Acl, Admission, Door
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.logins import LoginCounts
+from servlets.access import restrict
+from servlets.application import create_application
+from servlets.auth_cookie import Login, read_cookie, signed_cookie
+from servlets.entrance import Entrance, WebLogin
+from tests.hadoop_rpc.fake_security import PRINCIPAL, FakeAcceptor, FakeDoor
+
+SECRET = b"of no worth"
+NOW = 1_700_000_000.0
+TOKEN = {"Authorization": "Negotiate " + base64.b64encode(b"hello").decode()}
+WELCOME = "Negotiate " + base64.b64encode(b"welcome").decode()
+UNTIL = int((NOW + 60) * 1000)
+
+
+@dataclass
+class Key:
+    """Takes `hello` for a client's token; whose it is."""
+
+    principal: str = PRINCIPAL
+
+    def context(self) -> FakeAcceptor:
+        return FakeAcceptor(initiator=self.principal)
+
+
+@dataclass
+class Site:
+    """A server of one page behind each door."""
+
+    admission: Admission = field(default_factory=Admission)
+    key: Key = field(default_factory=Key)
+    now: float = NOW
+    logins: LoginCounts = field(default_factory=LoginCounts)
+    asked: list[str] = field(default_factory=list)
+
+    def client(self) -> FlaskClient:
+        pages = Blueprint("pages", __name__)
+
+        @pages.route("/page", methods=["GET", "PUT"])
+        @pages.route("/metrics")
+        def page() -> Response:
+            self.asked.append(request.method)
+            return Response("here")
+
+        rules = AccessRules(doors={Door.IMAGES: self.admission}, own_user="nn")
+        login = WebLogin(self.key, FakeDoor().user_of, SECRET, 60.0, frozenset({"/metrics"}))
+        entrance = Entrance(login, self.logins, lambda: self.now)
+        pages = restrict(pages, AccessControl(rules), Door.IMAGES)
+        return create_application(pages, entrance=entrance).test_client(use_cookies=False)
+
+
+def cookie_of(answer: TestResponse) -> str:
+    return answer.headers["Set-Cookie"].split(";")[0]
+
+
+# ---- the exchange ----
+
+
+def test_without_a_token_there_is_a_challenge() -> None:
+    site = Site()
+    answer = site.client().get("/page")
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Negotiate"
+    assert answer.headers["Set-Cookie"].startswith("hadoop.auth=; Path=/; Expires=Thu, 01-Jan-1970")
+    assert site.client().get("/none").status_code == 401
+    assert site.client().get("/page", headers={"Authorization": "Basic aGVsbG8="}).status_code == 401
+    assert site.asked == []
+
+
+def test_a_token_is_answered_with_ours_and_a_cookie_that_then_does() -> None:
+    site = Site()
+    answer = site.client().get("/page", headers=TOKEN)
+    assert (answer.status_code, answer.text) == (200, "here")
+    assert answer.headers["WWW-Authenticate"] == WELCOME
+    cookie = cookie_of(answer)
+    assert cookie.startswith(f'hadoop.auth="u=sn&p={PRINCIPAL}&t=kerberos&e={UNTIL}&s=')
+    for sent in (cookie, cookie.replace('"', ""), f"a=b; {cookie}; c=d"):
+        again = site.client().get("/page", headers={"Cookie": sent})
+        assert again.status_code == 200
+        assert "WWW-Authenticate" not in again.headers
+    assert site.logins.now().results == {("http", "accepted"): 1}
+    site.now += 61
+    assert site.client().get("/page", headers={"Cookie": cookie}).status_code == 401
+
+
+def test_a_cookie_of_https_stays_there() -> None:
+    over = Site().client().get("/page", headers=TOKEN, base_url="https://localhost")
+    assert over.headers["Set-Cookie"].endswith("; Secure; HttpOnly")
+    assert "Secure" not in Site().client().get("/page", headers=TOKEN).headers["Set-Cookie"]
+
+
+def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
+    site = Site(Admission(refusal="nobody", lists=(Acl("x"),)))
+    client = site.client()
+    assert client.options("/page").status_code == 401
+    answer = client.options("/page", headers=TOKEN)
+    assert (answer.status_code, answer.data, answer.headers["Content-Length"]) == (200, b"", "0")
+    assert "PUT" in answer.headers["Allow"]
+    assert client.put("/page", headers={"Cookie": cookie_of(answer)}).status_code == 403
+    assert site.asked == []
+
+
+def test_what_is_open_is_open_to_all() -> None:
+    site = Site(Admission(refusal="nobody", lists=(Acl("x"),)))
+    assert site.client().get("/metrics").status_code == 200
+    assert site.client().get("/health/live").status_code == 404
+    assert site.client().get("/metrics/more").status_code == 401
+
+
+# ---- refusals ----
+
+
+def test_who_may_not_is_told_who_may() -> None:
+    admission = Admission({"nn/there@R": "a.key"}, lists=(Acl.parse("b.key", "hdfs ops"),), refusal="Only some may")
+    answer = Site(admission).client().get("/page", headers=TOKEN)
+    assert answer.status_code == 403
+    expected = f"Only some may; {PRINCIPAL} (user sn) is none of: nn/there@R (a.key), b.key (hdfs, group ops)"
+    assert answer.text == f"{expected}\n"
+    assert answer.status == f"403 {expected}"
+    assert answer.headers["WWW-Authenticate"] == WELCOME
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        (b"bye", "proves nothing: the token is not of a client"),
+        (None, "the token is no base64"),
+        (b"", "proves nothing"),
+    ],
+)
+def test_a_token_that_proves_nothing(token: bytes | None, said: str) -> None:
+    site = Site()
+    text = "%%%" if token is None else base64.b64encode(token).decode()
+    answer = site.client().get("/page", headers={"Authorization": f"Negotiate {text}"})
+    assert answer.status_code == 403
+    assert said in answer.text
+    assert site.logins.now().results == {("http", "failed"): 1}
+
+
+def test_who_has_no_short_name_is_nobody() -> None:
+    site = Site(key=Key("bob@OTHER"))
+    answer = site.client().get("/page", headers=TOKEN)
+    assert answer.status_code == 403
+    assert "No rules applied to bob@OTHER (hadoop.security.auth_to_local)" in answer.text
+    assert site.logins.now().results == {("http", "refused"): 1}
+    assert site.asked == []
+
+
+def test_a_key_that_cannot_be_read_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(key: Key) -> FakeAcceptor:
+        raise KerberosError("the keytab is gone")
+
+    monkeypatch.setattr(Key, "context", fail)
+    assert Site().client().get("/page", headers=TOKEN).status_code == 403
+
+
+# ---- the cookie ----
+
+
+def test_the_signature_is_that_of_hadoop_3() -> None:
+    """Base64 of HMAC-SHA256 over what is before it, as openssl computes it."""
+    cookie = signed_cookie(Login("u", "u@R", 5), b"secret")
+    assert cookie == "u=u&p=u@R&t=kerberos&e=5&s=" + "SYvBUS4GM2gTgATdIYYu5exHf3iLyNzH2YhXc3OJIiE="
+
+
+@given(st.text("abcABC019./@-_", min_size=1), st.text("abcABC019./@-_", min_size=1), st.binary(min_size=1))
+def test_a_cookie_comes_back(user: str, principal: str, secret: bytes) -> None:
+    login = Login(user, principal, UNTIL)
+    cookie = f'hadoop.auth="{signed_cookie(login, secret)}"'
+    assert read_cookie(cookie, secret, NOW) == login
+    assert read_cookie(cookie, secret + b"x", NOW) is None
+    assert read_cookie(cookie, secret, NOW + 61) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hadoop.auth=",
+        "hadoop.auth=x",
+        'hadoop.auth="&s="',
+        "xhadoop.auth=u=a&p=b&t=kerberos&e=9999999999999&s=x",
+        "hadoop.auth=u=a&p=b&t=kerberos&e=9999999999999",
+        "hadoop.auth=u=ä&p=b&t=kerberos&e=9999999999999&s=ä",
+    ],
+)
+def test_what_we_did_not_sign_is_no_cookie(text: str) -> None:
+    assert read_cookie(text, SECRET, NOW) is None
+
+
+@given(st.integers(0, 200), st.integers(1, 255))
+def test_no_byte_of_a_cookie_can_be_changed(at: int, change: int) -> None:
+    cookie = signed_cookie(Login("u", PRINCIPAL, UNTIL), SECRET)
+    at %= len(cookie)
+    changed = cookie[:at] + chr(ord(cookie[at]) ^ change) + cookie[at + 1 :]
+    # the last character of base64 has bits that mean nothing, which we do not take for nothing
+    assert read_cookie(f"hadoop.auth={changed}", SECRET, NOW) is None
+
+
+@pytest.mark.parametrize("name", ["a&b", 'a"b', "a b", "a;b"])
+def test_a_name_that_ends_a_cookie_gets_none(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be in a cookie"):
+        signed_cookie(Login(name, name, 1), SECRET)
