@@ -36,6 +36,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PORT_KEYS
 from hadoop_rpc.security import PROTECTIONS
 from hadoop_rpc.user import USER_KEYS
+from journal.bookkeeper.settings import READER_KEYS as BOOKKEEPER_KEYS
 from journal.quorum.settings import READER_KEYS
 
 _LEAST_HEAP = 512 << 20
@@ -476,6 +477,13 @@ CLUSTER_ADMINISTRATORS = ConfigKey(
     "From whom else a NameNode takes images; here for messages only.",
 )
 
-KEYS: tuple[ConfigKey[Any], ...] = (*keys_in(globals()), *USER_KEYS, *PORT_KEYS, *READER_KEYS, *JOURNALNODE_KEYS)
+KEYS: tuple[ConfigKey[Any], ...] = (
+    *keys_in(globals()),
+    *USER_KEYS,
+    *PORT_KEYS,
+    *READER_KEYS,
+    *BOOKKEEPER_KEYS,
+    *JOURNALNODE_KEYS,
+)
 
 DEFAULTS: Mapping[str, str] = MappingProxyType({key.name: key.default for key in KEYS if key.default})

@@ -13,7 +13,7 @@ from hadoop_common.config_key import ABSENT, ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
 
 UNKNOWN = "unknown"
-_SECRET = ("password", "digestpw", "secret")
+_SECRET = ("password", "digestpw", "secret", "zk.auth")
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def _oldest(source: Path) -> int:
     ("arguments", "code", "words"),
     [
         (("file:///nowhere/at/all", "json:///tmp/never"), 4, "there is no journal"),
-        (("bookkeeper://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
+        (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
         (("SOURCE", "qjournal://a;b;c/j"), 2, "DST has to be a directory"),
         (("SOURCE", "SOURCE"), 2, "one directory"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
