@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pytest
+
 from hadoop_common.storage_info import StorageInfo
+from journal import open_journal as open_journal_module
 from journal.bookie.bookie import Bookie
 from journal.bookie.registration import format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookkeeper.bookie_id import registration_of
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
+from journal.bookkeeper.entry import DigestType, Entry, EntryCodec, master_key
 from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
+from journal.bookkeeper.ledger_metadata import Segment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager
+from journal.bookkeeper.messages import AddRequest
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, journal_on
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from journal.bookkeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
+from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"
 
@@ -31,7 +39,7 @@ class KilledError(BaseException):
 
 
 @dataclass
-class _Node:
+class MemoryNode:
     data: bytes | None
     version: int = 0
 
@@ -44,7 +52,7 @@ class MemoryZNodes:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, _Node] = {"/": _Node(b"")}
+        self.nodes: dict[str, MemoryNode] = {"/": MemoryNode(b"")}
         self.lock = threading.RLock()
         self.numbers = itertools.count()
         self.before: Callable[[], None] = lambda: None
@@ -99,7 +107,7 @@ class MemoryZNodes:
     def close(self) -> None:
         self.closed = True
 
-    def _node(self, path: str) -> _Node:
+    def _node(self, path: str) -> MemoryNode:
         if self.closed:
             raise ZooKeeperError("the session is closed", file=path)
         if path not in self.nodes:
@@ -109,7 +117,7 @@ class MemoryZNodes:
     def _change(self, changes: list[Change]) -> None:
         self.before()
         with self.lock:
-            kept = {path: _Node(node.data, node.version) for path, node in self.nodes.items()}
+            kept = {path: MemoryNode(node.data, node.version) for path, node in self.nodes.items()}
             try:
                 for change in changes:
                     self._apply(change)
@@ -126,7 +134,7 @@ class MemoryZNodes:
                 if change.path in self.nodes:
                     raise NodeExistsError("it exists", file=change.path)
                 self._node(change.path.rpartition("/")[0] or "/")
-                self.nodes[change.path] = _Node(change.data)
+                self.nodes[change.path] = MemoryNode(change.data)
             case Delete():
                 self._check(change.path, change.version)
                 assert not self.children(change.path)
@@ -187,6 +195,42 @@ class Cluster:
         made = journal_on(self.znodes.session(), BookKeeperAddress(("memory",), path), options)
         self._journals.append(made)
         return made
+
+    @property
+    def uri(self) -> str:
+        return f"bookkeeper://memory:2181{PATH}"
+
+    def serve(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Journals that are opened by a URI are on this cluster, whatever ZooKeeper it names."""
+
+        def opened(uri: str, options: BookKeeperOptions) -> BookKeeperJournal:
+            return journal_on(self.znodes.session(), BookKeeperAddress.parse(uri), options)
+
+        monkeypatch.setattr(open_journal_module, "open_bookkeeper_journal", opened)
+
+    def load_recorded(self, step: str) -> None:
+        """The journal that real NameNodes had at a step, with the entries that were recorded of its ledgers."""
+        names = [bookie.name for bookie in self.bookies]
+        for path, (data, version) in recorded.znodes(recorded.ROOT / "bkjm-znodes" / f"{step}.json").items():
+            if path.startswith(PATH):
+                self.znodes.nodes[path] = MemoryNode(data, version)
+            elif path.startswith("/ledgers/L0"):
+                metadata = parse_metadata(data or b"")
+                moved = tuple(Segment(each.first_entry, tuple(names[:3])) for each in metadata.segments)
+                self.znodes.nodes[path] = MemoryNode(format_metadata(replace(metadata, segments=moved)), version)
+                self._fill(int(path[-10:]))
+
+    def _fill(self, ledger_id: int) -> None:
+        entries = json.loads((recorded.ROOT / "bkjm-ledgers" / f"ledger-{ledger_id}.json").read_text())["entries"]
+        codec, length = EntryCodec(DigestType.MAC, b""), 0
+        for number, payload in enumerate(map(bytes.fromhex, entries)):
+            length += len(payload)
+            body = codec.encode(Entry(ledger_id, number, number - 1, length, payload))
+            for index in (number % 3, (number + 1) % 3):
+                done = threading.Event()
+                request = AddRequest(ledger_id, number, master_key(b""), body)
+                self.bookies[index].bookie.handle(request, lambda _, done=done: done.set())
+                assert done.wait(10)
 
     def znode(self, path: str) -> bytes | None:
         return self.znodes.nodes[path].data
