@@ -1,14 +1,12 @@
-"""A real ZooKeeper of one server on loopback, from PySpark's jars."""
+"""A real ZooKeeper of one server on loopback, from PySpark's jars: for the demo, benchmarks and tests."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,7 +28,7 @@ def java() -> str | None:
 
 
 def jars() -> list[Path]:
-    """None where PySpark is not installed."""
+    """Those that a server needs; none where PySpark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin or "").parent / "jars" if spec is not None else Path()
     return [path for pattern in _JARS for path in sorted(folder.glob(f"{pattern}.jar"))]
@@ -83,15 +81,6 @@ class ZooKeeperServer:
             process.kill()
             process.wait()
 
-    def pause(self) -> None:
-        """It answers nothing until `resume`."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -100,10 +89,3 @@ class ZooKeeperServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def wait_until(condition: object, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
