@@ -1,36 +1,57 @@
 """`python -m bench.edit_log`: transactions a second through the edit log, beside one fsync for each transaction.
 
 Every caller waits until its transaction is durable. The ways take turns in each round, so that whatever else the
-machine does meets all of them.
+machine does meets all of them. The quorum and BookKeeper are three JournalNodes and three bookies of ours, all on this
+machine; without a JVM and PySpark's jars there is no ZooKeeper, and BookKeeper is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
+import multiprocessing
 import os
 import platform
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_protocol import qjournal_service
+from hadoop_rpc.server import RpcServer
 from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from journal.bookie.bookie import Bookie
+from journal.bookie.registration import Registration, format_ledgers
+from journal.bookie.server import BookieServer
+from journal.bookkeeper.ledger_paths import LedgerManager
+from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.journal import Journal
+from journal.journal_node.file_disk import below
+from journal.journal_node.node import JournalNode
 from journal.journal_set import JournalSet, Member
 from journal.json_journal import JsonJournal
+from journal.open_journal import open_journal
 from journal.ops import MkdirOp, PermissionStatus
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from servlets.application import create_application
+from servlets.get_journal import get_journal_blueprint
+from servlets.http_server import HttpServer
 
 _NAMESPACE = StorageInfo(NEWEST_LAYOUT, 1, 0, "CID-bench", "BP-bench")
 _OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
 _FLOOR = "one fsync each"
+_SPAWN = multiprocessing.get_context("spawn")
 _MARKERS = 2  # START_LOG_SEGMENT and END_LOG_SEGMENT
 
 Caller = Callable[[MkdirOp], object]
@@ -127,6 +148,61 @@ def _directory(root: Path, name: str = "a") -> FileJournal:
     return FileJournal(root / name / "current")
 
 
+def _quorum(root: Path, threads: int, seconds: float) -> Run:
+    """Three JournalNodes, each a process of this machine."""
+    with _processes([_serve_journal_node] * 3, root) as ports:
+        nodes = ";".join(f"127.0.0.1:{port}" for port in ports)
+        return _logged(open_journal(f"qjournal://{nodes}/bench"), threads, seconds)
+
+
+def _bookkeeper(root: Path, threads: int, seconds: float) -> Run:
+    """Three bookies, each a process of this machine, and a ZooKeeper."""
+    with ZooKeeperServer(root / "zookeeper") as zookeeper:
+        served = [partial(_serve_bookie, zookeeper.hosts)] * 3
+        with _processes(served, root):
+            return _logged(open_journal(f"bookkeeper://{zookeeper.hosts}/bench"), threads, seconds)
+
+
+def _serve_journal_node(root: Path, port: Connection) -> None:
+    node = JournalNode(below(root))
+    with RpcServer([qjournal_service(node)], "127.0.0.1", 0) as server:
+        http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", 0)
+        with http:
+            node.announce(int(http.url.rpartition(":")[2]), http.url)
+            port.send(server.address[1])
+            threading.Event().wait()
+
+
+def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
+    znodes = KazooZNodes(ZooKeeperAddress(hosts, 10.0))
+    format_ledgers(znodes, "/ledgers", LedgerManager.FLAT)
+    server = BookieServer(Bookie(root))
+    host, number = server.listen("127.0.0.1", 0)
+    server.start()
+    Registration(znodes, "/ledgers", f"{host}:{number}", (host, number)).start()
+    port.send(number)
+    threading.Event().wait()
+
+
+@contextmanager
+def _processes(served: Sequence[Callable[[Path, Connection], None]], root: Path) -> Iterator[list[int]]:
+    """A process for each, with a folder below `root`; what they send once they serve."""
+    started = []
+    try:
+        for number, serve in enumerate(served):
+            folder = root / f"server{number}"
+            folder.mkdir()
+            hearing, telling = _SPAWN.Pipe(duplex=False)
+            process = _SPAWN.Process(target=serve, args=(folder, telling), daemon=True)
+            process.start()
+            started.append((process, hearing))
+        yield [hearing.recv() for _, hearing in started]
+    finally:
+        for process, _ in started:
+            process.kill()
+            process.join()
+
+
 _WAYS: dict[str, Callable[[Path, int, float], Run]] = {
     _FLOOR: _floor,
     "file": lambda root, threads, seconds: _logged(_directory(root), threads, seconds),
@@ -134,20 +210,26 @@ _WAYS: dict[str, Callable[[Path, int, float], Run]] = {
         JournalSet([Member(_directory(root, name)) for name in "ab"]), threads, seconds
     ),
     "json": lambda root, threads, seconds: _logged(JsonJournal(root / "log"), threads, seconds),
+    "quorum": _quorum,
+    "bookkeeper": _bookkeeper,
 }
 
 
-def measure(directory: Path | None, threads: int, seconds: float, rounds: int) -> dict[str, list[Run]]:
+def measure(
+    directory: Path | None, threads: int, seconds: float, rounds: int, chosen: Sequence[str] | None = None
+) -> dict[str, list[Run]]:
     """Runs of all ways, each of about `seconds`, for so many threads.
 
     Raises:
         BenchError: a log does not hold what was written.
     """
-    runs: dict[str, list[Run]] = {name: [] for name in _WAYS}
+    runs: dict[str, list[Run]] = {name: [] for name in _WAYS if name in (_FLOOR, *(chosen or _WAYS))}
+    if MISSING:
+        runs.pop("bookkeeper", None)
     for _ in range(rounds):
-        for name, way in _WAYS.items():
+        for name, done in runs.items():
             with tempfile.TemporaryDirectory(dir=directory, prefix="bench-") as scratch:
-                runs[name].append(way(Path(scratch), threads, seconds))
+                done.append(_WAYS[name](Path(scratch), threads, seconds))
     return runs
 
 
@@ -178,14 +260,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="beside the floor (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
+    # A server that is not up yet, and one that is gone, are no news here.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     if not arguments.json:
         print(f"{machine}; median of {arguments.rounds} rounds of {arguments.seconds:g} s")
     results: dict[int, Any] = {}
     for threads in arguments.threads:
-        results[threads] = _summary(measure(arguments.dir, threads, arguments.seconds, arguments.rounds))
+        results[threads] = _summary(
+            measure(arguments.dir, threads, arguments.seconds, arguments.rounds, arguments.ways)
+        )
         if not arguments.json:
             _print(threads, results[threads])
     if arguments.json:

@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 HIDDEN = "(hidden)"
 # as hadoop.security.sensitive-config-keys has them, and BookKeeper's digestPw
-_SECRET = re.compile(r"password|secret|digestpw|ssl\.keystore\.pass$|credential$|token$|account\.key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|secret|digestpw|zk\.auth|zookeeper\.auth|ssl\.keystore\.pass$|credential$|token$|account\.key",
+    re.IGNORECASE,
+)
 
 
 def is_secret(key: str) -> bool:

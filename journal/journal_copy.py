@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import check_layout, encode_op
+from journal.bookkeeper.ledger_segments import LedgerSegment
 from journal.edits_text import fitting
 from journal.errors import JournalExistsError, JournalStorageError, SegmentError, TransactionGapError
 from journal.file_segments import FileSegment
@@ -102,35 +103,76 @@ def select_range(
     return parts
 
 
-def copy_journal(parts: list[CopiedSegment], target: Journal, namespace: StorageInfo, *, force: bool = False) -> int:
-    """Write `parts` into `target`, read them there again, and return how many transactions they are.
+def copy_journal(
+    parts: list[CopiedSegment],
+    target: Journal,
+    namespace: StorageInfo,
+    *,
+    force: bool = False,
+    resume: bool = False,
+) -> tuple[list[CopiedSegment], int]:
+    """Write `parts` into `target`, and read them there again; the parts as they lie there, and how many transactions.
 
-    A journal that is there already is lost with `force`, but not before all of `parts` has been read once.
+    A journal that is there already is lost with `force`, but not before all of `parts` has been read once. With
+    `resume` it is recovered and gone on with behind its end, once what it holds was compared; a segment that an
+    earlier copy left unfinished ends where that copy did, and the rest of it follows as another one.
 
     Raises:
         JournalExistsError: there is one, and `force` is not set; it is as it was.
         SegmentError: the target does not give back what was written.
         JournalError: the source cannot be read, or the target not be written; that is incomplete then.
     """
-    if target.is_formatted():
+    exists = target.is_formatted()
+    if exists and not resume:
         if not force:
-            hint = "Name another target, or give --force to discard all that it holds."
+            hint = "Name another target, give --resume to go on with this one, or --force to discard all that it holds."
             raise JournalExistsError("there is a journal already", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():
                 encode_op(op, part.layout_version)
-    target.format(namespace, force=force)
+    if not exists or not resume:
+        target.format(namespace, force=force)
     target.recover(namespace)
+    done, left = _split(parts, target) if resume else ([], parts)
+    transactions = 0
+    if done:
+        there = _Tally()
+        for part in done:
+            for op in part.ops():
+                there.add(encode_op(op, part.layout_version))
+        _compare(done, target, there)
+        transactions += there.transactions
     written = _Tally()
-    for part in parts:
+    for part in left:
         writer = target.start_segment(part.first, part.layout_version)
         try:
             _write(part, writer, written)
         except BaseException:
             writer.abort()
             raise
-    _compare(parts, target, written)
-    return written.transactions
+    if left:
+        _compare(left, target, written)
+    return [*done, *left], transactions + written.transactions
+
+
+def _split(parts: list[CopiedSegment], target: Journal) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
+    """What of `parts` is in `target`, by the segments there, and what is left.
+
+    Raises:
+        SegmentError: something else is there.
+    """
+    ends = [segment.last for segment in target.segments(parts[0].first)]
+    done: list[CopiedSegment] = []
+    left = list(parts)
+    for end in ends:
+        if not left or end > left[0].last:
+            problem = f"it holds txid {end} at the end of a segment, where the source has no such end"
+            raise SegmentError(problem, file=target.location, hint="It is no copy of this source; name another target.")
+        part = left.pop(0)
+        done.append(replace(part, last=end))
+        if end < part.last:
+            left.insert(0, replace(part, first=end + 1))
+    return done, left
 
 
 def _write(part: CopiedSegment, writer: SegmentWriter, tally: _Tally) -> None:
@@ -192,7 +234,7 @@ def _layout_of(segment: ReadableSegment) -> int | None:
     """What the segment's transactions are written by; None where it does not tell."""
     while isinstance(segment, SegmentCopies):
         segment = segment.copies[0]
-    if isinstance(segment, JsonSegment):
+    if isinstance(segment, JsonSegment | LedgerSegment):
         return segment.layout_version
     if isinstance(segment, FileSegment):
         try:

@@ -75,7 +75,7 @@ def journal_faults(folder: Path, what: str) -> Iterator[None]:
         raise JournalStorageError(f"the journal {what}: {told(error, folder)}", file=str(folder)) from error
 
 
-def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path) -> None:
+def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | str) -> None:
     """Raises JournalError where what `file` says is of another namespace."""
     for name in _SAME_NAMESPACE:
         wanted, found = getattr(ours, name), getattr(theirs, name)

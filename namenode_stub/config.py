@@ -18,6 +18,7 @@ from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
 from hadoop_rpc.user import caller, process_user
+from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_defaults import ServerDefaults
@@ -49,6 +50,7 @@ class StubConfig:
         rpc_user: the superuser, and whom other servers take the stub for: HADOOP_USER_NAME, or the user it runs as.
         nameservice: "" where there is none.
         quorum: limits on JournalNodes.
+        bookkeeper: of a journal on bookies.
         standby: how it follows another NameNode while it is not active itself.
         supergroup: whose members administer, beside `rpc_user`.
         port_limits: what the peers of its servers may take.
@@ -77,6 +79,7 @@ class StubConfig:
     rpc_user: str = field(default_factory=process_user)
     nameservice: str = ""
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
+    bookkeeper: BookKeeperSettings = field(default_factory=BookKeeperSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     supergroup: str = SUPERGROUP.fallback
     stop_timeout: float = keys.STOP_TIMEOUT.fallback
@@ -160,6 +163,9 @@ class _Reader:
             rpc_user=self._faults.take(lambda: caller(self._settings), ""),
             nameservice=self._who.nameservice,
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
+            bookkeeper=self._faults.take(
+                lambda: BookKeeperSettings.from_configuration(self._settings), BookKeeperSettings()
+            ),
             standby=standby_settings(self._settings, self._who, self._faults),
             supergroup=self._get(SUPERGROUP),
             stop_timeout=self._get(keys.STOP_TIMEOUT),

@@ -52,7 +52,7 @@ class Demo:
 
     # ---- processes -----------------------------------------------------------------------------------------
 
-    def _start(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start_process(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         log = (self.scratch / f"{name}.log").open("ab")
         process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
         log.close()
@@ -60,14 +60,14 @@ class Demo:
         return process
 
     def start_stub(self) -> subprocess.Popen[bytes]:
-        process = self._start("stub", "namenode_stub", "run", "--conf", str(self.scratch / "conf-nn1"))
-        self._wait("the stub to answer", lambda: self._stub_status() is not None, process)
+        process = self.start_process("stub", "namenode_stub", "run", "--conf", str(self.scratch / "conf-nn1"))
+        self.wait("the stub to answer", lambda: self.stub_status() is not None, process)
         return process
 
     def start_daemon(self) -> subprocess.Popen[bytes]:
         arguments = ("run", "--conf", str(self.scratch / "conf-nn2"), "--role", "standby")
-        process = self._start("daemon", "checkpointer", *arguments)
-        self._wait("the daemon to answer", lambda: self._daemon_state() is not None, process)
+        process = self.start_process("daemon", "checkpointer", *arguments)
+        self.wait("the daemon to answer", lambda: self._daemon_state() is not None, process)
         return process
 
     def stop_all(self) -> None:
@@ -81,7 +81,7 @@ class Demo:
                 process.kill()
                 process.wait()
 
-    def _wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+    def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         while not reached():
             if process is not None and process.poll() is not None:
@@ -99,14 +99,14 @@ class Demo:
             return None
         return response.json() if response.ok else None
 
-    def _stub_status(self) -> Any:
+    def stub_status(self) -> Any:
         return self._get(f"{self.ports.stub_url}/status")
 
     def _daemon_state(self) -> NodeState | None:
         status = self._get(f"{self.ports.daemon_url}/status")
         return None if status is None else from_json(NodeState, status)
 
-    def _call(self, session: requests.Session, operation: str, **arguments: Any) -> None:
+    def call(self, session: requests.Session, operation: str, **arguments: Any) -> None:
         response = session.post(f"{self.ports.stub_url}/namespace/{operation}", json=arguments, timeout=30)
         if not response.ok:
             raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
@@ -130,7 +130,7 @@ class Demo:
     def roll(self) -> None:
         """Finalize what was written so far: only finalized segments are merged."""
         with requests.Session() as session:
-            self._call(session, "roll")
+            self.call(session, "roll")
 
     def _client(self, name: str, count: int) -> int:
         chance = random.Random(name)
@@ -149,24 +149,24 @@ class Demo:
         choice = chance.random()
         if choice < 0.6 or not files:
             path = f"{directory}/part-{number:05d}"
-            self._call(session, "mkdirs", path=directory)
-            self._call(session, "create", path=path)
-            self._call(session, "add_block", path=path)
-            self._call(session, "complete", path=path, length=chance.randrange(1, 1 << 27))
+            self.call(session, "mkdirs", path=directory)
+            self.call(session, "create", path=path)
+            self.call(session, "add_block", path=path)
+            self.call(session, "complete", path=path, length=chance.randrange(1, 1 << 27))
             files.append(path)
             return 4
         path = files[chance.randrange(len(files))]
         if choice < 0.75:
             target = f"{path}.moved{number}"
-            self._call(session, "rename", src=path, dst=target)
+            self.call(session, "rename", src=path, dst=target)
             files[files.index(path)] = target
         elif choice < 0.85:
-            self._call(session, "delete", path=path)
+            self.call(session, "delete", path=path)
             files.remove(path)
         elif choice < 0.95:
-            self._call(session, "set_permission", path=path, mode=chance.choice([0o600, 0o640, 0o644]))
+            self.call(session, "set_permission", path=path, mode=chance.choice([0o600, 0o640, 0o644]))
         else:
-            self._call(session, "set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
+            self.call(session, "set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
         return 1
 
     def wait_for_checkpoint(self, number: int) -> NodeState:
@@ -174,7 +174,7 @@ class Demo:
         seen: list[NodeState] = []
 
         def arrived() -> bool:
-            daemon, stub = self._daemon_state(), self._stub_status()
+            daemon, stub = self._daemon_state(), self.stub_status()
             if daemon is None or stub is None or daemon.record.checkpoints < number:
                 return False
             seen.append(daemon)
@@ -182,11 +182,11 @@ class Demo:
                 stub["checkpointTxid"] >= (daemon.record.saved_txid or 0) and daemon.targets[0].result != "never"
             )
 
-        self._wait(f"checkpoint {number}", arrived, self.processes[-1])
+        self.wait(f"checkpoint {number}", arrived, self.processes[-1])
         return seen[-1]
 
     def show_storage(self) -> None:
-        status = self._stub_status()
+        status = self.stub_status()
         self.console.print(f"  stub: images {', '.join(status['images'])}")
         self.console.print(f"  stub: edits  {', '.join(status['segments'])}")
 
@@ -209,13 +209,13 @@ def run(demo: Demo) -> None:
     demo.roll()
     demo.start_daemon()
     first = demo.wait_for_checkpoint(1)
-    _tell(demo, first, "txns")
+    _report(demo, first, "txns")
     say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive("b", 400)
     second = demo.wait_for_checkpoint(first.record.checkpoints + 1)
-    _tell(demo, second, "period")
+    _report(demo, second, "period")
     demo.show_storage()
-    segments = demo._stub_status()["segments"]
+    segments = demo.stub_status()["segments"]
     if any(name.startswith("edits_0000000000000000001-") for name in segments):
         raise DemoError(f"the first segment was not purged: {segments}")
     demo.drive("c", 200)
@@ -241,7 +241,7 @@ def run(demo: Demo) -> None:
     write_report(current, demo.console)
 
 
-def _tell(demo: Demo, state: NodeState, expected: str) -> None:
+def _report(demo: Demo, state: NodeState, expected: str) -> None:
     record, result = state.record, state.targets[0].result
     if record.last_reason != expected or result != "SUCCESS" or record.last_seconds is None:
         raise DemoError(f"expected an uploaded checkpoint by {expected}: {state}")
@@ -251,12 +251,17 @@ def _tell(demo: Demo, state: NodeState, expected: str) -> None:
 
 def main() -> None:
     """Run the demo; exit 1 with the logs' ends where it fails."""
+    tell(run, "two checkpoints made, uploaded, verified")
+
+
+def tell(story: Callable[[Demo], None], end: str) -> None:
+    """Run a story in a scratch directory, which ends with the word `end`; exit 1 with the logs' ends where it fails."""
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="checkpointer-demo-") as scratch:
         demo = Demo(Path(scratch), console)
         try:
-            run(demo)
+            story(demo)
         except (DemoError, TablesError) as error:
             console.print(f"[red]failed:[/] {error}")
             for log in sorted(demo.scratch.glob("*.log")):
@@ -265,7 +270,7 @@ def main() -> None:
             sys.exit(1)
         finally:
             demo.stop_all()
-    console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: two checkpoints made, uploaded, verified")
+    console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: {end}")
 
 
 if __name__ == "__main__":

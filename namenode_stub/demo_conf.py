@@ -33,8 +33,13 @@ class DemoPorts:
 
 def free_ports() -> DemoPorts:
     """Ports that nobody listens on now."""
+    return DemoPorts(*free_numbers(3))
+
+
+def free_numbers(count: int) -> list[int]:
+    """So many of them."""
     with ExitStack() as held:
-        return DemoPorts(*(_hold_port(held) for _ in range(3)))
+        return [_hold_port(held) for _ in range(count)]
 
 
 def _hold_port(held: ExitStack) -> int:
@@ -56,15 +61,21 @@ def _site(values: dict[str, object]) -> str:
     return "\n".join([*lines, "</configuration>", ""])
 
 
-def write_configuration(scratch: Path, ports: DemoPorts, *, transactions: int, period: int) -> None:
-    """Write `conf-nn1` and `conf-nn2` below `scratch`; `period` is in seconds."""
+def write_configuration(
+    scratch: Path, ports: DemoPorts, *, transactions: int, period: int, shared_edits: str = ""
+) -> None:
+    """Write `conf-nn1` and `conf-nn2` below `scratch`; `period` is in seconds.
+
+    Args:
+        shared_edits: a journal's URI; by default they are in a directory.
+    """
     shared = {
         "dfs.nameservices": "demo",
         "dfs.ha.namenodes.demo": "nn1,nn2",
         "dfs.namenode.http-address.demo.nn1": f"{_LOOPBACK}:{ports.stub}",
         "dfs.namenode.rpc-address.demo.nn1": f"{_LOOPBACK}:{ports.stub_rpc}",
         "dfs.namenode.http-address.demo.nn2": f"{_LOOPBACK}:{ports.daemon}",
-        "dfs.namenode.shared.edits.dir": (scratch / "shared").as_uri(),
+        "dfs.namenode.shared.edits.dir": shared_edits or (scratch / "shared").as_uri(),
         "dfs.namenode.checkpoint.txns": transactions,
         "dfs.namenode.checkpoint.period": period,
         "dfs.namenode.checkpoint.check.period": 1,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.file_journal import FileJournal
 from journal.journal import Journal
 from journal.journal_set import JournalSet, Member
@@ -23,7 +24,7 @@ def open_edit_journals(
 
     Args:
         locks: of storage directories, held by the caller.
-        namespace: told to JournalNodes that segments are read from.
+        namespace: told to JournalNodes that segments are read from; a journal on BookKeeper has to be of it.
 
     Raises:
         JournalError: a URI names no journal.
@@ -78,4 +79,5 @@ def _open(config: StubConfig, uri: str, locks: list[StorageLock], namespace: Sto
         namespace=namespace,
         nameservice=config.nameservice or None,
     )
-    return open_journal(uri, locks=locks, quorum=options)
+    bookkeeper = BookKeeperOptions(config.bookkeeper, namespace)
+    return open_journal(uri, locks=locks, quorum=options, bookkeeper=bookkeeper)

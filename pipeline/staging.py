@@ -13,11 +13,24 @@ import socket
 import socketserver
 import tempfile
 import threading
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from hadoop_common.configuration import Configuration
+from hadoop_common.durable import written_atomically
+from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import HdfsError
+from hadoop_common.names import segment_name
+from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
+from journal.bookkeeper.settings import READER_KEYS, BookKeeperSettings
+from journal.bookkeeper.settings import SCHEME as BOOKKEEPER
+from journal.journal_copy import CopiedSegment, CopyRange, select_range
+from journal.open_journal import open_journal
+from journal.segment import encode_header
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceFile, SourceKind, choose, companions, is_local, local_files, nothing_there
 
@@ -67,6 +80,7 @@ class Stager:
         self._origins: dict[str, str] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
+        self._folder: Path | None = None
 
     def stage(self, uri: str, kind: SourceKind) -> list[SourceFile]:
         """Fetch what `uri` stands for.
@@ -79,12 +93,36 @@ class Stager:
 
         try:
             with self._lock:
+                if uri_scheme(uri) == BOOKKEEPER:
+                    return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
                 return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
         except Py4JJavaError as error:
             reason = str(error.java_exception.toString()).splitlines()[0]
             raise SourceFileError(
                 f"{uri} cannot be read: {reason}", hint="Check the URI and Spark's settings."
             ) from None
+
+    def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
+        """The segments of a journal on BookKeeper as files; an open one up to what is sure to stay."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            _remove_at_exit(self._folder)
+        hadoop = self._context._jsc.hadoopConfiguration()
+        values = {key.name: value for key in READER_KEYS if (value := hadoop.get(key.name)) is not None}
+        settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
+        folder = self._folder / quote(uri, safe="")
+        folder.mkdir(exist_ok=True)
+        with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:
+            wanted = CopyRange(in_progress=kind is SourceKind.OPEN_EDITS)
+            parts = select_range(journal, wanted, layout_version=None, default_layout=NEWEST_LAYOUT)
+            return [_written(part, folder) for part in parts]
+
+    def _hand_on(self, uri: str, path: Path) -> SourceFile:
+        origin = f"{uri}/{path.name}"
+        if self._origins.setdefault(path.name, origin) != origin:
+            raise _taken(origin, self._origins[path.name])
+        self._context.addFile(str(path))
+        return SourceFile(str(path), path.name)
 
     def _find(self, uri: str, kind: SourceKind) -> list[str]:
         path, files = self._path(uri)
@@ -104,10 +142,7 @@ class Stager:
 
         name = origin.rsplit("/", 1)[-1]
         if self._origins.setdefault(name, origin) != origin:
-            raise SourceFileError(
-                f"{origin} has the name of {self._origins[name]}, which was read before",
-                hint="Spark keeps one file of a name in a session; read this one in another session.",
-            )
+            raise _taken(origin, self._origins[name])
         path, files = self._path(origin)
         status = files.getFileStatus(path)
         version = (status.getLen(), status.getModificationTime())
@@ -128,6 +163,24 @@ class Stager:
         assert jvm is not None
         path = jvm.org.apache.hadoop.fs.Path(uri)
         return path, path.getFileSystem(java_context.hadoopConfiguration())
+
+
+def _written(part: CopiedSegment, folder: Path) -> Path:
+    """The segment as a finalized file, which an earlier read may have made."""
+    path = folder / segment_name(part.first, part.last)
+    if not path.exists():
+        with written_atomically(path) as out:
+            out.write(encode_header(part.layout_version))
+            for op in part.ops():
+                out.write(encode_op(op, part.layout_version))
+    return path
+
+
+def _taken(origin: str, before: str) -> SourceFileError:
+    return SourceFileError(
+        f"{origin} has the name of {before}, which was read before",
+        hint="Spark keeps one file of a name in a session; read this one in another session.",
+    )
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):

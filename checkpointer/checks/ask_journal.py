@@ -12,6 +12,7 @@ from checkpointer.roles.standby.journal_view import list_journal
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.storage_info import StorageInfo
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.errors import TransactionGapError
 from journal.journal import Journal, ReadableSegment
 from journal.open_journal import open_journal
@@ -36,7 +37,7 @@ def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: 
         return _directory(config.shared_edits_directory, limit)
     if uri_scheme(config.shared_edits) == SCHEME:
         return _quorum(config, namespace, limit)
-    return _journal(config.shared_edits, limit)
+    return _journal(config, limit)
 
 
 def _directory(shared: Path, limit: float) -> JournalFacts:
@@ -78,9 +79,11 @@ def _held(nodes: Iterable[NodeAnswer]) -> Answer[tuple[TxidRange, ...]]:
     return Answer(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 
 
-def _journal(uri: str, limit: float) -> JournalFacts:
+def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
+    uri = config.shared_edits
+
     def ranges() -> tuple[TxidRange, ...]:
-        journal = open_journal(uri)
+        journal = open_journal(uri, bookkeeper=BookKeeperOptions(config.bookkeeper))
         try:
             segments = _behind_the_gaps(journal)
             return tuple(TxidRange(each.first, None if each.in_progress else each.last) for each in segments)

@@ -23,6 +23,7 @@ _COMMANDS = {
     "merge": "Merge a stopped NameNode's storage directory.",
     "image": "Look at fsimage files: info, dump, diff, verify, serve, convert.",
     "edits": "Look at edit log segments: info, dump, load, convert, recover.",
+    "bookie": "Run a bookie for development and tests; not for data.",
     "compile": "Compile the kernels now, so that no checkpoint has to wait for it.",
 }
 
@@ -42,7 +43,7 @@ Exit codes:
     cls=LazyGroup,
     modules="checkpointer.cli.{}_command",
     summaries=_COMMANDS,
-    elsewhere={"edits": "journal.cli"},
+    elsewhere={"edits": "journal.cli", "bookie": "journal.bookie.cli"},
     plugins="checkpointer.commands",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

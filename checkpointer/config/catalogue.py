@@ -14,6 +14,7 @@ from checkpointer.config.keys import KEYS
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
+from journal.bookkeeper.settings import WRITER_KEYS as BOOKKEEPER_WRITER_KEYS
 from journal.quorum.settings import WRITER_KEYS
 from journal.shared_edits import RESOLUTION
 
@@ -38,6 +39,7 @@ def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
 
 _LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
 _QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
+_BOOKKEEPER = "it concerns who writes to the bookies; the checkpointer only reads"
 _NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
 _ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
 _ADDRESSES = "the checkpointer connects to the addresses themselves"
@@ -180,21 +182,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "edits are replayed in their order, one segment after the other",
         ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
     ),
-    *_ignored(
-        "BookKeeper journals of Hadoop 2.",
-        "this version does not read BookKeeper journals",
-        *(
-            (f"dfs.namenode.bookkeeperjournal.{name}", "", default)
-            for name, default in (
-                ("output-buffer-size", "1024"),
-                ("ensemble-size", "3"),
-                ("quorum-size", "2"),
-                ("digestPw", ABSENT),
-                ("zk.session.timeout", "3000"),
-                ("zk.availablebookies", "/ledgers/available"),
-            )
-        ),
-    ),
+    *_unread(_BOOKKEEPER, *BOOKKEEPER_WRITER_KEYS),
     *_ignored(
         "Servers of the NameNode that a checkpointer does not call, and what they bind to.",
         _ADDRESSES,

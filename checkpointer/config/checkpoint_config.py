@@ -34,6 +34,7 @@ from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAd
 from hadoop_rpc.user import caller
 from image_format.memory_limit import MemoryLimit
 from image_format.sub_sections import SubSectionRule
+from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
@@ -85,6 +86,7 @@ class CheckpointConfig:
         shared_edits: URI of the journal that the active writes its edits to for a standby, "" for other roles.
         nameservice: "" where there is none.
         quorum: limits on reading a quorum of JournalNodes.
+        bookkeeper: the same of a journal on bookies.
         engine: what merges in the secondary.
         port_limits: what the peers of its servers may take.
         merge_settings: how edits are replayed and images are written.
@@ -112,6 +114,7 @@ class CheckpointConfig:
     shared_edits: str
     nameservice: str
     quorum: QuorumSettings
+    bookkeeper: BookKeeperSettings
     standby_checkpoints: bool
     rebootstrap: bool = bound(keys.STANDBY_REBOOTSTRAP)
     lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
@@ -238,6 +241,7 @@ class _Reader:
             shared_edits=self._shared_edits(),
             nameservice=self._who.nameservice,
             quorum=self._quorum(),
+            bookkeeper=self._take(lambda: BookKeeperSettings.from_configuration(self._settings), BookKeeperSettings()),
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
             namenode_http_addresses=http,
             namenode_rpc_addresses=rpc,

@@ -38,6 +38,7 @@ from hadoop_common.port_limits import PORT_KEYS
 from hadoop_common.tls.settings import TLS_KEYS
 from hadoop_rpc.login_keys import LOGIN_KEYS
 from hadoop_rpc.user import USER_KEYS
+from journal.bookkeeper.settings import READER_KEYS as BOOKKEEPER_KEYS
 from journal.quorum.settings import READER_KEYS
 
 _LEAST_HEAP = 512 << 20
@@ -456,6 +457,7 @@ KEYS: tuple[ConfigKey[Any], ...] = (
     *LOGIN_KEYS,
     *PORT_KEYS,
     *READER_KEYS,
+    *BOOKKEEPER_KEYS,
     *JOURNALNODE_KEYS,
     *SECURITY_KEYS,
     *TLS_KEYS,

@@ -60,6 +60,7 @@ _NAMES: Mapping[str, str] = {
     "shared_edits": keys.SHARED_EDITS_DIR.name,
     "nameservice": keys.NAMESERVICES.name,
     "quorum": "dfs.qjournal.*",
+    "bookkeeper": "dfs.namenode.bookkeeperjournal.*",
     "namenode_http_addresses": keys.HTTP_ADDRESS.name,
     "namenode_rpc_addresses": keys.RPC_ADDRESS.name,
     "rpc_user": USER_NAME.name,

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, read_version
-from hadoop_rpc.kerberos import log_in
-from hadoop_rpc.login_keys import namenode_login
-from hadoop_rpc.user import caller
 from journal.binary_codec import NEWEST_LAYOUT
+from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
+from journal.cli.edits_argument import opened
 from journal.errors import JournalError, JournalStorageError
 from journal.file_journal import FileJournal
 from journal.journal import Journal
 from journal.journal_copy import CopiedSegment, CopyRange, copy_journal, select_range
 from journal.json_journal import JsonJournal
-from journal.open_journal import open_journal
-from journal.quorum.open_quorum import QuorumOptions
-from journal.quorum.settings import QuorumSettings
 
 _TXID = click.IntRange(0, (1 << 63) - 1)
 
@@ -39,6 +34,9 @@ _TXID = click.IntRange(0, (1 << 63) - 1)
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of each segment).")
 @click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: the one that SRC has).")
 @click.option("--force", is_flag=True, help="Discard the journal that DST holds.")
+@click.option(
+    "--resume", is_flag=True, help="Go on where an earlier copy to DST ended; what is there is compared first."
+)
 @conf_option(required=False)
 @json_option
 def command(
@@ -50,27 +48,33 @@ def command(
     layout: int | None,
     version_file: Path | None,
     force: bool,
+    resume: bool,
     conf_dir: Path | None,
     as_json: bool,
 ) -> None:
     """Copy transactions from journal SRC to a new journal DST, segment by segment, and compare what arrived.
 
     file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object a
-    transaction; SRC may be qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID too. From file: to json: and back the bytes of
-    each transaction are the same again. --conf is for a quorum's timeouts, user and login. SRC is only read.
+    transaction; qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals
+    that NameNodes share. From one kind to another and back the bytes of each transaction are the same again. --conf is
+    for timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other writer.
 
     DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not say
-    which: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --force.
+    which: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --resume, or
+    with --force to begin anew.
 
     \b
-    Example: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
+    Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
+              checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
     Exit codes: 0 done; 2 wrong usage; 4 edits damaged, missing or not fitting; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes answer
     """
+    if force and resume:
+        raise click.UsageError("--force begins anew, --resume goes on: give one of them.")
     given = None if version_file is None else read_version(version_file)
     with (
-        closing(open_journal(_uri(source_uri), quorum=_quorum_options(conf_dir, given))) as source,
-        closing(open_journal(_uri(target_uri))) as target,
+        closing(opened(_uri(source_uri), conf_dir, given)) as source,
+        closing(opened(_uri(target_uri), conf_dir, given)) as target,
     ):
         _check_target(source, target)
         namespace = given or _namespace_of(source)
@@ -80,7 +84,7 @@ def command(
             layout_version=layout,
             default_layout=max(namespace.layout_version, NEWEST_LAYOUT),
         )
-        transactions = copy_journal(parts, target, namespace, force=force)
+        parts, transactions = copy_journal(parts, target, namespace, force=force, resume=resume)
         _report(source.location, target.location, parts, transactions, as_json=as_json)
 
 
@@ -88,23 +92,13 @@ def _uri(text: str) -> str:
     return text if uri_scheme(text) else Path(text).absolute().as_uri()
 
 
-def _quorum_options(conf_dir: Path | None, namespace: StorageInfo | None) -> QuorumOptions:
-    if conf_dir is None:
-        return QuorumOptions(namespace=namespace)
-    configuration = load_configuration(conf_dir)
-    log_in(namenode_login(configuration))
-    # The nodes' caches hold the newest transactions only, and forget.
-    settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
-    return QuorumOptions(user=caller(configuration), settings=settings, namespace=namespace)
-
-
 def _check_target(source: Journal, target: Journal) -> None:
-    if not isinstance(target, FileJournal | JsonJournal):
-        raise click.UsageError("DST has to be a directory: a quorum's journal is its writer's.")
-    if not isinstance(source, FileJournal | JsonJournal) or not source.folder.exists() or not target.folder.exists():
-        return
-    if source.folder.samefile(target.folder):
-        raise click.UsageError("SRC and DST are one directory; name another one for DST.")
+    folders = [each.folder for each in (source, target) if isinstance(each, FileJournal | JsonJournal)]
+    same = source.location == target.location
+    if len(folders) == 2 and all(each.exists() for each in folders):
+        same = folders[0].samefile(folders[1])
+    if same:
+        raise click.UsageError("SRC and DST are one journal, in one directory or place; name another one for DST.")
 
 
 def _namespace_of(journal: Journal) -> StorageInfo:
@@ -115,7 +109,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
         JournalError: there is none, or it cannot be read.
     """
     found = None
-    if isinstance(journal, JsonJournal):
+    if isinstance(journal, JsonJournal | BookKeeperJournal):
         found = journal.namespace()
     elif isinstance(journal, FileJournal):
         found = _version_of(journal.folder / VERSION)

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BufferedWriter
 from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import conf_option
 from journal.atomic_output import write_new_file
+from journal.binary_codec import NEWEST_LAYOUT
+from journal.cli.edits_argument import EDITS, journal_edits
 from journal.json_codec import dump_json
+from journal.operation import EditOp
 from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
 from journal.xml_codec import dump_xml
 
 
 @click.command("dump")
-@click.argument("path", metavar="EDITS", type=EXISTING_FILE)
+@click.argument("edits", metavar="EDITS", type=EDITS)
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
-def command(path: Path, form: str, output: Path | None, force: bool) -> None:
+@conf_option(required=False)
+def command(edits: Path | str, form: str, output: Path | None, force: bool, conf_dir: Path | None) -> None:
     """Print every operation: XML as Hadoop's OfflineEditsViewer, or JSON, one object a line after the layout's.
 
     XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON holds everything. `edits load`
-    reads both. An output file appears only when the whole segment is good.
+    reads both. An output file appears only when the whole segment is good. EDITS may be the URI of a journal, see
+    `edits info`: all its transactions are printed.
 
     \b
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
     Exit codes: 0 done, 4 damaged edits, 5 unknown layout, 6 the output exists or cannot be written
     """
-    with map_file(path) as content:
-        layout_version = decode_header(content, file=str(path))
-        ops = segment_ops(path, content)
+    with _opened(edits, conf_dir) as (ops, layout_version):
         pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version)
         if output is None:
             for piece in pieces:
                 click.echo(piece, nl=False)
         else:
             _write(output, pieces, force)
+
+
+@contextmanager
+def _opened(edits: Path | str, conf_dir: Path | None) -> Iterator[tuple[Iterable[EditOp], int]]:
+    """The operations, and the layout that they are told in."""
+    if isinstance(edits, str):
+        with journal_edits(edits, conf_dir, NEWEST_LAYOUT) as found:
+            yield found.ops(), found.layout_version
+    else:
+        with map_file(edits) as content:
+            yield segment_ops(edits, content), decode_header(content, file=str(edits))
 
 
 def _write(output: Path, pieces: Iterator[str], force: bool) -> None:

@@ -8,18 +8,23 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from journal.binary_codec import NEWEST_LAYOUT
+from journal.cli.edits_argument import EDITS, journal_edits
 from journal.salvage import is_padding
 from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
 
 
 @click.command("info")
-@click.argument("path", metavar="EDITS", type=EXISTING_FILE)
+@click.argument("edits", metavar="EDITS", type=EDITS)
+@conf_option(required=False)
 @json_option
-def command(path: Path, as_json: bool) -> None:
+def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
     """Print layout, transaction ids and the count of each operation; exit 4 where the segment is damaged.
+
+    EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID; --conf
+    is for its timeouts, user and password. Of a journal everything is read, and whoever writes it is not disturbed.
 
     A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts what follows the last
     whole one, padding excepted, and begins at `endOffset`.
@@ -27,6 +32,40 @@ def command(path: Path, as_json: bool) -> None:
     \b
     Example: checkpointer edits info /data/nn/current/edits_0000000000000000001-0000000000000000042
     """
+    summary = _of_journal(edits, conf_dir) if isinstance(edits, str) else _of_file(edits)
+    if as_json:
+        echo_json(summary)
+        return
+    operations = summary.pop("operations")
+    for name, value in summary.items():
+        echo(f"{name:<16} {value}")
+    for name, count in operations.items():
+        echo(f"  {name:<30} {count:>10}")
+    if summary.get("tornBytes"):
+        echo(
+            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are no whole "
+            "transaction; `checkpointer edits recover` writes what is before them",
+            err=True,
+        )
+
+
+def _of_journal(uri: str, conf_dir: Path | None) -> dict[str, Any]:
+    with journal_edits(uri, conf_dir, NEWEST_LAYOUT) as found:
+        counts = Counter(op.name for op in found.ops())
+        first, last = found.parts[0], found.parts[-1]
+        return {
+            "journal": found.location,
+            "layoutVersion": found.layout_version,
+            "firstTxid": first.first,
+            "lastTxid": last.last,
+            "transactions": counts.total(),
+            "segments": len(found.parts),
+            "inProgress": last.source.in_progress,
+            "operations": dict(counts.most_common()),
+        }
+
+
+def _of_file(path: Path) -> dict[str, Any]:
     with map_file(path) as content:
         layout_version = decode_header(content, file=str(path))
         ops = segment_ops(path, content)
@@ -36,7 +75,7 @@ def command(path: Path, as_json: bool) -> None:
             first = op.txid if first is None else first
             last = op.txid
             counts[op.name] += 1
-        summary: dict[str, Any] = {
+        return {
             "file": str(path),
             "layoutVersion": layout_version,
             "firstTxid": first,
@@ -46,17 +85,3 @@ def command(path: Path, as_json: bool) -> None:
             "tornBytes": 0 if is_padding(content, ops.position) else len(content) - ops.position,
             "operations": dict(counts.most_common()),
         }
-    if as_json:
-        echo_json(summary)
-        return
-    operations = summary.pop("operations")
-    for name, value in summary.items():
-        echo(f"{name:<16} {value}")
-    for name, count in operations.items():
-        echo(f"  {name:<30} {count:>10}")
-    if summary["tornBytes"]:
-        echo(
-            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are no whole "
-            "transaction; `checkpointer edits recover` writes what is before them",
-            err=True,
-        )

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions", "pushdown")
 """What the data source takes:
 
-- `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's;
+- `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's; or a journal on
+  BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads;
 - `columns`: names, comma separated; those alone are made;
 - `from_txid`, `to_txid`: transactions that have to be there, and no others;
 - `in_progress`: true reads segments in progress too, up to their last whole operation;

@@ -107,7 +107,7 @@ def test_all_is_well(site: Site) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")
-    assert summary.startswith("CHECKPOINTER OK - 11 checks")
+    assert summary.startswith("CHECKPOINTER OK - 12 checks")
     values = dict(metric.split("=", 1) for metric in metrics.split())
     assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
     assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")

@@ -131,7 +131,7 @@ def test_a_quorum_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_no_known_kind_is_refused_to_the_standby(tmp_path: Path) -> None:
-    values = {**HA, "dfs.namenode.shared.edits.dir": "bookkeeper://zk1;zk2/ledgers"}
+    values = {**HA, "dfs.namenode.shared.edits.dir": "cassandra://zk1/ledgers"}
     rows = keys_of(tmp_path, values, "--role", "standby", code=2)
     assert rows["dfs.namenode.shared.edits.dir"]["status"] == "refused"
 

@@ -168,9 +168,8 @@ def _oldest(source: Path) -> int:
     ("arguments", "code", "words"),
     [
         (("file:///nowhere/at/all", "json:///tmp/never"), 4, "there is no journal"),
-        (("bookkeeper://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
-        (("SOURCE", "qjournal://a;b;c/j"), 2, "DST has to be a directory"),
-        (("SOURCE", "SOURCE"), 2, "one directory"),
+        (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
+        (("SOURCE", "SOURCE"), 2, "in one directory"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
         (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),

@@ -40,8 +40,7 @@ class OurDaemon:
 
     @classmethod
     def backup(cls, conf: HadoopConf) -> Self:
-        host, _, port = conf["dfs.namenode.backup.http-address"].rpartition(":")
-        return cls(conf, "backup", (host, int(port)))
+        return cls(conf, "backup", "dfs.namenode.backup.http-address")
 
     def __enter__(self) -> Self:
         return self.start()

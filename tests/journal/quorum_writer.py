@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from hashlib import sha1
 
+from journal.journal import Journal, SegmentWriter
 from journal.quorum.open_quorum import open_quorum_journal
-from journal.quorum.quorum_journal import QuorumSegmentWriter
 from journal.quorum.settings import QuorumSettings
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, start_op
@@ -20,14 +20,18 @@ SEGMENT = 40  # transactions, about
 
 
 def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:
-    """Recover, go on behind what is there, roll now and then; raises JournalError where the quorum is lost."""
+    """Write as `write_to`; raises JournalError where the quorum is lost."""
+    write_to(open_quorum_journal(uri, user="hdfs", settings=settings), value, tell)
+
+
+def write_to(journal: Journal, value: int, tell: Callable[[str], object]) -> None:
+    """Recover, go on behind what is there, roll now and then."""
     rng = random.Random(value)
-    journal = open_quorum_journal(uri, user="hdfs", settings=settings)
     journal.recover(NAMESPACE)
     txid = journal.count(1) + 1
     tell(f"recovered {txid - 1}\n")
 
-    def append(segment: QuorumSegmentWriter, first: int, records: list[bytes]) -> int:
+    def append(segment: SegmentWriter, first: int, records: list[bytes]) -> int:
         segment.append(batch_of(first, records))
         last = first + len(records) - 1
         tell(f"acknowledged {first} {last} {sha1(b''.join(records)).hexdigest()}\n")

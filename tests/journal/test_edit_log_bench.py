@@ -9,11 +9,22 @@ import pytest
 from bench import edit_log
 from bench.edit_log import BenchError, measure
 from journal.file_journal import FileJournal
+from namenode_stub.demo_zookeeper import MISSING
 
 
 def test_every_way_writes_what_it_counts(tmp_path: Path) -> None:
-    runs = measure(tmp_path, threads=3, seconds=0.05, rounds=1)
-    assert list(runs) == ["one fsync each", "file", "set of two", "json"]
+    _check(tmp_path, "file", "set of two", "json")
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_so_does_every_way_over_a_network(tmp_path: Path) -> None:
+    _check(tmp_path, "quorum", "bookkeeper")
+
+
+def _check(tmp_path: Path, *ways: str) -> None:
+    runs = measure(tmp_path, 3, 0.05, 1, ways)
+    assert list(runs) == ["one fsync each", *ways]
     for (run,) in runs.values():
         assert run.transactions >= run.syncs > 0
     assert list(tmp_path.iterdir()) == []
@@ -24,7 +35,7 @@ def test_every_way_writes_what_it_counts(tmp_path: Path) -> None:
 def test_a_log_that_lost_something_ends_the_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileJournal, "count", lambda *_: 1)
     with pytest.raises(BenchError, match="holds 1 of"):
-        measure(tmp_path, threads=1, seconds=0.01, rounds=1)
+        measure(tmp_path, 1, 0.01, 1, ("file",))
 
 
 def test_a_caller_that_fails_ends_the_bench() -> None:

@@ -391,7 +391,7 @@ def test_journals_by_uri(tmp_path: Path) -> None:
     named = open_journal(f"{tmp_path.as_uri()}/a%20b", "ns1")
     assert isinstance(named, FileJournal)
     assert named.folder == tmp_path / "a b" / "ns1" / "current"
-    for wrong in ("bookkeeper://zk/ledgers", "file://host/dir", "relative/dir"):
+    for wrong in ("cassandra://zk/ledgers", "file://host/dir", "relative/dir"):
         with pytest.raises(JournalError) as caught:
             open_journal(wrong)
         assert caught.value.hint

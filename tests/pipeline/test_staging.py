@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hadoop_common.names import image_name, md5_name
+from hadoop_common.names import image_name, md5_name, segment_name
 from pipeline import read_image
 from pipeline.errors import PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceKind, choose, local_files
 from pipeline.staging import Stager, _socket_folder
 from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.journal.bookkeeper_cluster import Cluster
+from tests.journal.bookkeeper_recordings import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,3 +118,22 @@ def test_what_cannot_be_fetched_is_told_in_one_sentence(
         Stager(spark).stage(uri.format(tmp_path), SourceKind.IMAGE)
     assert "\n" not in caught.value.message
     assert caught.value.hint
+
+
+def test_a_journal_on_bookkeeper(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What NameNodes left there, as rows; once more there is nothing to fetch, and nobody is fenced."""
+    with Cluster(tmp_path) as cluster:
+        cluster.serve(monkeypatch)
+        cluster.load_recorded("7-graceful-failover")
+        before = {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()}
+        stager = Stager(spark)
+        finalized = stager.stage(cluster.uri, SourceKind.EDITS)
+        assert [Path(file.path).name for file in finalized] == [
+            segment_name(*bounds) for bounds in ((1, 77), (78, 83), (84, 85))
+        ]
+        local = ROOT / "bkjm-ledgers" / segment_name(1, 77)
+        assert Path(finalized[0].path).read_bytes() == local.read_bytes()
+        assert len(stager.stage(cluster.uri, SourceKind.OPEN_EDITS)) == 4
+        rows = spark.read.format("hdfs_edits").load(cluster.uri)
+        assert sorted(row.txid for row in rows.select("txid").collect()) == list(range(1, 86))
+        assert {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()} == before

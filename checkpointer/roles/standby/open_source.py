@@ -15,6 +15,8 @@ from checkpointer.roles.standby.node_book import NodeBook, WatchedNode
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
+from journal.bookkeeper.settings import BookKeeperSettings
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.driver import NodeClient, ThreadDriver
@@ -48,6 +50,9 @@ class NamesSharedEdits(Protocol):
     @property
     def quorum(self) -> QuorumSettings: ...
 
+    @property
+    def bookkeeper(self) -> BookKeeperSettings: ...
+
 
 def open_edit_source(config: NamesSharedEdits) -> EditSource:
     """What `dfs.namenode.shared.edits.dir` names; nothing is connected to yet.
@@ -65,7 +70,9 @@ def open_edit_source(config: NamesSharedEdits) -> EditSource:
     if uri_scheme(config.shared_edits) == SCHEME:
         return _quorum(config)
     uri = config.shared_edits
-    return JournalEdits(uri, lambda namespace: open_journal(uri))
+    return JournalEdits(
+        uri, lambda namespace: open_journal(uri, bookkeeper=BookKeeperOptions(config.bookkeeper, namespace))
+    )
 
 
 def _quorum(config: NamesSharedEdits) -> EditSource:

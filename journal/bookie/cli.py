@@ -1,0 +1,88 @@
+"""`checkpointer bookie`: a bookie for development and tests."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from hadoop_common.cli.output import echo
+from hadoop_common.endpoint import host_port
+
+
+@click.group("bookie")
+def command() -> None:
+    """A bookie for development and tests, not for data: nothing is compacted, copied to others, or encrypted."""
+
+
+@command.command("run")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Where it keeps its journal.")
+@click.option("--zookeeper", "hosts", required=True, metavar="HOST:PORT,…", help="The ZooKeeper servers.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address that it binds and registers.")
+@click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 takes any.")
+@click.option("--ledgers", "root", default="/ledgers", show_default=True, help="The root of ledgers in ZooKeeper.")
+@click.option(
+    "--layout",
+    type=click.Choice(["flat", "hierarchical"]),
+    default="flat",
+    show_default=True,
+    help="Of a root that is new; Hadoop's journal expects flat.",
+)
+@click.option("--session-timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="In seconds.")
+@click.option("--reserve", type=click.IntRange(0), default=64, show_default=True, help="MB of its disk to leave free.")
+def run(
+    directory: Path, hosts: str, host: str, port: int, root: str, layout: str, session_timeout: float, reserve: int
+) -> None:
+    """Run a bookie that clients of BookKeeper 4.2 to 4.17 can write to, by protocol v2 or v3.
+
+    It is for development and tests, not for data: its one journal only grows, and nobody copies to others what it
+    loses. When its disk is full it is read-only. Stops at SIGTERM; a kill loses nothing that it acknowledged.
+
+    \b
+    Example: checkpointer bookie run --dir /tmp/bookie --zookeeper localhost:2181
+    Exit codes: 2 wrong usage, 4 a damaged journal, 6 the directory or address cannot be used, 7 ZooKeeper is away
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    from journal.bookie.bookie import Bookie, storage_fault
+    from journal.bookie.registration import Registration, check_cookie, format_ledgers
+    from journal.bookie.server import BookieServer
+    from journal.bookkeeper.ledger_paths import LedgerManager
+    from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    turned: list[Registration] = []
+    with ExitStack() as stack:
+        try:
+            bookie = Bookie(
+                directory.absolute(),
+                reserve=reserve << 20,
+                changed=lambda writable: turned[0].set_writable(writable) if turned else None,
+            )
+            stack.callback(bookie.close)
+            server = BookieServer(bookie)
+            address = server.listen(host, port)
+        except OSError as fault:
+            raise storage_fault(directory, fault) from fault
+        stack.callback(server.stop)
+        bookie_id = host_port(*address)
+        znodes = KazooZNodes(ZooKeeperAddress(hosts, session_timeout))
+        stack.callback(znodes.close)
+        format_ledgers(znodes, root, LedgerManager.FLAT if layout == "flat" else LedgerManager.HIERARCHICAL)
+        check_cookie(znodes, root, bookie_id, directory.absolute())
+        server.start()
+        registration = Registration(znodes, root, bookie_id, address)
+        registration.set_writable(bookie.writable)
+        registration.start()
+        stack.callback(registration.stop)
+        turned.append(registration)
+        echo(f"bookie {bookie_id} serves, for development and tests only")
+        while not stop.wait(0.5):
+            if bookie.failure is not None:
+                raise storage_fault(directory, bookie.failure)

@@ -1,0 +1,166 @@
+"""The one file of a bookie: records behind a magic, each with length and CRC-32; appended and synced, never changed.
+
+magic      8 bytes
+record     int32 length, uint32 CRC-32 of what follows, payload of that length
+payload    int64 ledger, int64 entry; an entry's body begins with both, -0x1000 is a key (which follows), -0x2000 a
+           fence, as in BookKeeper's own journals
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import Self
+from zlib import crc32
+
+from hadoop_common.durable import fsync_directory
+from journal.bookie.state import EntryRecord, FenceRecord, KeyRecord, Place, Record
+from journal.errors import JournalError
+
+MAGIC = b"bookie 1"
+
+_HEAD = Struct(">iI")
+_IDS = Struct(">qq")
+_KEY, _FENCE = -0x1000, -0x2000
+_LARGEST = 8 << 20
+_CHUNK = 1 << 20
+
+
+def encode_record(record: Record) -> bytes:
+    """The record as it lies in the file."""
+    match record:
+        case EntryRecord():
+            payload = record.body
+        case KeyRecord():
+            payload = _IDS.pack(record.ledger_id, _KEY) + record.key
+        case FenceRecord():
+            payload = _IDS.pack(record.ledger_id, _FENCE)
+    return _HEAD.pack(len(payload), crc32(payload)) + payload
+
+
+def decode_payload(payload: bytes) -> Record:
+    """The record that a payload holds."""
+    ledger_id, entry_id = _IDS.unpack_from(payload)
+    if entry_id == _KEY:
+        return KeyRecord(ledger_id, payload[_IDS.size :])
+    if entry_id == _FENCE:
+        return FenceRecord(ledger_id)
+    return EntryRecord(ledger_id, entry_id, payload)
+
+
+class JournalFile:
+    """The file at `path`, which is made where it is missing.
+
+    What a crash left behind the last whole record is cut off; damage with whole records behind it is refused.
+
+    Raises:
+        JournalError: it is no journal of a bookie, or damaged.
+        OSError: it cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        made = not path.exists()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
+        self._end = len(MAGIC)
+        try:
+            if made or os.fstat(self._file).st_size < len(MAGIC):
+                os.ftruncate(self._file, 0)
+                os.pwrite(self._file, MAGIC, 0)
+                self.sync()
+                fsync_directory(path.parent)
+            if os.pread(self._file, len(MAGIC), 0) != MAGIC:
+                raise JournalError("it is no journal of a bookie", file=str(path), hint="Name another directory.")
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    @property
+    def end(self) -> int:
+        """Where the next record goes."""
+        return self._end
+
+    def replay(self) -> Iterator[tuple[Record, Place]]:
+        """Every record, from the first one on, and the place of its payload; then records may be appended."""
+        offset, size = len(MAGIC), os.fstat(self._file).st_size
+        while offset < size:
+            payload = self._payload(offset, size)
+            if payload is None:
+                self._refuse_records_behind(offset, size)
+                os.ftruncate(self._file, offset)
+                self.sync()
+                break
+            place = Place(offset + _HEAD.size, len(payload))
+            yield decode_payload(payload), place
+            offset = place.offset + place.size
+        self._end = offset
+
+    def append(self, records: list[Record]) -> list[Place]:
+        """Write records behind the others; the places of their payloads. They are durable after `sync`.
+
+        Raises:
+            OSError: a part of them may lie behind the end, where the next ones go.
+        """
+        encoded = [encode_record(record) for record in records]
+        places, offset = [], self._end
+        for each in encoded:
+            places.append(Place(offset + _HEAD.size, len(each) - _HEAD.size))
+            offset += len(each)
+        data = memoryview(b"".join(encoded))
+        at = self._end
+        while data:
+            written = os.pwrite(self._file, data, at)
+            data, at = data[written:], at + written
+        self._end = offset
+        return places
+
+    def cut(self, end: int) -> None:
+        """Forget what was appended behind `end`."""
+        os.ftruncate(self._file, end)
+        self._end = end
+
+    def sync(self) -> None:
+        os.fdatasync(self._file)
+
+    def read(self, place: Place) -> bytes:
+        """A payload, which may be damaged: an entry has a digest of its own."""
+        return os.pread(self._file, place.size, place.offset)
+
+    def free_bytes(self) -> int:
+        """What is free on its disk."""
+        found = os.fstatvfs(self._file)
+        return found.f_bavail * found.f_frsize
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _payload(self, offset: int, size: int) -> bytes | None:
+        """The payload of the record at `offset`; None where none is whole."""
+        head = os.pread(self._file, _HEAD.size, offset)
+        if len(head) < _HEAD.size:
+            return None
+        length, checksum = _HEAD.unpack(head)
+        if not _IDS.size <= length <= _LARGEST or offset + _HEAD.size + length > size:
+            return None
+        payload = os.pread(self._file, length, offset + _HEAD.size)
+        return payload if len(payload) == length and crc32(payload) == checksum else None
+
+    def _refuse_records_behind(self, offset: int, size: int) -> None:
+        """Raises JournalError where a whole record lies behind what is damaged at `offset`."""
+        for start in range(offset + 1, min(size, offset + _CHUNK)):
+            if self._payload(start, size) is not None:
+                hint = "Look for faults of the disk; other bookies have copies of its entries."
+                raise JournalError(
+                    "a damaged record lies before whole ones", file=str(self.path), offset=offset, hint=hint
+                )

@@ -1,0 +1,138 @@
+"""A bookie in ZooKeeper: the layout of ledgers, its cookie, and an ephemeral znode while it takes writes, or reads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from hadoop_common.durable import write_atomically
+from journal.bookkeeper.bookie_id import registration_of
+from journal.bookkeeper.errors import NodeExistsError, NoNodeError
+from journal.bookkeeper.ledger_paths import LedgerManager, format_layout
+from journal.bookkeeper.znodes import ZNodes
+from journal.bookkeeper.zookeeper import KazooZNodes
+from journal.errors import JournalError
+from journal.proto import bookkeeper_pb2 as pb
+
+_LOG = logging.getLogger(__name__)
+
+COOKIE = "VERSION"
+_COOKIE_VERSION = b"4\n"
+_LOOK_SECONDS = 1.0
+
+
+def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
+    """Make what is missing of a root for ledgers; one that is there stays as it is."""
+    for path, data in (
+        (root, b""),
+        (f"{root}/INSTANCEID", str(uuid.uuid4()).encode()),
+        (f"{root}/available", b""),
+        (f"{root}/available/readonly", b""),
+        (f"{root}/cookies", b""),
+        # The last one: with it a client takes the root for whole.
+        (f"{root}/LAYOUT", format_layout(manager)),
+    ):
+        try:
+            znodes.create(path, data, parents=True)
+        except NodeExistsError:
+            continue
+
+
+def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> None:
+    """See that ZooKeeper and the directory know each other; a new bookie is made known to both.
+
+    Raises:
+        JournalError: one of them knows another bookie.
+    """
+    instance, _ = znodes.get(f"{root}/INSTANCEID")
+    cookie = pb.CookieFormat(
+        bookieHost=bookie_id,
+        journalDir=str(directory),
+        ledgerDirs=f"1\t{directory}",
+        instanceId=(instance or b"").decode(),
+    )
+    ours = _COOKIE_VERSION + text_format.MessageToString(cookie).encode()
+    path, file = f"{root}/cookies/{bookie_id}", directory / COOKIE
+    try:
+        known, _ = znodes.get(path)
+    except NoNodeError:
+        known = None
+    kept = file.read_bytes() if file.exists() else None
+    if known is None and kept is None:
+        write_atomically(file, ours)
+        znodes.create(path, ours, parents=True)
+        return
+    if known is None and kept == ours:
+        # It died between the two.
+        znodes.create(path, ours, parents=True)
+        return
+    if known != ours or kept != ours:
+        hint = "Start it where its directory is; where that is lost, delete the cookie: its entries are lost with it."
+        raise JournalError(
+            f"the cookie of {bookie_id} in {path} is not that of its directory", file=str(file), hint=hint
+        )
+
+
+class Registration:
+    """Keeps the znode of a bookie there, in whatever session; any thread may call `set_writable`."""
+
+    def __init__(self, znodes: KazooZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:
+        self._znodes = znodes
+        self._paths = {True: f"{root}/available/{bookie_id}", False: f"{root}/available/readonly/{bookie_id}"}
+        self._data = registration_of(*address)
+        self._wake = threading.Event()
+        self._stopping = False
+        self._writable = True
+        self._thread = threading.Thread(target=self._run, name="bookie-registration", daemon=True)
+
+    def set_writable(self, writable: bool) -> None:
+        self._writable = writable
+        self._wake.set()
+
+    def start(self) -> None:
+        """Register, and go on seeing to it.
+
+        Raises:
+            ZooKeeperError: ZooKeeper is away.
+        """
+        self._register()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(_LOOK_SECONDS)
+            self._wake.clear()
+            if self._stopping:
+                return
+            try:
+                self._register()
+            except JournalError as fault:
+                _LOG.warning("the bookie is not registered: %s", fault)
+
+    def _register(self) -> None:
+        path, other = self._paths[self._writable], self._paths[not self._writable]
+        self._remove(other)
+        if self._znodes.owned(path):
+            return
+        # One of an older session would go with that.
+        self._remove(path)
+        try:
+            self._znodes.create(path, self._data, ephemeral=True)
+        except NodeExistsError:
+            if not self._znodes.owned(path):
+                raise
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._znodes.delete(path)
+        except NoNodeError:
+            return

@@ -1,0 +1,134 @@
+"""A bookie's port: frames of protocol v2 and v3 in, responses out, in whatever order they are done."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+import time
+
+from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.socket_loop import BUSY, IDLE, Channel, SocketLoop
+from journal.bookie.bookie import Bookie
+from journal.bookkeeper import protocol_v2, protocol_v3
+from journal.bookkeeper.errors import FrameError
+from journal.bookkeeper.messages import Response
+from journal.bookkeeper.protocol_v2 import FrameBuffer
+
+_LOG = logging.getLogger(__name__)
+
+_RECEIVE = 1 << 18
+_MOST_WAITING = 64 << 20
+_LONG = 1e9
+
+
+class BookieServer:
+    """Serves a bookie on one port, from `start` on."""
+
+    def __init__(self, bookie: Bookie) -> None:
+        self._bookie = bookie
+        # Clients keep their connections open, and may say nothing for hours.
+        limits = PortLimits(connections=1000, peer_connections=1000, idle=_LONG, opening=_LONG)
+        self._loop = SocketLoop("bookie", limits, Refusals(), self._made)
+
+    def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Bind; the address that it is.
+
+        Raises:
+            OSError: it cannot be used.
+        """
+        return self._loop.listen(host, port)
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        """End all connections."""
+        self._loop.stop()
+
+    def _made(self, connection: socket.socket, peer: str) -> Channel:
+        return _Connection(connection, peer, self._loop, self._bookie)
+
+
+class _Connection(Channel):
+    """One client; responses come from the loop's thread and from the bookie's writer."""
+
+    def __init__(self, connection: socket.socket, peer: str, loop: SocketLoop, bookie: Bookie) -> None:
+        super().__init__(connection, peer)
+        self._loop = loop
+        self._bookie = bookie
+        self._frames = FrameBuffer()
+        self._guard = threading.Lock()
+        self._out = bytearray()
+        self._over = False
+
+    def interest(self) -> int:
+        with self._guard:
+            # Whoever does not read what it asked for is not read from either.
+            reading = selectors.EVENT_READ if len(self._out) < _MOST_WAITING else 0
+            return reading | (selectors.EVENT_WRITE if self._out else 0)
+
+    def readable(self) -> None:
+        data = self.socket.recv(_RECEIVE)
+        if not data:
+            self._loop.discard(self)
+            return
+        self.since = time.monotonic()
+        try:
+            for packet in self._frames.feed(data):
+                self._serve(packet)
+        except FrameError as fault:
+            _LOG.warning("a connection of %s is closed: %s", self.peer, fault)
+            self._loop.discard(self)
+
+    def writable(self) -> None:
+        with self._guard:
+            self._write()
+
+    def overdue(self, now: float) -> str:
+        return ""
+
+    def standing(self) -> int:
+        return BUSY if self._out else IDLE
+
+    def ended(self) -> None:
+        with self._guard:
+            self._over = True
+
+    def _serve(self, packet: bytes) -> None:
+        if protocol_v2.is_v2(packet):
+            self._bookie.handle(protocol_v2.decode_request(packet), self._answer_v2)
+            return
+        asked = protocol_v3.decode_request(packet)
+
+        def answer(response: Response) -> None:
+            self._send(protocol_v3.encode_response(protocol_v3.V3Response(asked.txn_id, response)))
+
+        self._bookie.handle(asked.request, answer)
+
+    def _answer_v2(self, response: Response) -> None:
+        self._send(protocol_v2.encode_response(response))
+
+    def _send(self, packet: bytes) -> None:
+        with self._guard:
+            if self._over:
+                return
+            waiting = bool(self._out)
+            self._out += len(packet).to_bytes(4, "big") + packet
+            if not waiting:
+                self._write()
+            if not self._out:
+                return
+        self._loop.call(lambda: self._loop.update(self))
+
+    def _write(self) -> None:
+        try:
+            sent = self.socket.send(self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            # The loop finds out by reading.
+            self._out.clear()
+            return
+        del self._out[:sent]

@@ -1,0 +1,211 @@
+"""What a bookie holds, and what it answers: ledgers, their keys, fences and entries; no I/O.
+
+A ledger is unknown, open, or fenced, which nothing leads back from.
+
+    ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds.
+    READ + FENCE   unknown or open: it becomes fenced, at once; the answer waits until that is durable.
+
+Whatever changes something is a record for the journal, and its answer waits until that is durable; so does the answer
+to every fencing read, for the fence may have come with another one. What is read meanwhile may not be durable yet:
+only a recovery reads such entries, and it writes them again.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from journal.bookkeeper.entry import LAST_ENTRY, body_ids
+from journal.bookkeeper.errors import EntryError
+from journal.bookkeeper.messages import (
+    AddRequest,
+    AddResponse,
+    Code,
+    Flag,
+    OtherResponse,
+    ReadLacRequest,
+    ReadLacResponse,
+    ReadRequest,
+    ReadResponse,
+    Request,
+    Response,
+)
+
+
+class Place(NamedTuple):
+    """Where the journal has a body."""
+
+    offset: int
+    size: int
+
+
+Body = bytes | Place
+"""An entry's body, or where it is once it is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRecord:
+    """For the journal: an entry."""
+
+    ledger_id: int
+    entry_id: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """For the journal: a ledger is known from now on, by this key."""
+
+    ledger_id: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRecord:
+    """For the journal: a ledger takes no more entries of a writer."""
+
+    ledger_id: int
+
+
+Record = EntryRecord | KeyRecord | FenceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a request leads to.
+
+    Attributes:
+        records: to be made durable, in this order behind all that were before.
+        response: of a read without its body.
+        body: to be sent with it.
+        durable: whether the response waits until all records so far are durable.
+    """
+
+    response: Response
+    records: tuple[Record, ...] = ()
+    body: Body | None = None
+    durable: bool = False
+
+
+@dataclass(slots=True)
+class _Ledger:
+    key: bytes = b""
+    fenced: bool = False
+    entries: dict[int, Body] = field(default_factory=dict)
+    last: int = LAST_ENTRY
+
+
+class BookieState:
+    """All ledgers of a bookie; the owner's lock is held around every method."""
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, _Ledger] = {}
+
+    @property
+    def entries(self) -> int:
+        """How many there are."""
+        return sum(len(ledger.entries) for ledger in self._ledgers.values())
+
+    def apply(self, record: Record, place: Place | None = None) -> None:
+        """Take what a journal holds; `place` is that of an entry's body."""
+        ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())
+        match record:
+            case KeyRecord():
+                ledger.key = record.key
+            case FenceRecord():
+                ledger.fenced = True
+            case EntryRecord():
+                ledger.entries[record.entry_id] = place or record.body
+                ledger.last = max(ledger.last, record.entry_id)
+
+    def settled(self, record: Record, place: Place) -> None:
+        """An entry's body is durable at `place`, and need not be in memory any more."""
+        if isinstance(record, EntryRecord):
+            entries = self._ledgers[record.ledger_id].entries
+            if entries[record.entry_id] is record.body:
+                entries[record.entry_id] = place
+
+    def handle(self, request: Request, *, writable: bool = True) -> Reply:
+        """What `request` leads to; what it changes is changed already.
+
+        Args:
+            writable: whether entries are taken; fences are, always.
+        """
+        match request:
+            case AddRequest():
+                return self._add(request, writable=writable)
+            case ReadRequest() if request.flags & Flag.FENCE:
+                return self._fence(request)
+            case ReadRequest():
+                return self._read(request, ())
+            case ReadLacRequest():
+                return self._read_lac(request)
+            case other:
+                return Reply(OtherResponse(other.operation, Code.BAD_REQUEST))
+
+    def _add(self, request: AddRequest, *, writable: bool) -> Reply:
+        ids = request.ledger_id, request.entry_id
+        try:
+            named = body_ids(request.body)[:2]
+        except EntryError:
+            named = None
+        ledger = self._ledgers.get(request.ledger_id)
+        if named != ids or request.entry_id < 0 or request.ledger_id < 0:
+            return Reply(AddResponse(Code.BAD_REQUEST, *ids))
+        if ledger is not None and not hmac.compare_digest(ledger.key, request.master_key):
+            return Reply(AddResponse(Code.UNAUTHORIZED, *ids))
+        if ledger is not None and ledger.fenced and not request.flags & Flag.RECOVERY_ADD:
+            return Reply(AddResponse(Code.FENCED, *ids))
+        if not writable:
+            return Reply(AddResponse(Code.READ_ONLY, *ids))
+        entry = EntryRecord(*ids, request.body)
+        records = (entry,) if ledger is not None else (KeyRecord(request.ledger_id, request.master_key), entry)
+        return self._changed(AddResponse(Code.OK, *ids), records)
+
+    def _fence(self, request: ReadRequest) -> Reply:
+        ledger = self._ledgers.get(request.ledger_id)
+        key = request.master_key
+        if key is None or (ledger is not None and not hmac.compare_digest(ledger.key, key)):
+            return Reply(ReadResponse(Code.UNAUTHORIZED, request.ledger_id, request.entry_id))
+        records: tuple[Record, ...] = ()
+        if ledger is None:
+            records = KeyRecord(request.ledger_id, key), FenceRecord(request.ledger_id)
+        elif not ledger.fenced:
+            records = (FenceRecord(request.ledger_id),)
+        for record in records:
+            self.apply(record)
+        return self._read(request, records)
+
+    def _read(self, request: ReadRequest, records: tuple[Record, ...]) -> Reply:
+        ids = request.ledger_id, request.entry_id
+        fencing = bool(request.flags & Flag.FENCE)
+        ledger = self._ledgers.get(request.ledger_id)
+        if ledger is None:
+            return Reply(ReadResponse(Code.NO_LEDGER, *ids))
+        body = ledger.entries.get(ledger.last if request.entry_id == LAST_ENTRY else request.entry_id)
+        code = Code.NO_ENTRY if body is None else Code.OK
+        return Reply(ReadResponse(code, *ids), records, body, durable=fencing)
+
+    def _read_lac(self, request: ReadLacRequest) -> Reply:
+        ledger = self._ledgers.get(request.ledger_id)
+        if ledger is None:
+            return Reply(ReadLacResponse(Code.NO_LEDGER, request.ledger_id))
+        body = ledger.entries.get(ledger.last)
+        return Reply(ReadLacResponse(Code.NO_ENTRY if body is None else Code.OK, request.ledger_id), body=body)
+
+    def _changed(self, response: Response, records: tuple[Record, ...]) -> Reply:
+        for record in records:
+            self.apply(record)
+        return Reply(response, records, durable=True)
+
+
+def with_body(response: Response, body: bytes | None) -> Response:
+    """The response with the body that was read."""
+    match response:
+        case ReadResponse() if body is not None:
+            return ReadResponse(response.code, response.ledger_id, response.entry_id, body)
+        case ReadLacResponse() if body is not None:
+            return ReadLacResponse(response.code, response.ledger_id, last_entry=body)
+        case _:
+            return response

@@ -1,0 +1,1 @@
+"""The BookKeeper journal: segments in ledgers on bookies, named in ZooKeeper (BookKeeperJournalManager)."""

@@ -1,0 +1,294 @@
+"""Connections to bookies: one thread for all of them, requests from any thread, one outcome for each.
+
+A link to a bookie is connecting, open, or gone. Requests wait in it from the beginning.
+
+    send      requests are queued, and written at once by the caller where the link is open and nothing waits.
+    response  goes to the oldest request of its operation, ledger and entry.
+    gone      refused, broken, damaged, or one request was not answered in time: all its requests fail. The next
+              request makes a new link.
+
+What can never happen, and why: a late answer counts for a later request, for with the first late one the link is gone.
+An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread looks after all
+lists in short steps. Callbacks run on the thread only, without a lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from journal.bookkeeper.calls import Outcome
+from journal.bookkeeper.errors import BookKeeperError, FrameError
+from journal.bookkeeper.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request
+from journal.bookkeeper.protocol_v2 import FrameBuffer, decode_response, encode_request, framed
+from journal.errors import JournalError
+
+_LOG = logging.getLogger(__name__)
+
+_RECEIVE = 1 << 18
+_TICK = 0.1  # seconds: how often late requests are looked for
+_CLOSE_SECONDS = 5.0
+
+Hear = Callable[[Outcome], None]
+_Key = tuple[type, int, int]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    hear: Hear
+    deadline: float
+    timeout: float
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    bookie: str
+    socket: socket.socket
+    connected: bool = False
+    gone: bool = False
+    out: bytearray = field(default_factory=bytearray)
+    frames: FrameBuffer = field(default_factory=FrameBuffer)
+    waiting: dict[_Key, deque[_Waiting]] = field(default_factory=dict)
+
+
+class BookieConnections:
+    """Links to bookies, made when they are needed.
+
+    Args:
+        resolve: host and port of a bookie; raises JournalError.
+    """
+
+    def __init__(self, resolve: Callable[[str], tuple[str, int]]) -> None:
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._links: dict[str, _Link] = {}
+        self._fresh: list[_Link] = []
+        self._failed: list[tuple[Hear, BookKeeperError]] = []
+        self._thread: threading.Thread | None = None
+        self._waker: socket.socket | None = None
+        self._closed = False
+
+    def send(self, bookie: str, requests: Sequence[tuple[Request, Hear]], timeout: float) -> None:
+        """Send requests; each `Hear` is told its outcome once, from the connections' thread.
+
+        Raises:
+            FrameError: one is too large; none was sent.
+        """
+        frames = b"".join(framed(encode_request(request)) for request, _ in requests)
+        deadline = time.monotonic() + timeout
+        try:
+            link = self._link(bookie)
+        except BookKeeperError as fault:
+            with self._lock:
+                self._failed += [(hear, fault) for _, hear in requests]
+                self._wake()
+            return
+        with self._lock:
+            if link.gone:
+                broken = BookKeeperError(f"the connection to {bookie} broke")
+                self._failed += [(hear, broken) for _, hear in requests]
+                self._wake()
+                return
+            for request, hear in requests:
+                link.waiting.setdefault(_key(request), deque()).append(_Waiting(hear, deadline, timeout))
+            idle = link.connected and not link.out
+            link.out += frames
+            if idle:
+                self._write(link)
+            if link.out:
+                self._wake()
+
+    def close(self) -> None:
+        """End all links; requests that wait fail. A second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            thread = self._thread
+            self._wake()
+        if thread is not None:
+            thread.join(_CLOSE_SECONDS)
+
+    # ---- below: any thread ----
+
+    def _link(self, bookie: str) -> _Link:
+        with self._lock:
+            self._start()
+            link = self._links.get(bookie)
+            if self._closed:
+                raise BookKeeperError("the journal is closed")
+        if link is not None:
+            return link
+        made = self._connect(bookie)
+        with self._lock:
+            link = self._links.get(bookie)
+            if link is not None:
+                made.socket.close()
+                return link
+            self._links[bookie] = made
+            self._fresh.append(made)
+            self._wake()
+            return made
+
+    def _connect(self, bookie: str) -> _Link:
+        try:
+            host, port = self._resolve(bookie)
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            connection = socket.socket(family, kind, protocol)
+        except JournalError as fault:
+            raise BookKeeperError(f"{bookie} cannot be found: {fault.problem}") from fault
+        except OSError as fault:
+            raise BookKeeperError(f"{bookie} cannot be found: {fault.strerror or fault}") from fault
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        result = connection.connect_ex(address)
+        if result not in (0, errno.EINPROGRESS):
+            connection.close()
+            raise BookKeeperError(f"{bookie} cannot be reached: {errno.errorcode.get(result, result)}")
+        return _Link(bookie, connection)
+
+    def _write(self, link: _Link) -> None:
+        try:
+            sent = link.socket.send(link.out)
+        except (BlockingIOError, OSError):
+            # What is wrong the thread finds out.
+            return
+        del link.out[:sent]
+
+    def _start(self) -> None:
+        if self._thread is None and not self._closed:
+            wakeup, self._waker = socket.socketpair()
+            wakeup.setblocking(False)
+            self._waker.setblocking(False)
+            self._thread = threading.Thread(target=self._run, args=(wakeup,), name="bookies", daemon=True)
+            self._thread.start()
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            try:
+                self._waker.send(b"\0")
+            except OSError:
+                return
+
+    # ---- below: the thread ----
+
+    def _run(self, wakeup: socket.socket) -> None:
+        selector = selectors.DefaultSelector()
+        selector.register(wakeup, selectors.EVENT_READ)
+        look_at = time.monotonic() + _TICK
+        try:
+            while not self._closed:
+                for key, events in selector.select(_TICK):
+                    if key.data is None:
+                        wakeup.recv(4096)
+                    else:
+                        self._serve(selector, key.data, events)
+                self._turn(selector)
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + _TICK
+                    self._look_for_late(selector, look_at - _TICK)
+        finally:
+            for link in list(self._links.values()):
+                self._end(selector, link, BookKeeperError("the journal was closed"))
+            self._turn(selector)
+            selector.close()
+            wakeup.close()
+
+    def _turn(self, selector: selectors.BaseSelector) -> None:
+        with self._lock:
+            fresh, self._fresh = self._fresh, []
+            failed, self._failed = self._failed, []
+            for link in fresh:
+                selector.register(link.socket, selectors.EVENT_WRITE, link)
+            for link in self._links.values():
+                if link.connected:
+                    wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.out else 0)
+                    if selector.get_key(link.socket).events != wanted:
+                        selector.modify(link.socket, wanted, link)
+        for hear, fault in failed:
+            hear(fault)
+
+    def _serve(self, selector: selectors.BaseSelector, link: _Link, events: int) -> None:
+        if link.gone:
+            return
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._writable(link)
+            if events & selectors.EVENT_READ:
+                data = link.socket.recv(_RECEIVE)
+                if not data:
+                    raise BookKeeperError(f"{link.bookie} closed the connection")
+                for packet in link.frames.feed(data):
+                    self._hear(link, packet)
+        except BlockingIOError:
+            return
+        except OSError as fault:
+            self._end(selector, link, BookKeeperError(f"{link.bookie} cannot be reached: {fault.strerror or fault}"))
+        except FrameError as fault:
+            self._end(selector, link, BookKeeperError(f"{link.bookie} answers what is no answer: {fault.problem}"))
+        except BookKeeperError as fault:
+            self._end(selector, link, fault)
+
+    def _writable(self, link: _Link) -> None:
+        if not link.connected:
+            refused = link.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if refused:
+                raise OSError(refused, errno.errorcode.get(refused, str(refused)))
+        with self._lock:
+            link.connected = True
+            if link.out:
+                self._write(link)
+
+    def _hear(self, link: _Link, packet: bytes) -> None:
+        response = decode_response(packet)
+        if not isinstance(response, AddResponse | ReadResponse):
+            raise FrameError(f"{response.code.name} to a request that was not made")
+        key = AddRequest if isinstance(response, AddResponse) else ReadRequest, response.ledger_id, response.entry_id
+        with self._lock:
+            waiting = link.waiting.get(key)
+            if not waiting:
+                raise FrameError(f"an answer for entry {key[2]} of ledger {key[1]}, which was not asked for")
+            hear = waiting.popleft().hear
+            if not waiting:
+                del link.waiting[key]
+        hear(response)
+
+    def _look_for_late(self, selector: selectors.BaseSelector, now: float) -> None:
+        late: list[tuple[_Link, float]] = []
+        with self._lock:
+            for link in self._links.values():
+                # Those of one kind wait in the order of their deadlines.
+                over = [each[0].timeout for each in link.waiting.values() if each[0].deadline <= now]
+                if over:
+                    late.append((link, over[0]))
+        for link, timeout in late:
+            self._end(selector, link, BookKeeperError(f"{link.bookie} did not answer within {timeout:g} s"))
+
+    def _end(self, selector: selectors.BaseSelector, link: _Link, fault: BookKeeperError) -> None:
+        with self._lock:
+            link.gone = True
+            if self._links.get(link.bookie) is link:
+                del self._links[link.bookie]
+            waiting = [each for many in link.waiting.values() for each in many]
+            link.waiting.clear()
+            if link in self._fresh:
+                self._fresh.remove(link)
+        if link.socket in selector.get_map():
+            selector.unregister(link.socket)
+        link.socket.close()
+        if waiting and not self._closed:
+            _LOG.debug("%d requests failed: %s", len(waiting), fault)
+        for each in waiting:
+            each.hear(fault)
+
+
+def _key(request: Request) -> _Key:
+    assert isinstance(request, AddRequest | ReadRequest)
+    return type(request), request.ledger_id, request.entry_id

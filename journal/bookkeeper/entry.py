@@ -1,0 +1,134 @@
+"""The body of an entry, as bookies store it and both protocols carry it: ids, LAC, length, digest, payload."""
+
+from __future__ import annotations
+
+import hmac
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from hashlib import sha1
+from struct import Struct
+
+from journal.bookkeeper.errors import EntryError
+from journal.primitives import Buffer
+
+LAST_ENTRY = -1
+"""Asks a bookie for the last entry that it holds of a ledger; also the last entry of an empty one."""
+
+_HEAD = Struct(">qqqq")
+_CASTAGNOLI = 0x82F63B78
+
+
+class DigestType(Enum):
+    """What protects an entry; the value is that of the ledger's metadata."""
+
+    CRC32 = 1
+    MAC = 2
+    CRC32C = 3
+    DUMMY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        lac: newest entry that its writer knew to be acknowledged when it sent this one; -1 at first.
+        length: bytes of payload in the ledger up to and with this entry.
+    """
+
+    ledger_id: int
+    entry_id: int
+    lac: int
+    length: int
+    payload: bytes
+
+
+def master_key(password: bytes) -> bytes:
+    """What bookies know a ledger's owner by, 20 bytes."""
+    return sha1(b"ledger" + password).digest()
+
+
+class EntryCodec:
+    """Entries of one ledger to bytes and back.
+
+    Args:
+        password: only MAC depends on it.
+    """
+
+    def __init__(self, digest_type: DigestType, password: bytes) -> None:
+        self._digest, self._size = _digest(digest_type, password)
+        self._start = _HEAD.size + self._size
+
+    def encode(self, entry: Entry) -> bytes:
+        """The body; its digest covers the ids, LAC, length and payload."""
+        head = _HEAD.pack(entry.ledger_id, entry.entry_id, entry.lac, entry.length)
+        return b"".join((head, self._digest(head, entry.payload), entry.payload))
+
+    def decode(self, body: Buffer, ledger_id: int, entry_id: int) -> Entry:
+        """The entry in `body`, which must be that one; LAST_ENTRY takes any entry of the ledger.
+
+        Raises:
+            EntryError: it is another one, or its digest differs.
+        """
+        if len(body) < self._start:
+            raise _fault(ledger_id, entry_id, f"is cut after {len(body)} bytes")
+        found_ledger, found_entry, lac, length = _HEAD.unpack_from(body)
+        payload = bytes(body[self._start :])
+        if not hmac.compare_digest(self._digest(bytes(body[: _HEAD.size]), payload), body[_HEAD.size : self._start]):
+            raise _fault(ledger_id, entry_id, "has another digest")
+        if found_ledger != ledger_id or (found_entry != entry_id and entry_id != LAST_ENTRY):
+            raise _fault(ledger_id, entry_id, f"is entry {found_entry} of ledger {found_ledger}")
+        return Entry(found_ledger, found_entry, lac, length, payload)
+
+
+def body_ids(body: Buffer) -> tuple[int, int, int]:
+    """Ledger, entry and LAC that a body names; nothing is checked.
+
+    Raises:
+        EntryError: it is cut.
+    """
+    if len(body) < _HEAD.size:
+        raise EntryError(f"an entry's body is cut after {len(body)} bytes")
+    ledger_id, entry_id, lac, _ = _HEAD.unpack_from(body)
+    return ledger_id, entry_id, lac
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli)."""
+    table = _crc32c_table()
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+@cache
+def _crc32c_table() -> tuple[int, ...]:
+    def row(crc: int) -> int:
+        for _ in range(8):
+            crc = (crc >> 1) ^ (_CASTAGNOLI if crc & 1 else 0)
+        return crc
+
+    return tuple(map(row, range(256)))
+
+
+def _digest(kind: DigestType, password: bytes) -> tuple[Callable[[bytes, bytes], bytes], int]:
+    """The digest of head and payload, and how many bytes it has."""
+    match kind:
+        case DigestType.CRC32:
+            return lambda head, payload: zlib.crc32(payload, zlib.crc32(head)).to_bytes(8, "big"), 8
+        case DigestType.CRC32C:
+            return lambda head, payload: crc32c(head + payload).to_bytes(4, "big"), 4
+        case DigestType.MAC:
+            key = sha1(b"mac" + password).digest()
+            return lambda head, payload: hmac.digest(key, head + payload, "sha1"), 20
+        case DigestType.DUMMY:
+            return lambda head, payload: b"", 0
+
+
+def _fault(ledger_id: int, entry_id: int, problem: str) -> EntryError:
+    what = "the last entry" if entry_id == LAST_ENTRY else f"entry {entry_id}"
+    return EntryError(f"{what} of ledger {ledger_id} {problem}")

@@ -1,0 +1,167 @@
+"""The znodes of Hadoop's journal on BookKeeper: names and values, byte for byte (bkjournal.proto in text format)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.qjournal_messages import namespace_of, namespace_to_message
+from journal.errors import JournalError
+from journal.proto import bookkeeper_pb2 as pb
+
+PLACEHOLDER = b"0"
+"""The value of znodes that only have children."""
+
+_LAYOUT = -1
+_IN_PROGRESS = re.compile(r"inprogress_([0-9a-f]{1,16})")
+_EDITS = re.compile(r"edits_([0-9]{18,19})_([0-9]{18,19})")
+_UNNAMED = re.compile(r"unnamed_([0-9]{1,19})")
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPaths:
+    """Below `root`, the path of the journal's URI."""
+
+    root: str
+
+    @property
+    def version(self) -> str:
+        return f"{self.root}/version"
+
+    @property
+    def ledgers(self) -> str:
+        return f"{self.root}/ledgers"
+
+    @property
+    def current(self) -> str:
+        return f"{self.root}/CurrentInprogress"
+
+    @property
+    def max_txid(self) -> str:
+        return f"{self.root}/maxtxid"
+
+    def in_progress(self, first_txid: int) -> str:
+        return f"{self.ledgers}/inprogress_{first_txid:x}"
+
+    def edits(self, first_txid: int, last_txid: int) -> str:
+        return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
+
+    def unnamed(self, ledger_id: int) -> str:
+        """A note that a ledger is about to get, or has lost, its name in the list: whoever recovers removes it."""
+        return f"{self.root}/unnamed_{ledger_id}"
+
+
+def is_segment_name(name: str) -> bool:
+    """Whether a child of the list is a segment's."""
+    return _IN_PROGRESS.fullmatch(name) is not None or _EDITS.fullmatch(name) is not None
+
+
+def unnamed_id(name: str) -> int | None:
+    """The ledger that a note is of; None where `name` is no note's."""
+    found = _UNNAMED.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLedger:
+    """A segment and the ledger that holds it; `last_txid` is None while it is in progress."""
+
+    layout_version: int
+    ledger_id: int
+    first_txid: int
+    last_txid: int | None = None
+
+    def path(self, paths: JournalPaths) -> str:
+        if self.last_txid is None:
+            return paths.in_progress(self.first_txid)
+        return paths.edits(self.first_txid, self.last_txid)
+
+
+def format_segment(segment: SegmentLedger) -> bytes:
+    return _text(
+        pb.EditLogLedgerProto(
+            dataLayoutVersion=segment.layout_version,
+            ledgerId=segment.ledger_id,
+            firstTxId=segment.first_txid,
+            lastTxId=segment.last_txid,
+        )
+    )
+
+
+def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentLedger:
+    """The segment that a child of the list names, with its value.
+
+    Raises:
+        JournalError: the value is none, or is of another segment than the name.
+    """
+    message = _parsed(pb.EditLogLedgerProto(), data, file)
+    last = message.lastTxId if message.HasField("lastTxId") else None
+    found = SegmentLedger(message.dataLayoutVersion, message.ledgerId, message.firstTxId, last)
+    in_progress, edits = _IN_PROGRESS.fullmatch(name), _EDITS.fullmatch(name)
+    named: tuple[int, int | None] | None = None
+    if in_progress is not None:
+        named = int(in_progress[1], 16), None
+    elif edits is not None:
+        named = int(edits[1]), int(edits[2])
+    if named != (found.first_txid, found.last_txid):
+        raise _fault(f"its value is of txid {found.first_txid} to {found.last_txid}", file)
+    return found
+
+
+def format_version_znode(namespace: StorageInfo) -> bytes:
+    return _text(pb.VersionProto(layoutVersion=_LAYOUT, namespaceInfo=namespace_to_message(namespace)))
+
+
+def parse_version_znode(data: bytes | None, *, file: str) -> StorageInfo:
+    """Whose journal it is.
+
+    Raises:
+        JournalError: it does not say so, or has another layout.
+    """
+    message = _parsed(pb.VersionProto(), data, file)
+    if message.layoutVersion != _LAYOUT or not message.HasField("namespaceInfo"):
+        raise _fault(f"its layout is {message.layoutVersion}, not {_LAYOUT}, or it names no namespace", file)
+    return namespace_of(message.namespaceInfo)
+
+
+def format_max_txid(txid: int) -> bytes:
+    return _text(pb.MaxTxIdProto(txId=txid))
+
+
+def parse_max_txid(data: bytes | None, *, file: str) -> int:
+    """Raises JournalError where it is none."""
+    return _parsed(pb.MaxTxIdProto(), data, file).txId
+
+
+def format_current(path: str, hostname: str) -> bytes:
+    return _text(pb.CurrentInprogressProto(path=path, hostname=hostname))
+
+
+def parse_current(data: bytes | None, *, file: str) -> str | None:
+    """The znode of the segment in progress, None for none; raises JournalError where it is no such value."""
+    return _parsed(pb.CurrentInprogressProto(), data, file).path if data else None
+
+
+def _text(message: Message) -> bytes:
+    return text_format.MessageToString(message).encode("utf-8")
+
+
+def _parsed(message: _M, data: bytes | None, file: str) -> _M:
+    try:
+        text_format.Parse((data or b"").decode("utf-8"), message, allow_unknown_field=True)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise _fault(f"it cannot be read: {error}", file) from error
+    if not message.IsInitialized():
+        raise _fault("a field that it must have is missing", file)
+    return message
+
+
+def _fault(problem: str, file: str) -> JournalError:
+    hint = "Look who else writes to this znode; format the journal anew if it is not needed any more."
+    return JournalError(problem, file=file, hint=hint)

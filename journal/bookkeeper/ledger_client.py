@@ -1,0 +1,312 @@
+"""Ledgers for threads: procedures are run on real bookies and ZooKeeper, and a writer waits for its entries.
+
+One thread at a time appends to a ledger or closes it; answers come on the connections' thread. The writer's lock is
+held around every step of its machine, and never while somebody waits for a bookie or for ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from journal.bookkeeper.calls import (
+    Answers,
+    Ask,
+    GetMetadata,
+    LedgerLimits,
+    ListBookies,
+    Outcome,
+    Procedure,
+    SetMetadata,
+)
+from journal.bookkeeper.connections import BookieConnections, Hear
+from journal.bookkeeper.decisions import new_ensemble
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment
+from journal.bookkeeper.ledger_store import LedgerStore
+from journal.bookkeeper.ledger_writer import LedgerWriter, Send
+from journal.bookkeeper.messages import AddResponse, Request
+from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
+from journal.bookkeeper.recovery import Recovery
+from journal.errors import JournalError
+
+_WINDOW = 64  # entries that are asked for at once
+_WINDOW_BYTES = 8 << 20
+
+T = TypeVar("T")
+_Inbox = SimpleQueue[tuple[Answers, int, Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerShape:
+    """On how many bookies a ledger lies, each entry lies, and how many have to acknowledge it."""
+
+    ensemble_size: int = 3
+    write_quorum: int = 2
+    ack_quorum: int = 2
+
+
+class LedgerClient:
+    """Makes, writes, reads, recovers and deletes ledgers; any thread may call.
+
+    Args:
+        password: of ledgers that are made, and of those that are opened.
+    """
+
+    def __init__(
+        self, store: LedgerStore, connections: BookieConnections, limits: LedgerLimits, password: bytes
+    ) -> None:
+        self.store = store
+        self.limits = limits
+        self._connections = connections
+        self._password = password
+
+    def create(self, shape: LedgerShape, note: Callable[[int], None]) -> LedgerHandle:
+        """A new ledger, and its only writer.
+
+        Args:
+            note: told the id before the ledger is there.
+
+        Raises:
+            NotEnoughBookiesError: fewer take writes than it needs.
+            ZooKeeperError: it may be there.
+        """
+        bookies = new_ensemble(shape.ensemble_size, self.store.bookies(), choose)
+        metadata = LedgerMetadata(
+            shape.ensemble_size,
+            shape.write_quorum,
+            shape.ack_quorum,
+            (Segment(0, bookies),),
+            DigestType.MAC,
+            self._password,
+        )
+        ledger_id = self.store.create(metadata, note)
+        writer = LedgerWriter(
+            ledger_id,
+            metadata,
+            0,
+            codec=EntryCodec(DigestType.MAC, self._password),
+            master_key=master_key(self._password),
+            choose=choose,
+        )
+        return LedgerHandle(self, writer)
+
+    def recover(self, ledger_id: int) -> ReadLedger:
+        """Fence its writer and close the ledger, unless it is closed.
+
+        Raises:
+            NoLedgerError: there is none.
+            BookKeeperError: too few bookies answer.
+        """
+        metadata = self.run(Recovery(self._password, self.limits, choose).run(ledger_id))
+        return ReadLedger(self, ledger_id, metadata, ledger_codec(ledger_id, metadata, self._password))
+
+    def open(self, ledger_id: int) -> ReadLedger:
+        """A ledger as it is now; its writer is not disturbed. Raises as `recover`."""
+        metadata, _ = self.store.read(ledger_id)
+        codec = ledger_codec(ledger_id, metadata, self._password)
+        if not metadata.closed:
+            last = self.run(last_readable(ledger_id, metadata, codec, self.limits))
+            return ReadLedger(self, ledger_id, metadata, codec, last)
+        return ReadLedger(self, ledger_id, metadata, codec)
+
+    def close(self) -> None:
+        """End the connections."""
+        self._connections.close()
+
+    # ---- procedures ----
+
+    def run(self, procedure: Procedure[T], guard: AbstractContextManager[Any] | None = None) -> T:
+        """The result of `procedure`; `guard` is held around its own steps, not while it waits."""
+        guard = guard or nullcontext()
+        inbox: _Inbox = SimpleQueue()
+        try:
+            with guard:
+                step = next(procedure)
+            while True:
+                try:
+                    value = self._do(step, inbox)
+                except JournalError as fault:
+                    with guard:
+                        step = procedure.throw(fault)
+                else:
+                    with guard:
+                        step = procedure.send(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            procedure.close()
+
+    def _do(self, step: object, inbox: _Inbox) -> object:
+        match step:
+            case Ask():
+                self._ask(step, inbox)
+                return None
+            case GetMetadata():
+                return self.store.read(step.ledger_id)
+            case SetMetadata():
+                return self.store.write(step.ledger_id, step.metadata, step.version)
+            case ListBookies():
+                return self.store.bookies()
+        raise TypeError(step)
+
+    def _ask(self, ask: Ask, inbox: _Inbox) -> None:
+        """Send the requests and take in answers, on this thread, so that a procedure sees no change while it looks."""
+        answers = ask.answers
+        by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
+        for asked in ask.requests:
+            number = len(answers.asked)
+            answers.asked.append(asked)
+            by_bookie[asked.bookie].append((asked.request, partial(_put, inbox, answers, number)))
+        for bookie, requests in by_bookie.items():
+            self._connections.send(bookie, requests, ask.timeout)
+        deadline = time.monotonic() + ask.timeout
+        while not ask.decided():
+            try:
+                told, number, outcome = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                return
+            told.note(number, outcome)
+
+    def send(self, sends: Sequence[tuple[Send, Hear]]) -> None:
+        """A writer's entries, those of one bookie together."""
+        by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
+        for send, hear in sends:
+            by_bookie[send.bookie].append((send.request, hear))
+        for bookie, requests in by_bookie.items():
+            self._connections.send(bookie, requests, self.limits.add)
+
+
+class LedgerHandle:
+    """The writer of a ledger; one thread at a time."""
+
+    def __init__(self, client: LedgerClient, writer: LedgerWriter) -> None:
+        self._client = client
+        self._writer = writer
+        self._changed = threading.Condition()
+        self._wanted = LAST_ENTRY
+
+    @property
+    def ledger_id(self) -> int:
+        return self._writer.ledger_id
+
+    @property
+    def lac(self) -> int:
+        """Newest acknowledged entry."""
+        with self._changed:
+            return self._writer.lac
+
+    def append(self, payloads: Sequence[bytes]) -> None:
+        """Add entries, and wait until they are acknowledged.
+
+        Raises:
+            JournalError: they may not be durable; the ledger takes nothing more.
+        """
+        writer = self._writer
+        with self._changed:
+            for payload in payloads:
+                self._wanted = writer.add(payload)
+        while True:
+            with self._changed:
+                sends = writer.take()
+            self._client.send([(send, partial(self._hear, send)) for send in sends])
+            with self._changed:
+                self._changed.wait_for(self._settled)
+                if writer.lac >= self._wanted:
+                    return
+                if writer.fault is not None:
+                    raise writer.fault
+            self._client.run(writer.change_ensemble(), self._changed)
+
+    def close(self) -> None:
+        """Close the ledger behind the newest acknowledged entry.
+
+        Raises:
+            JournalError: it may be open still, or somebody else closed it otherwise.
+        """
+        self._client.run(self._writer.close(), self._changed)
+
+    def read(self) -> ReadLedger:
+        """What is acknowledged, to be read."""
+        with self._changed:
+            writer = self._writer
+            metadata, lac = writer.metadata, writer.lac
+        codec = ledger_codec(writer.ledger_id, metadata, metadata.password or b"")
+        return ReadLedger(self._client, writer.ledger_id, metadata, codec, lac)
+
+    def _settled(self) -> bool:
+        writer = self._writer
+        return writer.lac >= self._wanted or writer.fault is not None or writer.broken
+
+    def _hear(self, send: Send, outcome: Outcome) -> None:
+        with self._changed:
+            if isinstance(outcome, AddResponse):
+                self._writer.answered(send, outcome.code)
+            else:
+                self._writer.broke(send)
+            if self._settled():
+                self._changed.notify_all()
+
+
+class ReadLedger:
+    """A ledger that can be read up to entry `last`.
+
+    Attributes:
+        closed: whether nothing will follow.
+    """
+
+    def __init__(
+        self,
+        client: LedgerClient,
+        ledger_id: int,
+        metadata: LedgerMetadata,
+        codec: EntryCodec,
+        last: int | None = None,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.closed = metadata.closed
+        self.last = metadata.last_entry if last is None else last
+        self._client = client
+        self._metadata = metadata
+        self._codec = codec
+
+    def entry(self, entry_id: int) -> Entry:
+        """One entry; raises as `entries`."""
+        return self._read(entry_id, entry_id)[0]
+
+    def entries(self, first: int) -> Iterator[Entry]:
+        """Entries `first` to `last`.
+
+        Raises:
+            BookKeeperError: nobody has one of them.
+        """
+        window = 1
+        while first <= self.last:
+            end = min(self.last, first + window - 1)
+            found = self._read(first, end)
+            yield from found
+            first = end + 1
+            largest = max(len(entry.payload) for entry in found)
+            window = max(1, min(_WINDOW, window * 4, _WINDOW_BYTES // max(1, largest)))
+
+    def _read(self, first: int, last: int) -> list[Entry]:
+        reading = read_entries(self.ledger_id, self._metadata, self._codec, first, last, self._client.limits)
+        return self._client.run(reading)
+
+
+def choose(bookies: Sequence[str], count: int) -> list[str]:
+    """Any of them."""
+    return random.sample(bookies, count)
+
+
+def _put(inbox: _Inbox, answers: Answers, number: int, outcome: Outcome) -> None:
+    inbox.put((answers, number, outcome))

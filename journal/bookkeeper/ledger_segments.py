@@ -1,0 +1,152 @@
+"""Segments in ledgers: entries of whole operations, one after the other, without a file's header."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from journal.binary_codec import decode_op
+from journal.bookkeeper.errors import FrameError
+from journal.bookkeeper.ledger_client import ReadLedger
+from journal.bookkeeper.messages import ADD_OVERHEAD, MAX_FRAME
+from journal.errors import SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.primitives import Buffer
+from journal.segment_frames import has_frames, hop
+
+LARGEST_ENTRY = MAX_FRAME - ADD_OVERHEAD
+
+
+class LedgerSegment:
+    """A segment that can be read (`ReadableSegment`).
+
+    Args:
+        open_ledger: the ledger; it is asked at each reading, for nothing is kept of a finalized segment.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        *,
+        in_progress: bool,
+        layout_version: int,
+        name: str,
+        open_ledger: Callable[[], ReadLedger],
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.in_progress = in_progress
+        self.layout_version = layout_version
+        self.name = name
+        self._open = open_ledger
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Operations `from_txid` to `last`.
+
+        Raises:
+            CorruptOpError: an operation does not decode.
+            TransactionGapError: a txid is not the one that follows.
+            SegmentError: the ledger ends before `last`.
+            BookKeeperError: too few bookies answer.
+        """
+        ledger = self._open()
+        expected = None
+        for entry in ledger.entries(self._first_entry(ledger, from_txid)):
+            place = f"{self.name}, ledger {ledger.ledger_id}, entry {entry.entry_id}"
+            for op in decode_ops(entry.payload, self.layout_version, place):
+                if op.txid != (expected or max(op.txid, self.first)):
+                    raise TransactionGapError(expected or self.first, op.txid, file=place)
+                if op.txid > self.last:
+                    return
+                expected = op.txid + 1
+                if op.txid >= from_txid:
+                    yield op
+        reached = (expected or self.first) - 1
+        if reached < self.last:
+            hint = (
+                "" if ledger.closed else "Its ledger is open still: whoever writes this journal closes it in recovery."
+            )
+            problem = f"ledger {ledger.ledger_id} ends with txid {reached}, the segment with {self.last}"
+            raise SegmentError(problem, file=self.name, hint=hint)
+
+    def _first_entry(self, ledger: ReadLedger, txid: int) -> int:
+        """The entry that holds `txid`, or one before it."""
+        low, high = 0, ledger.last
+        while txid > self.first and low < high:
+            middle = (low + high + 1) // 2
+            found = first_txid(ledger.entry(middle).payload, self.layout_version)
+            if found is None or found > txid:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+
+def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[EditOp]:
+    """The operations of an entry.
+
+    Raises:
+        CorruptOpError: one is damaged, or cut.
+    """
+    position = 0
+    while position < len(payload):
+        op, position = decode_op(payload, position, layout_version, file=place)
+        yield op
+
+
+def first_txid(payload: bytes, layout_version: int) -> int | None:
+    """Txid of the first operation of an entry; None where it is empty. Raises as `decode_ops`."""
+    return next((txid for txid, _ in operation_ends(payload, layout_version)), None)
+
+
+def last_txid(payload: bytes, layout_version: int) -> int | None:
+    """The same of the last one."""
+    last = None
+    for txid, _ in operation_ends(payload, layout_version):
+        last = txid
+    return last
+
+
+def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, int]]:
+    """Txid and end of each operation.
+
+    Raises:
+        CorruptOpError: one is damaged, or cut.
+    """
+    if has_frames(layout_version):
+        for frame in hop(records, 0, len(records)):
+            yield frame.txid, frame.end
+        return
+    position = 0
+    while position < len(records):
+        op, position = decode_op(records, position, layout_version)
+        yield op.txid, position
+
+
+def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
+    """Entries of whole operations: each ends with the operation that makes it longer than `size`, the last one sooner.
+
+    Raises:
+        CorruptOpError: the records are none.
+        FrameError: an operation is larger than bookies take.
+    """
+    entries, start = [], 0
+    with memoryview(records) as view:
+        end = 0
+        for txid, following in operation_ends(view, layout_version):
+            if following - start > LARGEST_ENTRY and end > start:
+                entries.append(bytes(view[start:end]))
+                start = end
+            if following - start > LARGEST_ENTRY:
+                raise FrameError(
+                    f"an operation of {following - start} bytes is larger than bookies take",
+                    txid=txid,
+                    hint="Such an operation cannot be kept on BookKeeper; use another kind of journal.",
+                )
+            end = following
+            if end - start > size:
+                entries.append(bytes(view[start:end]))
+                start = end
+        if end > start:
+            entries.append(bytes(view[start:end]))
+    return entries

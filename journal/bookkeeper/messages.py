@@ -1,0 +1,126 @@
+"""What a client asks of a bookie and what that answers, in either protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+MAX_FRAME = 0xFFFFF
+"""Bytes of the largest frame that every release takes; a larger one costs the connection."""
+
+ADD_OVERHEAD = 4 + 20 + 32 + 20
+"""Bytes of the largest ADD beside its payload: header, master key, entry header, digest."""
+
+
+class Operation(IntEnum):
+    """Numbers of protocol v2."""
+
+    ADD = 1
+    READ = 2
+    AUTH = 3
+    READ_LAC = 4
+    WRITE_LAC = 5
+    GET_BOOKIE_INFO = 6
+    BATCH_READ = 7
+
+
+class Flag(IntFlag):
+    NONE = 0
+    FENCE = 1
+    RECOVERY_ADD = 2
+    HIGH_PRIORITY = 4
+
+
+class Code(IntEnum):
+    """How a request ended; the numbers are those of protocol v2."""
+
+    OK = 0
+    NO_LEDGER = 1
+    NO_ENTRY = 2
+    BAD_REQUEST = 100
+    IO_ERROR = 101
+    UNAUTHORIZED = 102
+    BAD_VERSION = 103
+    FENCED = 104
+    READ_ONLY = 105
+    TOO_MANY_REQUESTS = 106
+    UNKNOWN_LEDGER_STATE = 107
+
+
+@dataclass(frozen=True, slots=True)
+class AddRequest:
+    """Store `body`, which names ledger and entry."""
+
+    ledger_id: int
+    entry_id: int
+    master_key: bytes
+    body: bytes
+    flags: Flag = Flag.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Send an entry; with FENCE and the key, let no writer add to the ledger any more, too."""
+
+    ledger_id: int
+    entry_id: int
+    flags: Flag = Flag.NONE
+    master_key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLacRequest:
+    """Send the last entry (protocol v3)."""
+
+    ledger_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRequest:
+    """A request that is none of these; only its operation is known."""
+
+    operation: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddResponse:
+    code: Code
+    ledger_id: int
+    entry_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResponse:
+    """`entry_id` is that of the request; the body tells which entry it is.
+
+    Attributes:
+        max_lac: what some releases say beside it in protocol v3.
+    """
+
+    code: Code
+    ledger_id: int
+    entry_id: int
+    body: bytes | None = None
+    max_lac: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLacResponse:
+    """`lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
+
+    code: Code
+    ledger_id: int
+    lac_body: bytes | None = None
+    last_entry: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherResponse:
+    """An answer that is none of these, such as a refusal."""
+
+    operation: int
+    code: Code
+
+
+Request = AddRequest | ReadRequest | ReadLacRequest | OtherRequest
+Response = AddResponse | ReadResponse | ReadLacResponse | OtherResponse

@@ -1,0 +1,45 @@
+"""Opens a journal on BookKeeper by its URI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hadoop_common.storage_info import StorageInfo
+from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
+from journal.bookkeeper.connections import BookieConnections
+from journal.bookkeeper.ledger_client import LedgerClient
+from journal.bookkeeper.ledger_store import LedgerStore
+from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
+from journal.bookkeeper.znodes import ZNodes
+from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+
+
+@dataclass(frozen=True, slots=True)
+class BookKeeperOptions:
+    """How a journal on BookKeeper is opened.
+
+    Attributes:
+        namespace: whose journal is read; None reads whichever it is.
+    """
+
+    settings: BookKeeperSettings = field(default_factory=BookKeeperSettings)
+    namespace: StorageInfo | None = None
+
+
+def open_bookkeeper_journal(uri: str, options: BookKeeperOptions) -> BookKeeperJournal:
+    """The journal at `bookkeeper://zookeeper:port;zookeeper:port/path`; nothing is connected to yet.
+
+    Raises:
+        JournalError: `uri` cannot be one.
+    """
+    address, settings = BookKeeperAddress.parse(uri), options.settings
+    znodes = KazooZNodes(ZooKeeperAddress(address.hosts, settings.session_timeout, settings.acl, settings.auth))
+    return journal_on(znodes, address, options)
+
+
+def journal_on(znodes: ZNodes, address: BookKeeperAddress, options: BookKeeperOptions) -> BookKeeperJournal:
+    """The journal at `address`, whose znodes are these."""
+    settings = options.settings
+    store = LedgerStore(znodes, settings.available)
+    client = LedgerClient(store, BookieConnections(store.address), settings.limits, settings.password.encode())
+    return BookKeeperJournal(address.uri, address.path, znodes, client, settings, namespace=options.namespace)

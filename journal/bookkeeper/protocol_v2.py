@@ -1,0 +1,153 @@
+"""Protocol v2, which every bookie from 4.2 on speaks: packets to values and back. A packet has no length here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from journal.bookkeeper.entry import body_ids
+from journal.bookkeeper.errors import EntryError, FrameError
+from journal.bookkeeper.messages import (
+    MAX_FRAME,
+    AddRequest,
+    AddResponse,
+    Code,
+    Flag,
+    Operation,
+    OtherRequest,
+    OtherResponse,
+    ReadRequest,
+    ReadResponse,
+    Request,
+    Response,
+)
+from journal.primitives import Buffer
+
+_LENGTH = Struct(">i")
+_HEADER = Struct(">BBH")  # version, opcode, flags
+_IDS = Struct(">qq")
+_ANSWER = Struct(">BBHiqq")  # header, return code, ledger, entry
+_VERSION = 2
+_KEY_SIZE = 20
+
+
+def framed(packet: bytes) -> bytes:
+    """`packet` behind its length.
+
+    Raises:
+        FrameError: it is larger than bookies take.
+    """
+    if len(packet) > MAX_FRAME:
+        hint = "No operation of an edit log may be larger than that on BookKeeper."
+        raise FrameError(f"a frame of {len(packet)} bytes is larger than {MAX_FRAME}", hint=hint)
+    return _LENGTH.pack(len(packet)) + packet
+
+
+class FrameBuffer:
+    """Cuts the bytes of a connection into packets."""
+
+    def __init__(self, limit: int = 5 << 20) -> None:
+        self._buffer = bytearray()
+        self._limit = limit
+
+    def feed(self, data: Buffer) -> Iterator[bytes]:
+        """The packets that are whole with `data`.
+
+        Raises:
+            FrameError: a length that no frame has.
+        """
+        self._buffer += data
+        start = 0
+        try:
+            while len(self._buffer) - start >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(self._buffer, start)
+                if not 0 < length <= self._limit:
+                    raise FrameError(f"a frame of {length} bytes")
+                end = start + _LENGTH.size + length
+                if end > len(self._buffer):
+                    return
+                yield bytes(self._buffer[start + _LENGTH.size : end])
+                start = end
+        finally:
+            del self._buffer[:start]
+
+
+def is_v2(packet: Buffer) -> bool:
+    """Whether it can be a packet of protocol v2; the first byte of any of v3 is another one."""
+    return len(packet) >= _HEADER.size and packet[0] <= _VERSION
+
+
+def encode_request(request: Request) -> bytes:
+    """The packet of `request`; ValueError for one that v2 does not have here."""
+    match request:
+        case AddRequest():
+            return _HEADER.pack(_VERSION, Operation.ADD, request.flags) + request.master_key + request.body
+        case ReadRequest():
+            head = _HEADER.pack(_VERSION, Operation.READ, request.flags)
+            return head + _IDS.pack(request.ledger_id, request.entry_id) + (request.master_key or b"")
+        case _:
+            raise ValueError(f"{request} is no request of protocol v2")
+
+
+def decode_request(packet: Buffer) -> Request:
+    """The request in `packet`.
+
+    Raises:
+        FrameError: it is none.
+    """
+    if not is_v2(packet):
+        raise FrameError("the packet is no request of protocol v2")
+    _, operation, flags = _HEADER.unpack_from(packet)
+    rest = bytes(packet[_HEADER.size :])
+    if operation == Operation.ADD:
+        key, body = rest[:_KEY_SIZE], rest[_KEY_SIZE:]
+        try:
+            ledger_id, entry_id, _ = body_ids(body)
+        except EntryError as fault:
+            raise FrameError(f"ADD: {fault.problem}") from fault
+        return AddRequest(ledger_id, entry_id, key, body, Flag(flags))
+    if operation == Operation.READ:
+        fencing = bool(flags & Flag.FENCE)
+        if len(rest) != _IDS.size + (_KEY_SIZE if fencing else 0):
+            # A key is read only where it fences; a fence without one is answered, not fatal.
+            if len(rest) < _IDS.size:
+                raise FrameError(f"READ: cut after {len(rest)} bytes")
+            fencing = False
+        ledger_id, entry_id = _IDS.unpack_from(rest)
+        return ReadRequest(ledger_id, entry_id, Flag(flags), rest[_IDS.size :] if fencing else None)
+    return OtherRequest(operation)
+
+
+def encode_response(response: Response) -> bytes:
+    """The packet of `response`; ValueError for one that v2 does not have."""
+    match response:
+        case AddResponse():
+            return _ANSWER.pack(_VERSION, Operation.ADD, 0, response.code, response.ledger_id, response.entry_id)
+        case ReadResponse():
+            ids = response.ledger_id, response.entry_id
+            return _ANSWER.pack(_VERSION, Operation.READ, 0, response.code, *ids) + (response.body or b"")
+        case OtherResponse():
+            return _ANSWER.pack(_VERSION, response.operation, 0, response.code, -1, -1)
+        case _:
+            raise ValueError(f"{response} is no response of protocol v2")
+
+
+def decode_response(packet: Buffer) -> Response:
+    """The response in `packet`.
+
+    Raises:
+        FrameError: it is none.
+    """
+    if len(packet) < _ANSWER.size or packet[0] != _VERSION:
+        raise FrameError("the packet is no response of protocol v2")
+    _, operation, _, number, ledger_id, entry_id = _ANSWER.unpack_from(packet)
+    try:
+        code = Code(number)
+    except ValueError as fault:
+        raise FrameError(f"unknown return code {number}") from fault
+    if operation == Operation.ADD:
+        return AddResponse(code, ledger_id, entry_id)
+    if operation == Operation.READ:
+        body = bytes(packet[_ANSWER.size :]) if code is Code.OK else None
+        return ReadResponse(code, ledger_id, entry_id, body)
+    return OtherResponse(operation, code)

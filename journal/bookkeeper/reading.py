@@ -1,0 +1,125 @@
+"""Reading ledgers without disturbing whoever writes them: what can be read of an open one, and entries; no I/O."""
+
+from __future__ import annotations
+
+from journal.bookkeeper.calls import Answers, Ask, Asked, LedgerLimits, Procedure
+from journal.bookkeeper.decisions import NEGATIVE, is_covered, write_set
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec
+from journal.bookkeeper.errors import BookKeeperError, EntryError
+from journal.bookkeeper.ledger_metadata import LedgerMetadata
+from journal.bookkeeper.messages import Code, ReadRequest, ReadResponse, Response
+
+
+def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:
+    """For the entries of a ledger.
+
+    Raises:
+        BookKeeperError: it was written with another password.
+    """
+    if metadata.password is not None and metadata.password != password:
+        hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password that it was written with."
+        raise BookKeeperError(f"ledger {ledger_id} has another password", hint=hint)
+    return EntryCodec(metadata.digest_type or DigestType.MAC, password)
+
+
+def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
+    """The newest entry that is sure to stay; of an open ledger that is the one before the newest acknowledged one.
+
+    Raises:
+        BookKeeperError: too few bookies answer.
+    """
+    if metadata.closed:
+        return metadata.last_entry
+    answers = Answers()
+    known: set[int] = set()
+    lacs = [metadata.last_segment.first_entry - 1]
+    faults: dict[int, EntryError] = {}
+
+    def enough() -> bool:
+        for index, outcome in answers.outcomes.items():
+            if index in known or not isinstance(outcome, ReadResponse):
+                continue
+            if outcome.code is Code.OK and outcome.body is not None:
+                try:
+                    lacs.append(codec.decode(outcome.body, ledger_id, LAST_ENTRY).lac)
+                except EntryError as fault:
+                    faults[index] = fault
+                else:
+                    known.add(index)
+            elif outcome.code in NEGATIVE:
+                known.add(index)
+        return is_covered(known, metadata)
+
+    request = ReadRequest(ledger_id, LAST_ENTRY)
+    bookies = metadata.last_segment.bookies
+    yield Ask(answers, [Asked(bookie, request) for bookie in bookies], limits.read, enough)
+    if not enough():
+        raise BookKeeperError(f"how far ledger {ledger_id} can be read is not told by enough bookies: {told(answers)}")
+    return max(lacs)
+
+
+def read_entries(
+    ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, first: int, last: int, limits: LedgerLimits
+) -> Procedure[list[Entry]]:
+    """Entries `first` to `last`, each from the first bookie that has it whole; the next one is asked when that is slow.
+
+    Raises:
+        BookKeeperError: nobody has one of them.
+    """
+    found: dict[int, Entry] = {}
+    faults: dict[int, list[str]] = {entry_id: [] for entry_id in range(first, last + 1)}
+    answers = Answers()
+    entry_of: list[int] = []
+    looked: set[int] = set()
+
+    def look() -> bool:
+        """Take what came in; whether nothing more is worth waiting for."""
+        for number in answers.outcomes.keys() - looked:
+            looked.add(number)
+            entry_id, outcome = entry_of[number], answers.outcomes[number]
+            try:
+                found.setdefault(entry_id, _decoded(codec, outcome, ledger_id, entry_id))
+            except BookKeeperError as fault:
+                faults[entry_id].append(f"{answers.asked[number].bookie}: {fault.problem}")
+        waiting = {entry_of[number] for number in range(len(entry_of)) if number not in looked}
+        return len(found) == len(faults) or not waiting - found.keys()
+
+    for turn in range(metadata.write_quorum):
+        missing = [entry_id for entry_id in faults if entry_id not in found]
+        requests = []
+        for entry_id in missing:
+            bookie = metadata.ensemble_of(entry_id).bookies[write_set(entry_id, metadata)[turn]]
+            requests.append(Asked(bookie, ReadRequest(ledger_id, entry_id)))
+        entry_of += missing
+        final = turn == metadata.write_quorum - 1
+        yield Ask(answers, requests, limits.read if final else limits.speculative, look)
+        look()
+        if len(found) == len(faults):
+            break
+    for entry_id, problems in faults.items():
+        if entry_id not in found:
+            reasons = "; ".join(problems) or f"no answer within {limits.read:g} s"
+            raise BookKeeperError(f"entry {entry_id} of ledger {ledger_id} cannot be read: {reasons}")
+    return [found[entry_id] for entry_id in sorted(found)]
+
+
+def told(answers: Answers) -> str:
+    """What the bookies said, for an error."""
+    words = []
+    for number, asked in enumerate(answers.asked):
+        outcome = answers.outcomes.get(number)
+        if outcome is None:
+            words.append(f"{asked.bookie}: no answer in time")
+        elif isinstance(outcome, BookKeeperError):
+            words.append(f"{asked.bookie}: {outcome.problem}")
+        else:
+            words.append(f"{asked.bookie}: {outcome.code.name}")
+    return "; ".join(words)
+
+
+def _decoded(codec: EntryCodec, outcome: Response | BookKeeperError, ledger_id: int, entry_id: int) -> Entry:
+    if isinstance(outcome, BookKeeperError):
+        raise outcome
+    if not isinstance(outcome, ReadResponse) or outcome.code is not Code.OK or outcome.body is None:
+        raise BookKeeperError(outcome.code.name)
+    return codec.decode(outcome.body, ledger_id, entry_id)

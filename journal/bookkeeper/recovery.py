@@ -1,0 +1,196 @@
+"""Recovery of a ledger: its writer is fenced, what may have been acknowledged is kept, and it is closed; no I/O.
+
+    1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery that somebody else began is gone on with.
+    2. The bookies of the last segment are fenced, so many that no other ones can acknowledge anything.
+    3. Behind the newest LAC that they tell, entry by entry: read from whoever has it, and written again to all that are
+       to have it; until so many say no that nobody can have acknowledged it. These reads fence, too.
+       A bookie that fails meanwhile is replaced for what is written again, and still asked for what the writer sent it.
+    4. What was found last is the last entry: closed, by compare-and-set. Of several recoveries one wins, and the others
+       take over what it found.
+
+A bookie that does not answer, or whose entry is damaged, says neither yes nor no.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from journal.bookkeeper.calls import Answers, Ask, Asked, GetMetadata, LedgerLimits, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.decisions import NEGATIVE, Choose, is_absent, is_covered, replaced, write_set
+from journal.bookkeeper.entry import LAST_ENTRY, Entry, EntryCodec, master_key
+from journal.bookkeeper.errors import BadVersionError, BookKeeperError, EntryError, NotEnoughBookiesError
+from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
+from journal.bookkeeper.messages import AddRequest, AddResponse, Code, Flag, ReadRequest, ReadResponse
+from journal.bookkeeper.reading import ledger_codec, read_entries, told
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How ledgers are recovered.
+
+    Attributes:
+        choose: picks bookies in the place of those that fail meanwhile.
+    """
+
+    password: bytes
+    limits: LedgerLimits
+    choose: Choose
+
+    def run(self, ledger_id: int) -> Procedure[LedgerMetadata]:
+        """Close the ledger, unless it is closed; its metadata.
+
+        Raises:
+            NoLedgerError: there is none.
+            BookKeeperError: too few bookies answer; the ledger stays as it is, and another attempt may be made.
+        """
+        while True:
+            metadata: LedgerMetadata
+            metadata, version = yield GetMetadata(ledger_id)
+            codec = ledger_codec(ledger_id, metadata, self.password)
+            if metadata.closed:
+                return metadata
+            try:
+                if metadata.state is LedgerState.OPEN:
+                    metadata = metadata.in_recovery()
+                    version = yield SetMetadata(ledger_id, metadata, version)
+                work = _LedgerRecovery(self, ledger_id, metadata, codec)
+                closed = yield from work.find_end()
+                yield SetMetadata(ledger_id, closed, version)
+            except BadVersionError:
+                # Another recovery, the writer's close, or our own attempt: what is there now tells.
+                continue
+            return closed
+
+
+class _LedgerRecovery:
+    """One attempt, on metadata that are in recovery."""
+
+    def __init__(self, recovery: Recovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
+        self._id = ledger_id
+        # Where the writer has sent entries; what is replaced meanwhile never had them.
+        self._written = metadata
+        self._metadata = metadata
+        self._codec = codec
+        self._key = master_key(recovery.password)
+        self._limits = recovery.limits
+        self._choose = recovery.choose
+        self._silent: set[str] = set()
+
+    def find_end(self) -> Procedure[LedgerMetadata]:
+        """The metadata, closed."""
+        base, known = yield from self._fence()
+        last: Entry | None = None
+        entry_id = base + 1
+        while (found := (yield from self._find(entry_id))) is not None:
+            last = Entry(self._id, entry_id, entry_id - 1, found.length, found.payload)
+            yield from self._write_again(last)
+            entry_id += 1
+        if last is None:
+            last = known if known is None or known.entry_id == base else None
+            if last is None and base > LAST_ENTRY:
+                (last,) = yield from read_entries(self._id, self._metadata, self._codec, base, base, self._limits)
+        return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
+
+    def _fence(self) -> Procedure[tuple[int, Entry | None]]:
+        """Newest acknowledged entry that the bookies tell, and the newest entry that one of them showed."""
+        metadata, bookies = self._metadata, self._metadata.last_segment.bookies
+        answers = Answers()
+        known: set[int] = set()
+        entries: list[Entry] = []
+        looked: set[int] = set()
+
+        def enough() -> bool:
+            for index, outcome in answers.outcomes.items():
+                if index in looked:
+                    continue
+                looked.add(index)
+                entry = self._entry(outcome, LAST_ENTRY)
+                if entry is not None:
+                    entries.append(entry)
+                if entry is not None or _is_negative(outcome):
+                    known.add(index)
+            return is_covered(known, metadata) or any(map(_is_unauthorized, answers.outcomes.values()))
+
+        request = ReadRequest(self._id, LAST_ENTRY, Flag.FENCE, self._key)
+        yield Ask(answers, [Asked(bookie, request) for bookie in bookies], self._limits.read, enough)
+        enough()
+        _refuse_unauthorized(self._id, answers)
+        if not is_covered(known, metadata):
+            raise BookKeeperError(f"ledger {self._id} cannot be fenced on enough bookies: {told(answers)}")
+        self._silent = {bookie for index, bookie in enumerate(bookies) if index not in known}
+        base = max([metadata.last_segment.first_entry - 1, *(entry.lac for entry in entries)])
+        return base, next((entry for entry in entries if entry.entry_id == base), None)
+
+    def _find(self, entry_id: int) -> Procedure[Entry | None]:
+        """Entry `entry_id` from whichever bookie has it, None where nobody can have acknowledged it."""
+        bookies = self._written.ensemble_of(entry_id).bookies
+        places = [bookies[index] for index in write_set(entry_id, self._written)]
+        negative = 0
+        answers = Answers()
+        # Who did not answer before is asked last.
+        for bookie in sorted(places, key=self._silent.__contains__):
+            number = len(answers.asked)
+            request = ReadRequest(self._id, entry_id, Flag.FENCE | Flag.HIGH_PRIORITY, self._key)
+            yield Ask(answers, [Asked(bookie, request)], self._limits.read)
+            _refuse_unauthorized(self._id, answers)
+            outcome = answers.outcomes.get(number)
+            if (entry := self._entry(outcome, entry_id)) is not None:
+                return entry
+            negative += _is_negative(outcome)
+        if is_absent(negative, self._metadata):
+            return None
+        problem = f"whether ledger {self._id} has entry {entry_id} cannot be told: {told(answers)}"
+        raise BookKeeperError(problem)
+
+    def _write_again(self, entry: Entry) -> Procedure[None]:
+        """Have all bookies of its write set hold the entry; what fails is replaced as long as there are others."""
+        body = self._codec.encode(entry)
+        request = AddRequest(self._id, entry.entry_id, self._key, body, Flag.RECOVERY_ADD | Flag.HIGH_PRIORITY)
+        places = write_set(entry.entry_id, self._metadata)
+        missing, stored = set(places), set[int]()
+        while missing:
+            bookies = self._metadata.last_segment.bookies
+            order = sorted(missing)
+            answers = Answers()
+            yield Ask(answers, [Asked(bookies[index], request) for index in order], self._limits.add)
+            _refuse_unauthorized(self._id, answers)
+            for number, index in enumerate(order):
+                outcome = answers.outcomes.get(number)
+                if isinstance(outcome, AddResponse) and outcome.code is Code.OK:
+                    stored.add(index)
+            missing -= stored
+            self._silent.update(bookies[index] for index in missing)
+            if not missing:
+                return
+            available = yield ListBookies()
+            try:
+                wanted = replaced(bookies, missing, frozenset(available) - self._silent, (), self._choose)
+            except NotEnoughBookiesError as fault:
+                if len(stored) >= self._metadata.ack_quorum:
+                    return
+                problem = f"entry {entry.entry_id} of ledger {self._id} is not on enough bookies: {told(answers)}"
+                raise BookKeeperError(problem) from fault
+            self._metadata = self._metadata.with_ensemble(entry.entry_id, wanted)
+
+    def _entry(self, outcome: object, entry_id: int) -> Entry | None:
+        if not isinstance(outcome, ReadResponse) or outcome.code is not Code.OK or outcome.body is None:
+            return None
+        try:
+            return self._codec.decode(outcome.body, self._id, entry_id)
+        except EntryError:
+            return None
+
+
+def _is_negative(outcome: object) -> bool:
+    return isinstance(outcome, ReadResponse) and outcome.code in NEGATIVE
+
+
+def _is_unauthorized(outcome: object) -> bool:
+    return isinstance(outcome, ReadResponse | AddResponse) and outcome.code is Code.UNAUTHORIZED
+
+
+def _refuse_unauthorized(ledger_id: int, answers: Answers) -> None:
+    for number, outcome in answers.outcomes.items():
+        if _is_unauthorized(outcome):
+            hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password that the ledger was written with."
+            raise BookKeeperError(f"{answers.asked[number].bookie} refuses the key of ledger {ledger_id}", hint=hint)

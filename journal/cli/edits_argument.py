@@ -1,0 +1,92 @@
+"""The argument that names edits: a segment file, or the URI of a journal, of whichever kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import load_configuration
+from hadoop_common.endpoint import uri_scheme
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.login_keys import namenode_login
+from hadoop_rpc.user import caller
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
+from journal.bookkeeper.settings import BookKeeperSettings
+from journal.journal import Journal
+from journal.journal_copy import CopiedSegment, CopyRange, select_range
+from journal.open_journal import open_journal
+from journal.operation import EditOp
+from journal.quorum.open_quorum import QuorumOptions
+from journal.quorum.settings import QuorumSettings
+
+
+class _Edits(click.ParamType["Path | str"]):
+    name = "edits"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        if isinstance(value, str) and uri_scheme(value) not in ("", "file"):
+            return value
+        path: Path = EXISTING_FILE.convert(value.removeprefix("file://"), param, ctx)
+        return path
+
+
+EDITS = _Edits()
+"""A `Path` of a segment, or a `str` that is a journal's URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEdits:
+    """All transactions of a journal, those of its open segment too.
+
+    Attributes:
+        layout_version: of the newest segment.
+    """
+
+    location: str
+    parts: list[CopiedSegment]
+    layout_version: int
+
+    def ops(self) -> Iterator[EditOp]:
+        for part in self.parts:
+            yield from part.ops()
+
+
+def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None) -> Journal:
+    """The journal at `uri`, by the settings in `conf_dir`.
+
+    Raises:
+        JournalError: it names none.
+        ConfigurationError: a setting cannot be used.
+    """
+    if conf_dir is None:
+        bookkeeper = BookKeeperOptions(namespace=namespace)
+        return open_journal(uri, quorum=QuorumOptions(namespace=namespace), bookkeeper=bookkeeper)
+    configuration = load_configuration(conf_dir)
+    log_in(namenode_login(configuration))
+    # The nodes' caches hold the newest transactions only, and forget.
+    settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
+    return open_journal(
+        uri,
+        quorum=QuorumOptions(user=caller(configuration), settings=settings, namespace=namespace),
+        bookkeeper=BookKeeperOptions(BookKeeperSettings.from_configuration(configuration), namespace),
+    )
+
+
+@contextmanager
+def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Iterator[JournalEdits]:
+    """What a journal holds, to be read; nobody who writes it is disturbed.
+
+    Raises:
+        TransactionGapError: transactions are missing, or there are none.
+        JournalError: it cannot be read.
+    """
+    with closing(opened(uri, conf_dir)) as journal:
+        parts = select_range(journal, CopyRange(in_progress=True), layout_version=None, default_layout=default_layout)
+        yield JournalEdits(journal.location, parts, parts[-1].layout_version)

@@ -1,0 +1,143 @@
+"""`make demo-bookkeeper`: a NameNode stub whose required journal is on BookKeeper loses a bookie and its own life.
+
+A ZooKeeper, four bookies of ours and the stub are processes of this machine. Clients make directories, and note which
+ones were acknowledged. Amid that a bookie is killed, and then the stub; a new one recovers the journal. Every directory
+that was acknowledged has to be there, in the stub and in the journal itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import closing, suppress
+
+import requests
+
+from journal.bookie.bookie import JOURNAL
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
+from journal.ops import MkdirOp
+from namenode_stub.demo import Demo, DemoError, tell
+from namenode_stub.demo_conf import free_numbers, write_configuration
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+
+_BOOKIES = 4
+_CLIENTS = 8
+_ENOUGH = 400
+
+
+class _Load:
+    """Clients that make directories until they are stopped or the stub is gone; what was acknowledged."""
+
+    def __init__(self, demo: Demo, label: str) -> None:
+        self.acknowledged: list[str] = []
+        self._demo = demo
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, args=(f"/{label}/client{number}",)) for number in range(_CLIENTS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, root: str) -> None:
+        number = 0
+        with suppress(requests.RequestException, DemoError), requests.Session() as session:
+            while not self._stop.is_set():
+                path = f"{root}/{number}"
+                self._demo.call(session, "mkdirs", path=path)
+                self.acknowledged.append(path)
+                number += 1
+
+    def reach(self, count: int) -> None:
+        self._demo.wait(f"{count} acknowledged directories", lambda: len(self.acknowledged) >= count)
+
+    def end(self) -> list[str]:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        return self.acknowledged
+
+
+def run(demo: Demo) -> None:
+    """The story, step by step.
+
+    Raises:
+        DemoError: a step did not end as it should.
+    """
+    if MISSING:
+        raise DemoError(MISSING)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    say = demo.console.print
+    with ZooKeeperServer(demo.scratch / "zookeeper") as zookeeper:
+        uri = f"bookkeeper://{zookeeper.hosts}/hdfsjournal"
+        write_configuration(demo.scratch, demo.ports, transactions=1_000_000, period=3600, shared_edits=uri)
+        say(f"[bold]1. ZooKeeper and {_BOOKIES} bookies[/] of ours, which are for demos and tests")
+        ports = free_numbers(_BOOKIES)
+        bookies = {port: _start_bookie(demo, zookeeper.hosts, port) for port in ports}
+        say(f"[bold]2. A NameNode stub[/] with {uri} as its required journal, and {_CLIENTS} clients")
+        command = [sys.executable, "-m", "namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        stub = demo.start_stub()
+        load = _Load(demo, "first")
+        load.reach(_ENOUGH)
+        say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
+        # the one that has most is one that the open ledger lies on
+        busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
+        _kill(bookies[busiest])
+        load.reach(len(load.acknowledged) + _ENOUGH)
+        say(f"  {len(load.acknowledged)} directories acknowledged, and it goes on")
+        say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
+        _kill(stub)
+        acknowledged = list(load.end())
+        demo.start_stub()
+        second = _Load(demo, "second")
+        second.reach(_ENOUGH)
+        acknowledged += second.end()
+        present = {inode["path"] for inode in demo.tree()}
+        _check("the stub", acknowledged, present)
+        demo.stop_all()
+        # The bookies went with the rest; their journals did not.
+        for port in ports:
+            _start_bookie(demo, zookeeper.hosts, port)
+        say("[bold]5. The journal alone,[/] every bookie and the stub stopped and the bookies started again")
+        _check("the journal", acknowledged, _directories(uri))
+        say(f"  all {len(acknowledged)} acknowledged directories are there")
+
+
+def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
+    name = f"bookie-{port}"
+    log = demo.scratch / f"{name}.log"
+    before = log.read_text().count("serves") if log.exists() else 0
+    arguments = ("--dir", str(demo.scratch / name), "--zookeeper", hosts, "--port", str(port), "--reserve", "0")
+    process = demo.start_process(name, "checkpointer", "bookie", "run", *arguments)
+    demo.wait(name, lambda: log.read_text().count("serves") > before, process)
+    return process
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def _directories(uri: str) -> set[str]:
+    """All directories that the journal's transactions make."""
+    with closing(open_bookkeeper_journal(uri, BookKeeperOptions())) as journal:
+        ops = (op for segment in journal.segments(1) for op in segment.read(segment.first))
+        return {op.path for op in ops if isinstance(op, MkdirOp)}
+
+
+def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
+    missing = [path for path in acknowledged if path not in present]
+    if missing:
+        raise DemoError(f"{where} lost {len(missing)} of {len(acknowledged)} directories, such as {missing[0]}")
+
+
+def main() -> None:
+    """Run the demo; exit 1 with the logs' ends where it fails."""
+    tell(run, "a bookie and the writer killed amid load, nothing lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,462 @@
+"""Bookies, ZooKeeper, writers and recoverers in one thread with a clock of their own; what fails, fails by a seed.
+
+A bookie acknowledges once its journal is synced; a crash loses what was not. Messages of a connection arrive in order,
+or break off. ZooKeeper applies an update and tells so, or applies it and the answer is lost, or is away.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from journal.bookie.state import BookieState, EntryRecord, Record, Reply, with_body
+from journal.bookkeeper.calls import Ask, GetMetadata, LedgerLimits, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.decisions import write_set
+from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
+from journal.bookkeeper.errors import (
+    BadVersionError,
+    BookKeeperError,
+    LedgerFencedError,
+    NoLedgerError,
+    ZooKeeperError,
+)
+from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_writer import LedgerWriter, Send, WriterState
+from journal.bookkeeper.messages import AddResponse, Request, Response
+from journal.bookkeeper.reading import last_readable, read_entries
+from journal.bookkeeper.recovery import Recovery
+from journal.errors import JournalError
+
+LEDGER = 1
+PASSWORD = b"pw"
+LIMITS = LedgerLimits(add=5.0, read=5.0, speculative=2.0)
+
+
+class Bookie:
+    """A bookie whose journal is a list, of which a part is synced."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.up, self.life = True, 0
+        self.state = BookieState()
+        self.journal: list[Record] = []
+        self.synced = 0
+        self.waiting: list[tuple[int, Reply, Callable[[Response], None]]] = []
+
+    def receive(self, request: Request, answer: Callable[[Response], None]) -> None:
+        reply = self.state.handle(request)
+        self.journal += reply.records
+        if reply.durable and len(self.journal) > self.synced:
+            self.waiting.append((len(self.journal), reply, answer))
+            life, end = self.life, len(self.journal)
+            self.world.later(self.world.random.choice((0.001, 0.01, 0.5)), lambda: self._sync(life, end))
+        else:
+            self._answer(reply, answer)
+
+    def _sync(self, life: int, end: int) -> None:
+        if life != self.life:
+            return
+        self.synced = max(self.synced, end)
+        ready = [each for each in self.waiting if each[0] <= self.synced]
+        self.waiting = [each for each in self.waiting if each[0] > self.synced]
+        for _, reply, answer in ready:
+            self._answer(reply, answer)
+
+    @staticmethod
+    def _answer(reply: Reply, answer: Callable[[Response], None]) -> None:
+        assert reply.body is None or isinstance(reply.body, bytes)
+        answer(with_body(reply.response, reply.body))
+
+    def crash(self) -> None:
+        """What was not synced may be there, or a part of it."""
+        kept = self.world.random.randint(self.synced, len(self.journal))
+        self.up, self.life = False, self.life + 1
+        self.waiting.clear()
+        del self.journal[kept:]
+        self.synced = len(self.journal)
+        self.state = BookieState()
+        for record in self.journal:
+            self.state.apply(record)
+
+    def start(self) -> None:
+        self.up = True
+
+    def holds(self, entry_id: int) -> bool:
+        kept = self.journal[: self.synced]
+        return any(isinstance(record, EntryRecord) and record.entry_id == entry_id for record in kept)
+
+
+@dataclass(eq=False)
+class Running:
+    """A procedure under way."""
+
+    procedure: Procedure[Any]
+    ended: Callable[[Any, JournalError | None], None]
+    ask: Ask | None = None
+    over: bool = False
+
+
+class Process:
+    """Whoever runs procedures; dead, nothing of it goes on."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name, self.alive = world, name, True
+
+    def run(self, procedure: Procedure[Any], ended: Callable[[Any, JournalError | None], None]) -> None:
+        self._step(Running(procedure, ended), lambda: next(procedure))
+
+    def kill(self) -> None:
+        self.alive = False
+
+    def _step(self, running: Running, step: Callable[[], Any]) -> None:
+        if not self.alive or running.over:
+            return
+        try:
+            wanted = step()
+        except StopIteration as end:
+            running.over = True
+            running.ended(end.value, None)
+            return
+        except JournalError as fault:
+            running.over = True
+            running.ended(None, fault)
+            return
+        if isinstance(wanted, Ask):
+            self._ask(running, wanted)
+            return
+
+        def told(value: Any, fault: JournalError | None) -> None:
+            procedure = running.procedure
+            self._step(running, lambda: procedure.send(value) if fault is None else procedure.throw(fault))
+
+        self.world.zookeeper(wanted, told)
+
+    def _ask(self, running: Running, ask: Ask) -> None:
+        running.ask = ask
+        for asked in ask.requests:
+            number = len(ask.answers.asked)
+            ask.answers.asked.append(asked)
+
+            def note(outcome: Response | BookKeeperError, number: int = number) -> None:
+                ask.answers.note(number, outcome)
+                self._look(running, ask)
+
+            self.world.send(self.name, asked.bookie, asked.request, note, ask.timeout)
+        self.world.later(ask.timeout, lambda: self._look(running, ask, late=True))
+        self._look(running, ask)
+
+    def _look(self, running: Running, ask: Ask, *, late: bool = False) -> None:
+        if running.ask is ask and (late or ask.decided()):
+            running.ask = None
+            self._step(running, lambda: running.procedure.send(None))
+
+
+class Writer(Process):
+    """A writer that adds entries until it is told to close, and knows what was acknowledged."""
+
+    def __init__(self, world: World, name: str, metadata: LedgerMetadata) -> None:
+        super().__init__(world, name)
+        self.machine = LedgerWriter(
+            LEDGER,
+            metadata,
+            0,
+            codec=EntryCodec(DigestType.MAC, PASSWORD),
+            master_key=master_key(PASSWORD),
+            choose=world.choose,
+        )
+        self.payloads: list[bytes] = []
+        self.changing = False
+
+    def add(self) -> None:
+        if self.alive and self.machine.state is WriterState.OPEN:
+            self.payloads.append(bytes(f"{self.name} {len(self.payloads)}", "ascii") * self.world.random.randint(0, 3))
+            self.machine.add(self.payloads[-1])
+            self.flush()
+
+    def close(self) -> None:
+        if self.alive and self.machine.state is WriterState.OPEN and not self.changing:
+            self.run(self.machine.close(), self._closed)
+
+    def _closed(self, _: object, fault: JournalError | None) -> None:
+        if fault is None:
+            self.world.oracle.end(self.machine.lac, "the writer's close")
+
+    def flush(self) -> None:
+        self.world.oracle.acknowledge(self.payloads[: self.machine.lac + 1])
+        for send in self.machine.take():
+            self.world.send(self.name, send.bookie, send.request, self._hears(send), LIMITS.add)
+        if self.machine.broken and not self.changing:
+            self.changing = True
+            self.run(self.machine.change_ensemble(), self._changed)
+
+    def _changed(self, _: object, fault: JournalError | None) -> None:
+        assert fault is None
+        self.changing = False
+        self.flush()
+
+    def _hears(self, send: Send) -> Callable[[Response | BookKeeperError], None]:
+        def hear(outcome: Response | BookKeeperError) -> None:
+            if not self.alive:
+                return
+            if isinstance(outcome, AddResponse):
+                self.machine.answered(send, outcome.code)
+            else:
+                self.machine.broke(send)
+            self.flush()
+
+        return hear
+
+
+@dataclass
+class Oracle:
+    """What was promised: acknowledged to the writer, shown to a reader, or the end of the ledger."""
+
+    acknowledged: list[bytes] = field(default_factory=list)
+    last: int | None = None
+    length: int | None = None
+    shown: int = -1
+
+    def acknowledge(self, payloads: list[bytes]) -> None:
+        if len(payloads) > len(self.acknowledged):
+            assert self.last is None or len(payloads) - 1 <= self.last, "acknowledged behind the ledger's end"
+            self.acknowledged = list(payloads)
+
+    def show(self, last: int) -> None:
+        """A reader saw entry `last`: acknowledged, or secured by a recovery, and in either case it stays."""
+        assert self.last is None or last <= self.last, "a reader sees what lies behind the ledger's end"
+        self.shown = max(self.shown, last)
+
+    def end(self, last: int, who: str, length: int | None = None) -> None:
+        assert last >= len(self.acknowledged) - 1, f"{who}: the ledger ends at {last}, acknowledged was more"
+        assert last >= self.shown, f"{who}: the ledger ends at {last}, a reader saw {self.shown}"
+        assert self.last in (None, last), f"{who}: the ledger ended at {self.last}, now at {last}"
+        self.last = last
+        if length is not None:
+            assert self.length in (None, length), f"{who}: the length was {self.length}, now {length}"
+            self.length = length
+
+
+class World:
+    """One ledger's life.
+
+    Args:
+        shape: ensemble, write quorum and ack quorum.
+        spare: bookies beside the ensemble.
+    """
+
+    def __init__(self, seed: int, shape: tuple[int, int, int], spare: int = 2) -> None:
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.oracle = Oracle()
+        self.trouble = True
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._last_due: defaultdict[tuple[str, str], float] = defaultdict(float)
+        ensemble, write, ack = shape
+        self.bookies = {f"b{number}": Bookie(self, f"b{number}") for number in range(ensemble + spare)}
+        first = tuple(self.random.sample(sorted(self.bookies), ensemble))
+        metadata = LedgerMetadata(ensemble, write, ack, (Segment(0, first),), password=PASSWORD)
+        self.znode, self.version = format_metadata(metadata), 0
+        self.writer = Writer(self, "writer", metadata)
+        self._recoverers = itertools.count(1)
+
+    # ---- time ----
+
+    def later(self, delay: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now + delay, next(self._order), action))
+
+    def run_until(self, end: float) -> None:
+        while self._events and self._events[0][0] <= end:
+            self.now, _, action = heapq.heappop(self._events)
+            action()
+        self.now = end
+
+    # ---- messages ----
+
+    def send(
+        self,
+        who: str,
+        name: str,
+        request: Request,
+        hear: Callable[[Response | BookKeeperError], None],
+        timeout: float,
+    ) -> None:
+        told = False
+
+        def once(outcome: Response | BookKeeperError) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                hear(outcome)
+
+        bookie, life = self.bookies[name], self.bookies[name].life
+        fate = self.random.random() if self.trouble else 1.0
+        if not bookie.up or fate < 0.01:
+            self.later(0.001, lambda: once(BookKeeperError(f"{name} refuses the connection")))
+            return
+
+        def arrive() -> None:
+            if bookie.up and bookie.life == life:
+                bookie.receive(request, answer)
+            else:
+                once(BookKeeperError(f"{name} broke the connection off"))
+
+        def answer(response: Response) -> None:
+            if fate < 0.02:
+                once(BookKeeperError(f"{name} broke off before the answer"))
+            elif fate >= 0.04:
+                self._deliver((name, who), lambda: once(response))
+
+        self._deliver((who, name), arrive)
+        self.later(timeout, lambda: once(BookKeeperError(f"{name} does not answer")))
+
+    def _deliver(self, way: tuple[str, str], action: Callable[[], None]) -> None:
+        """In the order of the connection, sooner or later."""
+        due = max(self._last_due[way], self.now + self.random.choice((0.001, 0.001, 0.01, 0.3)))
+        self._last_due[way] = due
+        self.later(due - self.now, action)
+
+    # ---- ZooKeeper ----
+
+    def zookeeper(self, step: Any, told: Callable[[Any, JournalError | None], None]) -> None:
+        def act() -> None:
+            fate = self.random.random() if self.trouble else 1.0
+            if fate < 0.03:
+                self._tell(told, None, ZooKeeperError("away before it was done"))
+                return
+            value, fault = self._apply(step)
+            if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
+                # The answer is lost: who tries again hears of another version, who gives up knows nothing.
+                fault = self.random.choice([BadVersionError("tried again"), ZooKeeperError("away behind it")])
+            self._tell(told, value, fault)
+
+        self.later(self.random.choice((0.001, 0.01, 1.0)), act)
+
+    def _tell(self, told: Callable[[Any, JournalError | None], None], value: Any, fault: JournalError | None) -> None:
+        self.later(self.random.choice((0.001, 0.5)), lambda: told(value, fault))
+
+    def _apply(self, step: Any) -> tuple[Any, JournalError | None]:
+        match step:
+            case GetMetadata() if step.ledger_id == LEDGER:
+                return (parse_metadata(self.znode), self.version), None
+            case GetMetadata():
+                return None, NoLedgerError("none")
+            case SetMetadata() if step.version != self.version:
+                return None, BadVersionError("another one")
+            case SetMetadata():
+                self.znode, self.version = format_metadata(step.metadata), self.version + 1
+                return self.version, None
+            case ListBookies():
+                # A registration outlives its bookie for a moment.
+                listed = {name for name, each in self.bookies.items() if each.up or self.random.random() < 0.2}
+                return frozenset(listed), None
+        raise AssertionError(step)
+
+    def choose(self, bookies: Any, count: int) -> list[str]:
+        return self.random.sample(list(bookies), count)
+
+    # ---- what happens ----
+
+    def recover(self) -> None:
+        process = Process(self, f"recoverer{next(self._recoverers)}")
+
+        def ended(metadata: LedgerMetadata | None, fault: JournalError | None) -> None:
+            if metadata is not None:
+                self.oracle.end(metadata.last_entry, process.name, metadata.length)
+            else:
+                assert fault is not None
+
+        process.run(Recovery(PASSWORD, LIMITS, self.choose).run(LEDGER), ended)
+        if self.random.random() < 0.3:
+            self.later(self.random.uniform(0, 4), process.kill)
+
+    def look(self) -> None:
+        """A reader that disturbs nobody."""
+        metadata = parse_metadata(self.znode)
+        codec = EntryCodec(DigestType.MAC, PASSWORD)
+        reader = Process(self, "reader")
+
+        def read(last: int | None, fault: JournalError | None) -> None:
+            if last is None or last < 0:
+                return
+            assert last < len(self.writer.payloads), "a reader sees what nobody wrote"
+            if metadata.closed:
+                self.oracle.end(last, "a reader", metadata.length)
+            else:
+                self.oracle.show(last)
+
+        reader.run(last_readable(LEDGER, metadata, codec, LIMITS), read)
+
+    def random_event(self) -> None:
+        chance = self.random.random()
+        name = self.random.choice(sorted(self.bookies))
+        if chance < 0.55:
+            for _ in range(self.random.randint(1, 4)):
+                self.writer.add()
+        elif chance < 0.68:
+            self.look()
+        elif chance < 0.78:
+            bookie = self.bookies[name]
+            if bookie.up:
+                bookie.crash()
+            else:
+                bookie.start()
+        elif chance < 0.88:
+            self.bookies[name].start()
+        elif chance < 0.90:
+            self.writer.kill()
+        elif chance < 0.91:
+            self.writer.close()
+        elif chance < 0.95:
+            self.recover()
+
+    def settle(self) -> list[bytes]:
+        """No more trouble: the ledger is recovered and read; its payloads."""
+        self.trouble = False
+        for bookie in self.bookies.values():
+            bookie.start()
+        self.run_until(self.now + 60)
+        found: list[Any] = []
+        process = Process(self, "last recoverer")
+        process.run(Recovery(PASSWORD, LIMITS, self.choose).run(LEDGER), lambda *each: found.append(each))
+        self.run_until(self.now + 600)
+        metadata, fault = found[0]
+        assert fault is None, fault
+        assert metadata == parse_metadata(self.znode)
+        self.oracle.end(metadata.last_entry, "the last recovery", metadata.length)
+        entries: list[Any] = []
+        if metadata.last_entry >= 0:
+            codec = EntryCodec(DigestType.MAC, PASSWORD)
+            reading = read_entries(LEDGER, metadata, codec, 0, metadata.last_entry, LIMITS)
+            process.run(reading, lambda *each: entries.append(each))
+            self.run_until(self.now + 600)
+            rows, fault = entries[0]
+            assert fault is None, fault
+            assert [entry.length for entry in rows] == list(itertools.accumulate(len(entry.payload) for entry in rows))
+            entries = rows
+        assert metadata.length == sum(len(entry.payload) for entry in entries)
+        self._check_copies(metadata)
+        self._check_the_old_writer()
+        return [entry.payload for entry in entries]
+
+    def _check_copies(self, metadata: LedgerMetadata) -> None:
+        """Each entry is durable on an ack quorum of the bookies that the metadata name."""
+        for entry_id in range(metadata.last_entry + 1):
+            bookies = metadata.ensemble_of(entry_id).bookies
+            holders = [bookies[index] for index in write_set(entry_id, metadata)]
+            held = sum(self.bookies[name].holds(entry_id) for name in holders)
+            assert held >= metadata.ack_quorum, f"entry {entry_id} is on {held} bookies only"
+
+    def _check_the_old_writer(self) -> None:
+        """A writer that lived through all this gets nothing acknowledged any more."""
+        before = self.oracle.acknowledged
+        if self.writer.alive and self.writer.machine.state is WriterState.OPEN:
+            self.writer.add()
+            self.run_until(self.now + 60)
+            assert isinstance(self.writer.machine.fault, LedgerFencedError)
+        assert self.oracle.acknowledged == before

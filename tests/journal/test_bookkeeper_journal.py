@@ -1,0 +1,527 @@
+"""The journal on BookKeeper: its contract, its znodes, and what is left where any step is the last one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from test_journal_contract import batch, beginning, extents, whole, write_segments
+from wal_support import INFO, LAYOUT, delete, read_all
+
+from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
+from journal.bookkeeper.errors import (
+    BookKeeperError,
+    FrameError,
+    LedgerFencedError,
+    NotEnoughBookiesError,
+    ZooKeeperError,
+)
+from journal.bookkeeper.journal_znodes import format_max_txid
+from journal.bookkeeper.ledger_metadata import parse_metadata
+from journal.bookkeeper.ledger_paths import LedgerManager
+from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
+from journal.edit_log_writer import EditLogWriter
+from journal.errors import (
+    CorruptOpError,
+    JournalError,
+    JournalExistsError,
+    JournalInUseError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedLayoutError,
+)
+from journal.file_journal import FileJournal
+from journal.journal_set import JournalSet, Member
+from journal.open_journal import open_journal
+from journal.ops import EndLogSegmentOp
+from tests.depth import deep
+from tests.journal.bookkeeper_cluster import PATH, Cluster, KilledError
+
+QUICK = BookKeeperSettings(read_timeout=2.0, add_timeout=2.0, speculative_timeout=0.3)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def journal(cluster: Cluster) -> BookKeeperJournal:
+    made = cluster.journal()
+    made.format(INFO)
+    return made
+
+
+# ---- the contract ------------------------------------------------------------------------------------------
+
+
+def test_a_journal_is_formatted_once_unless_forced(cluster: Cluster) -> None:
+    journal = cluster.journal()
+    assert not journal.is_formatted()
+    with pytest.raises(JournalError, match="not formatted"):
+        journal.segments(1)
+    journal.format(INFO)
+    assert journal.is_formatted()
+    assert (list(journal.segments(1)), journal.count(1), journal.namespace()) == ([], 0, INFO)
+    write_segments(journal, (1, 4))
+    assert read_all(journal) == {2: "/000002", 3: "/000003"}
+    other = dataclasses.replace(INFO, cluster_id="CID-other")
+    with pytest.raises(JournalExistsError):
+        journal.format(other)
+    assert len(cluster.ledgers()) == 1
+    journal.format(other, force=True)
+    assert (list(journal.segments(1)), cluster.ledgers()) == ([], [])
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(1, LAYOUT)
+    with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
+        journal.recover(INFO)
+    with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
+        cluster.journal(namespace=INFO).segments(1)
+    journal.recover(other)
+
+
+def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(
+    cluster: Cluster, journal: BookKeeperJournal
+) -> None:
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(1, LAYOUT)
+    journal.recover(INFO)
+    with pytest.raises(UnsupportedLayoutError):
+        journal.start_segment(1, -70)
+    assert (cluster.names(), cluster.ledgers()) == ([], [])
+    journal.close()
+    journal.close()
+
+
+def test_a_segment_left_in_progress_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(beginning(1, 3))
+    writer.append(batch(4, [delete(4)]))
+    writer.abort()
+    writer.abort()
+    with pytest.raises(JournalError, match="abandoned"):
+        writer.append(batch(5, [delete(5)]))
+    with pytest.raises(JournalError, match="not recovered"):
+        journal.start_segment(5, LAYOUT)
+    assert extents(journal, 1) == []
+    # the newest batch is not known to be acknowledged, but to its writer
+    assert extents(journal, 1, in_progress=True) == [(1, 3, True)]
+    journal.recover(INFO)
+    for each in (journal, cluster.journal()):
+        assert extents(each, 1) == extents(each, 1, in_progress=True) == [(1, 4, False)]
+    second = journal.start_segment(5, LAYOUT)
+    second.append(batch(5, [delete(5)]))
+    assert extents(journal, 1, in_progress=True) == [(1, 4, False), (5, 5, True)]
+    second.finalize(5)
+    assert extents(cluster.journal(), 1) == [(1, 4, False), (5, 5, False)]
+
+
+def test_a_segment_takes_what_follows_and_nothing_else(journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(whole(1, 3))
+    writer.finalize(3)
+    for first in (1, 3):
+        with pytest.raises(JournalError, match="transaction 3 exists"):
+            journal.start_segment(first, LAYOUT)
+        journal.recover(INFO)
+    writer = journal.start_segment(4, LAYOUT)
+    with pytest.raises(JournalError, match="expected txid 4, found 5"):
+        writer.append(beginning(5, 6))
+    writer.append(whole(4, 6))
+    with pytest.raises(JournalError, match="its last one is 6"):
+        writer.finalize(7)
+    for call in (
+        lambda: journal.start_segment(7, LAYOUT),
+        lambda: journal.recover(INFO),
+        lambda: journal.format(INFO, force=True),
+    ):
+        with pytest.raises(JournalInUseError, match="segment 4 is being written"):
+            call()
+    writer.finalize(6)
+    assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
+
+
+def test_a_reader_gets_segments_from_a_txid_on(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    log = EditLogWriter(journal, LAYOUT, 1)
+    for txid in (2, 5, 8):
+        log.sync(log.write(delete(txid)))
+        if txid < 8:
+            log.roll()
+    for each, newest in ((journal, 8), (cluster.journal(), 7)):
+        assert extents(each, 1) == [(1, 3, False), (4, 6, False)]
+        assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, newest, True)]
+        assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
+        assert (each.count(1), each.count(5), each.count(99)) == (6, 2, 0)
+        assert list(each.segments(7)) == []
+    log.close()
+    assert journal.count(1) == 10 - 1
+
+
+def test_a_reader_follows_one_batch_behind_and_disturbs_nobody(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    reader = cluster.journal()
+    writer.append(beginning(1, 2))
+    assert list(reader.segments(1, in_progress=True)) == []
+    writer.append(batch(3, [delete(3)]))
+    (held,) = reader.segments(1, in_progress=True)
+    for txid in range(4, 60):
+        writer.append(batch(txid, [delete(txid)]))
+    assert extents(reader, 1, in_progress=True) == [(1, 58, True)]
+    (tail,) = reader.segments(50, in_progress=True)
+    assert [op.txid for op in tail.read(50)] == list(range(50, 59))
+    writer.append(batch(60, [EndLogSegmentOp()]))
+    writer.finalize(60)
+    assert extents(reader, 3) == [(1, 60, False)]
+    assert [op.txid for op in held.read(1)] == [1, 2]
+    for first in (1, 2, 17, 59, 60):
+        assert [op.txid for op in reader.segments(first)[0].read(first)] == list(range(first, 61))
+
+
+def test_a_gap_is_named_and_purge_removes_what_lies_before(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    write_segments(journal, (1, 3), (4, 6), (7, 9))
+    writer = journal.start_segment(10, LAYOUT)
+    writer.append(beginning(10, 11))
+    cluster.znodes.delete(f"{PATH}/ledgers/edits_{4:018d}_{6:018d}")
+    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
+        with pytest.raises(TransactionGapError, match="txid 4 to 6 are missing"):
+            call()
+    journal.purge(9)
+    assert (cluster.names(), len(cluster.ledgers()), cluster.notes()) == (
+        [f"edits_{7:018d}_{9:018d}", "inprogress_a"],
+        3,
+        [],
+    )
+    journal.purge(100)
+    assert extents(journal, 10, in_progress=True) == [(10, 11, True)]
+
+
+def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    write_segments(journal, (1, 3))
+    old = journal.start_segment(4, -52)
+    old.append(batch(4, [delete(4), delete(5)], -52))
+    old.append(batch(6, [delete(6)], -52))
+    old.finalize(6)
+    assert read_all(cluster.journal()) == {2: "/000002", 4: "/000004", 5: "/000005", 6: "/000006"}
+    writer = journal.start_segment(7, LAYOUT)
+    large = dataclasses.replace(delete(7), path="/" + "x" * 30000)
+    writer.append(batch(7, [large] * 30))
+    with pytest.raises(FrameError, match="larger than bookies take") as caught:
+        huge = dataclasses.replace(delete(7), path="/" + "x" * 32000)
+        record = batch(37, [huge]).records
+        writer.append(dataclasses.replace(batch(37, [huge]), records=_inflated(bytes(record))))
+    assert caught.value.txid == 37
+    journal.recover(INFO)
+    assert journal.count(1) == 36
+
+
+def _inflated(record: bytes) -> bytes:
+    """The same operation, of more than a frame; nobody decodes it."""
+    length = int.from_bytes(record[1:5], "big") + (1 << 20)
+    return record[:1] + length.to_bytes(4, "big") + record[5:] + bytes(1 << 20)
+
+
+def test_in_a_set_beside_a_directory(cluster: Cluster, tmp_path: Path) -> None:
+    shared = cluster.journal()
+    both = JournalSet([Member(shared, required=True, shared=True), Member(FileJournal(tmp_path / "dir" / "current"))])
+    both.format(INFO)
+    both.recover(INFO)
+    with EditLogWriter(both, LAYOUT, 1) as log:
+        for number in range(2, 40):
+            log.sync(log.write(delete(number)))
+            if number % 10 == 0:
+                log.roll()
+    expected = read_all(FileJournal(tmp_path / "dir" / "current"))
+    assert len(expected) == 38
+    assert read_all(cluster.journal()) == expected
+    both.purge(20)
+    assert extents(cluster.journal(), 25)[0][0] == extents(both, 25)[0][0]
+
+
+# ---- one writer --------------------------------------------------------------------------------------------
+
+
+def test_a_second_writer_takes_over_and_the_first_one_is_told(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    first = journal.start_segment(1, LAYOUT)
+    first.append(beginning(1, 3))
+    other = cluster.journal()
+    other.recover(INFO)
+    assert extents(other, 1) == [(1, 3, False)]
+    second = other.start_segment(4, LAYOUT)
+    second.append(beginning(4, 5))
+    with pytest.raises(LedgerFencedError, match="another client has recovered ledger"):
+        first.append(batch(4, [delete(99)]))
+    with pytest.raises(JournalError, match="abandoned"):
+        first.finalize(3)
+    second.append(batch(6, [EndLogSegmentOp()]))
+    second.finalize(6)
+    assert read_all(cluster.journal()) == {2: "/000002", 3: "/000003", 5: "/000005"}
+
+
+def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    other = cluster.journal()
+    journal.recover(INFO)
+    other.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    with pytest.raises(JournalError, match=r"transaction 1 exists|another writer"):
+        other.start_segment(1, LAYOUT)
+    cluster.znodes.set(f"{PATH}/maxtxid", format_max_txid(0), -1)
+    other.recover(INFO)
+    # it was empty, and is gone
+    assert cluster.names() == []
+    again = other.start_segment(1, LAYOUT)
+    with pytest.raises(LedgerFencedError):
+        writer.append(beginning(1, 2))
+    again.append(beginning(1, 2))
+    with pytest.raises(JournalError):
+        journal.start_segment(3, LAYOUT)
+
+
+def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    """All bookies but one fail: nothing is acknowledged, one clear error; back, the next segment goes on."""
+    quick = cluster.journal(QUICK)
+    quick.recover(INFO)
+    writer = quick.start_segment(1, LAYOUT)
+    writer.append(beginning(1, 3))
+    for bookie in cluster.bookies[1:]:
+        bookie.stop()
+    with pytest.raises(NotEnoughBookiesError, match="failed, and of the bookies that take writes none are not in use"):
+        writer.append(batch(4, [delete(4)]))
+    with pytest.raises(BookKeeperError, match="cannot be fenced on enough bookies"):
+        quick.recover(INFO)
+    with pytest.raises(JournalError, match="not recovered"):
+        quick.start_segment(5, LAYOUT)
+    for bookie in cluster.bookies[1:]:
+        bookie.start()
+    quick.recover(INFO)
+    (found,) = extents(quick, 1)
+    assert found[1] in (3, 4)
+    quick.start_segment(found[1] + 1, LAYOUT)
+
+
+def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
+    with Cluster(tmp_path, bookies=4, manager=LedgerManager.HIERARCHICAL) as cluster:
+        journal = cluster.journal(QUICK)
+        journal.format(INFO)
+        journal.recover(INFO)
+        writer = journal.start_segment(1, LAYOUT)
+        writer.append(beginning(1, 3))
+        path = next(name for name in cluster.znodes.nodes if name.endswith("/L0001") or name.endswith("/L0000"))
+        used = parse_metadata(cluster.znode(path) or b"").last_segment.bookies
+        victim = next(each for each in cluster.bookies if each.name == used[0])
+        victim.stop()
+        for txid in range(4, 20):
+            writer.append(batch(txid, [delete(txid)]))
+        metadata = parse_metadata(cluster.znode(path) or b"")
+        assert len(metadata.segments) == 2
+        assert victim.name not in metadata.last_segment.bookies
+        writer.append(batch(20, [EndLogSegmentOp()]))
+        writer.finalize(20)
+        # what it had is on another one, too
+        assert len(read_all(cluster.journal(QUICK))) == 18
+
+
+def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
+    with Cluster(tmp_path, bookies=2) as cluster:
+        journal = cluster.journal()
+        journal.format(INFO)
+        journal.recover(INFO)
+        with pytest.raises(NotEnoughBookiesError, match="a ledger needs 3 bookies, 2 "):
+            journal.start_segment(1, LAYOUT)
+        small = cluster.journal(BookKeeperSettings(ensemble_size=2, write_quorum=2))
+        write_segments(small, (1, 3))
+        assert small.count(1) == 3
+
+
+# ---- znodes as NameNodes have them -------------------------------------------------------------------------
+
+
+def test_the_znodes_of_a_life_are_those_of_a_name_node(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    nodes = cluster.znodes.nodes
+    assert {name: nodes[name].data for name in nodes if name.startswith(PATH) and name != f"{PATH}/version"} == {
+        PATH: b"0",
+        f"{PATH}/ledgers": b"0",
+    }
+    journal.recover(INFO)
+    assert nodes[f"{PATH}/CurrentInprogress"].data is None
+    assert f"{PATH}/maxtxid" not in nodes
+    writer = journal.start_segment(78, LAYOUT)
+    (ledger,) = cluster.ledgers()
+    number = int(ledger[1:])
+    current = nodes[f"{PATH}/CurrentInprogress"].data or b""
+    assert current.startswith(b'path: "/hdfsjournal/ledgers/inprogress_4e"\nhostname: "')
+    assert nodes[f"{PATH}/maxtxid"].data == b"txId: 78\n"
+    assert (
+        nodes[f"{PATH}/ledgers/inprogress_4e"].data
+        == f"dataLayoutVersion: {LAYOUT}\nledgerId: {number}\nfirstTxId: 78\n".encode()
+    )
+    writer.append(whole(78, 83))
+    writer.finalize(83)
+    assert nodes[f"{PATH}/CurrentInprogress"].data is None
+    assert nodes[f"{PATH}/maxtxid"].data == b"txId: 83\n"
+    assert cluster.names() == ["edits_000000000000000078_000000000000000083"]
+    text = f"dataLayoutVersion: {LAYOUT}\nledgerId: {number}\nfirstTxId: 78\nlastTxId: 83\n"
+    assert nodes[f"{PATH}/ledgers/{cluster.names()[0]}"].data == text.encode()
+    assert cluster.notes() == []
+    assert (
+        cluster.znode(f"/ledgers/{ledger}")
+        == (
+            f"BookieMetadataFormatVersion\t2\nquorumSize: 2\nensembleSize: 3\nlength: {_length(cluster, ledger)}\n"
+            "lastEntryId: 0\nstate: CLOSED\nsegment {\n"
+            + "".join(f'  ensembleMember: "{name}"\n' for name in _ensemble(cluster, ledger))
+            + '  firstEntryId: 0\n}\ndigestType: HMAC\npassword: ""\nackQuorumSize: 2\n'
+        ).encode()
+    )
+
+
+def _length(cluster: Cluster, ledger: str) -> int:
+    assert parse_metadata(cluster.znode(f"/ledgers/{ledger}") or b"").length == len(whole(78, 83).records)
+    return len(whole(78, 83).records)
+
+
+def _ensemble(cluster: Cluster, ledger: str) -> tuple[str, ...]:
+    return parse_metadata(cluster.znode(f"/ledgers/{ledger}") or b"").last_segment.bookies
+
+
+def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    """An end that stopped halfway, an empty segment, a finalized one whose ledger is open, damaged znodes."""
+    write_segments(journal, (1, 3))
+    writer = journal.start_segment(4, LAYOUT)
+    writer.append(whole(4, 6))
+    in_progress = f"{PATH}/ledgers/inprogress_4"
+    kept = cluster.znode(in_progress) or b""
+    edits = f"{PATH}/ledgers/edits_{4:018d}_{6:018d}"
+    cluster.znodes.create(edits, kept + b"lastTxId: 6\n")
+    writer.abort()
+    # finalized by its name, and its ledger is open: a reader gets what is sure, and says what to do
+    assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
+    with pytest.raises(SegmentError, match=r"ends with txid 3, the segment with 6|ends with txid") as caught:
+        list(cluster.journal().segments(4)[0].read(4))
+    assert "closes it in recovery" in caught.value.hint
+    journal.recover(INFO)
+    assert in_progress not in cluster.znodes.nodes
+    assert [op.txid for op in journal.segments(4)[0].read(4)] == [4, 5, 6]
+    # of an empty one nothing is left, and its txid is free again
+    journal.start_segment(7, LAYOUT).abort()
+    assert len(cluster.ledgers()) == 3
+    journal.recover(INFO)
+    assert (cluster.znode(f"{PATH}/maxtxid"), len(cluster.ledgers()), cluster.notes()) == (b"txId: 6\n", 2, [])
+    journal.start_segment(7, LAYOUT).abort()
+    for damaged in (b"", b"ledgerId: 3\n", b"\xff\xfe", kept):
+        cluster.znodes.set(f"{PATH}/ledgers/inprogress_7", damaged, -1)
+        with pytest.raises(JournalError, match="inprogress_7"):
+            journal.recover(INFO)
+
+
+def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster, journal: BookKeeperJournal) -> None:
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    records = bytearray(whole(1, 3).records)
+    records[-1] ^= 1
+    writer.append(dataclasses.replace(whole(1, 3), records=bytes(records)))
+    writer.finalize(3)
+    with pytest.raises(CorruptOpError, match=r"edits_0{17}1_0{17}3, ledger \d+, entry 0"):
+        list(journal.segments(1)[0].read(1))
+    writer = journal.start_segment(4, LAYOUT)
+    writer.append(beginning(4, 5))
+    writer.abort()
+    for ledger in cluster.ledgers():
+        cluster.znodes.delete(f"/ledgers/{ledger}")
+    with pytest.raises(SegmentError, match=r"its ledger .* is gone"):
+        journal.recover(INFO)
+
+
+# ---- any step is the last one ------------------------------------------------------------------------------
+
+
+def _life(cluster: Cluster, acknowledged: list[int]) -> None:
+    """Two segments, the second one left open; a purge."""
+    journal = cluster.journal()
+    journal.recover(INFO)
+    for first in (acknowledged[-1] + 1, acknowledged[-1] + 4):
+        writer = journal.start_segment(first, LAYOUT)
+        writer.append(whole(first, first + 2))
+        acknowledged += range(first, first + 3)
+        writer.finalize(first + 2)
+    journal.purge(5)
+    first = acknowledged[-1] + 1
+    writer = journal.start_segment(first, LAYOUT)
+    writer.append(beginning(first, first + 1))
+    acknowledged += (first, first + 1)
+
+
+@pytest.mark.parametrize("how", ["dies before", "dies behind", "answer lost", "tried again", "away"])
+def test_whichever_change_of_a_znode_is_the_last_one_nothing_acknowledged_is_lost(tmp_path: Path, how: str) -> None:
+    with Cluster(tmp_path) as cluster:
+        first = cluster.journal()
+        first.format(INFO)
+        write_segments(first, (1, 3))
+        acknowledged = [1, 2, 3]
+        step = done = 0
+        while not done:
+            step += 1 if deep() else 3
+            done = _stopped_at(cluster, step, how, acknowledged)
+        assert step > 10
+
+
+def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) -> bool:
+    """One life that ends with its change `step`, and a recovery; whether it came to its end before."""
+    left = step
+
+    def count() -> bool:
+        nonlocal left
+        left -= 1
+        if left == 0 and how != "tried again":
+            raise KilledError if how.startswith("dies") else ZooKeeperError("away")
+        return left == 0
+
+    session = cluster.znodes.session
+    made = session()
+    if how in ("dies before", "away"):
+        made.before = count  # type: ignore[assignment]
+    else:
+        made.after = count
+    cluster.znodes.session = lambda: made  # type: ignore[method-assign]
+    with suppress(*(() if how == "tried again" else (KilledError, JournalError))):
+        _life(cluster, acknowledged)
+    cluster.znodes.session = session  # type: ignore[method-assign]
+    other = cluster.journal()
+    other.recover(INFO)
+    reader = cluster.journal()
+    chain = reader.segments(acknowledged[-1] if cluster.names() else 1)
+    last = chain[-1].last
+    assert last >= acknowledged[-1], f"step {step}"
+    acknowledged += range(acknowledged[-1] + 1, last + 1)
+    first = min(each.first for each in reader._readable(0, in_progress=False))
+    assert [op.txid for each in reader.segments(first) for op in each.read(first)] == list(range(first, last + 1))
+    # every ledger has a name, and every name a ledger
+    assert cluster.notes() == []
+    assert len(cluster.ledgers()) == len(cluster.names())
+    assert not [name for name in cluster.names() if name.startswith("inprogress")]
+    return left > 0
+
+
+# ---- opening -----------------------------------------------------------------------------------------------
+
+
+def test_uris() -> None:
+    journal = open_journal("bookkeeper://zk1:2181;zk2:2181/a/b")
+    assert isinstance(journal, BookKeeperJournal)
+    assert journal.location == "bookkeeper://zk1:2181;zk2:2181/a/b"
+    assert open_journal(journal.location).location == journal.location
+    assert BookKeeperAddress.parse("bookkeeper://zk1:2181,zk2:2181/x").hosts == "zk1:2181,zk2:2181"
+    for wrong in ("bookkeeper://zk1:2181", "bookkeeper:///x", "bookkeeper://a@b:1/x", "bookkeeper://zk:2181/x?y"):
+        with pytest.raises(JournalError, match="bookkeeper:") as caught:
+            open_journal(wrong)
+        assert "bookkeeper://zookeeper:2181" in caught.value.hint
+    journal.close()
+    with pytest.raises(ZooKeeperError, match="closed"):
+        journal.is_formatted()

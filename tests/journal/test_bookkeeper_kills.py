@@ -1,0 +1,285 @@
+"""Writers, bookies and takeovers are killed at random moments, on a real ZooKeeper: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha1
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl_credential
+
+from journal.bookie.cli import run as run_bookie
+from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
+from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, ZooKeeperError
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
+from journal.bookkeeper.settings import BookKeeperSettings, parse_acl, parse_auth
+from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+from journal.errors import JournalError
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from tests.depth import SEED, scaled
+from tests.journal.quorum_model import LAYOUT, NAMESPACE
+from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
+from tests.journal.quorum_writer import write_to
+
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+    pytest.mark.xdist_group("zookeeper"),
+]
+
+ROUNDS = scaled(500, quick=2)
+ROUNDS_OF_ONE_JOURNAL = 25
+SETTINGS = BookKeeperSettings(read_timeout=3.0, add_timeout=3.0, speculative_timeout=0.5, session_timeout=2.0)
+
+# Processes are forked from one that has no threads, and has imported all this.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
+
+def serve(directory: Path, hosts: str, port: int) -> None:
+    """A bookie's process."""
+    assert run_bookie.callback is not None
+    with contextlib.redirect_stdout(None):
+        run_bookie.callback(
+            directory=directory,
+            hosts=hosts,
+            host="127.0.0.1",
+            port=port,
+            root="/ledgers",
+            layout="flat",
+            session_timeout=1.0,
+            reserve=0,
+        )
+
+
+def opened(uri: str, settings: BookKeeperSettings = SETTINGS) -> BookKeeperJournal:
+    return open_bookkeeper_journal(uri, BookKeeperOptions(settings))
+
+
+def write_until_killed(uri: str, value: int, told: Connection) -> None:
+    with suppress(JournalError):
+        write_to(opened(uri), value, told.send)
+
+
+class Process:
+    """A bookie that can be killed, and started again."""
+
+    def __init__(self, directory: Path, hosts: str) -> None:
+        self.arguments = directory, hosts, free_port()
+        self.process: Any = None
+
+    def start(self) -> None:
+        self.process = FORKS.Process(target=serve, args=self.arguments, daemon=True)
+        self.process.start()
+        deadline = time.monotonic() + 60
+        while True:
+            assert time.monotonic() < deadline
+            assert self.process.is_alive()
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.arguments[2]), 5):
+                return
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def bookies(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
+    running = [Process(tmp_path_factory.mktemp("bookie"), zookeeper.hosts) for _ in range(4)]
+    for bookie in running:
+        bookie.start()
+    yield running
+    for bookie in running:
+        bookie.kill()
+
+
+class Writer:
+    """A writer's process, and what it told."""
+
+    def __init__(self, uri: str, number: int) -> None:
+        hearing, telling = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
+        self.process.start()
+        telling.close()
+        self.lines: list[str] = []
+        self._collector = threading.Thread(target=self._collect, args=(hearing,))
+        self._collector.start()
+
+    def _collect(self, hearing: Connection) -> None:
+        with suppress(EOFError):
+            while True:
+                self.lines.append(hearing.recv())
+
+    def kill(self) -> dict[tuple[int, int], str]:
+        self.process.kill()
+        self.process.join()
+        self._collector.join()
+        acknowledged = (line.split() for line in self.lines if line.startswith("acknowledged"))
+        return {(int(first), int(last)): digest for _, first, last, digest in acknowledged}
+
+
+def round_of_kills(
+    uri: str, number: int, bookies: list[Process], chance: random.Random
+) -> list[dict[tuple[int, int], str]]:
+    """A writer works while bookies die, another one takes over while it lives or not; what each acknowledged."""
+    writers = [Writer(uri, 2 * number)]
+    for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
+        time.sleep(chance.random() * 0.3)  # the moment is what the test varies
+        bookie.kill()
+        if chance.random() < 0.7:
+            bookie.start()
+    time.sleep(chance.random() * 0.3)
+    told = []
+    if chance.random() < 0.5:
+        writers.append(Writer(uri, 2 * number + 1))
+        time.sleep(chance.random() * 0.4)
+    for writer in chance.sample(writers, len(writers)):
+        told.append(writer.kill())
+    for bookie in bookies:
+        if not bookie.process.is_alive():
+            bookie.start()
+    return told
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+def test_what_was_acknowledged_is_recovered(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+    chance = random.Random(SEED)
+    total = 0
+    for begin in range(0, ROUNDS, ROUNDS_OF_ONE_JOURNAL):
+        uri = f"bookkeeper://{zookeeper.hosts}/from-round-{begin}"
+        journal = opened(uri)
+        journal.format(NAMESPACE)
+        journal.close()
+        batches: dict[tuple[int, int], str] = {}
+        for number in range(begin, min(ROUNDS, begin + ROUNDS_OF_ONE_JOURNAL)):
+            label = f"seed {SEED}, round {number}"
+            for told in round_of_kills(uri, number, bookies, chance):
+                assert not batches.keys() & told.keys(), f"{label}: acknowledged twice"
+                batches |= told
+            check(uri, batches, label)
+        total += len(batches)
+    assert total > ROUNDS
+
+
+def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
+    """A writer recovers the journal, and finds every batch that was acknowledged, byte for byte."""
+    journal = opened(uri)
+    recover(journal)
+    found = read_all(journal.segments(1))
+    names = journal._znodes.children(journal._paths.root)
+    journal.close()
+    assert not [name for name in names if name.startswith("unnamed")], label
+    assert list(found) == list(range(1, len(found) + 1)), label
+    for (first, last), digest in batches.items():
+        records = b"".join(found.get(txid, b"") for txid in range(first, last + 1))
+        assert sha1(records).hexdigest() == digest, f"{label}: txid {first} .. {last}"
+
+
+def recover(journal: BookKeeperJournal) -> None:
+    """Bookies that were just started may not be registered yet."""
+    for _ in range(5):
+        with suppress(BookKeeperError):
+            journal.recover(NAMESPACE)
+            return
+    journal.recover(NAMESPACE)
+
+
+# ---- sessions and ACLs -------------------------------------------------------------------------------------
+
+
+def written(uri: str, settings: BookKeeperSettings = SETTINGS) -> BookKeeperJournal:
+    journal = opened(uri, settings)
+    journal.format(NAMESPACE)
+    journal.recover(NAMESPACE)
+    return journal
+
+
+def test_a_session_that_expires_is_made_anew_amid_a_segment(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+    journal = written(f"bookkeeper://{zookeeper.hosts}/expires")
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch_of(1, [start_op(1)]))
+    znodes = journal._znodes
+    assert isinstance(znodes, KazooZNodes)
+    before = znodes._client.client_id
+    other = KazooClient(zookeeper.hosts, client_id=before)
+    other.start()
+    other.stop()
+    for txid in range(2, 10):
+        writer.append(batch_of(txid, [mark(txid, 1)]))
+    writer.append(batch_of(10, [end_op(10)]))
+    writer.finalize(10)
+    assert znodes._client.client_id != before
+    second = journal.start_segment(11, LAYOUT)
+    second.append(batch_of(11, [start_op(11)]))
+    assert journal.count(1, in_progress=True) == 11
+    journal.close()
+
+
+def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+    uri = f"bookkeeper://{zookeeper.hosts}/takeover"
+    journal = written(uri)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch_of(1, [start_op(1), mark(2, 1)]))
+    other = opened(uri)
+    other.recover(NAMESPACE)
+    with pytest.raises(LedgerFencedError):
+        writer.append(batch_of(3, [mark(3, 1)]))
+    assert other.count(1) == 2
+    journal.close()
+    other.close()
+
+
+def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+    uri = f"bookkeeper://{zookeeper.hosts}/guarded"
+    acl = parse_acl(f"digest:{make_digest_acl_credential('nn', 'secret')}:rwcda")
+    guarded = BookKeeperSettings(acl=acl, auth=parse_auth("digest:nn:secret"), session_timeout=2.0)
+    journal = written(uri, guarded)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(batch_of(1, [start_op(1), end_op(2)]))
+    writer.finalize(2)
+    assert journal.count(1) == 2
+    stranger = opened(uri)
+    with pytest.raises(ZooKeeperError, match="refuses this to us") as caught:
+        stranger.segments(1)
+    assert "zk.auth" in caught.value.hint
+    stranger.close()
+    journal.close()
+
+
+def test_without_zookeeper_there_is_one_error_in_time() -> None:
+    journal = opened(f"bookkeeper://127.0.0.1:{free_port()}/x")
+    assert isinstance(journal._znodes, KazooZNodes)
+    journal._znodes._patience = 0.3
+    with pytest.raises(ZooKeeperError, match="did not answer within"):
+        journal.is_formatted()
+    journal.close()
+
+
+def test_a_bookie_registers_again_in_a_new_session(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+    znodes = KazooZNodes(ZooKeeperAddress(zookeeper.hosts))
+    name = f"127.0.0.1:{bookies[0].arguments[2]}"
+    path = f"/ledgers/available/{name}"
+    znodes.delete(path)
+    deadline = time.monotonic() + 30
+    while not znodes.exists(path):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert znodes.get(f"/ledgers/cookies/{name}")[0] == (bookies[0].arguments[0] / "VERSION").read_bytes()
+    znodes.close()
