@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
+from checkpointer.leadership.settings import LEADER_KEYS
 from hadoop_common.config_key import (
     ABSENT,
     BYTES,
@@ -483,6 +484,7 @@ KEYS: tuple[ConfigKey[Any], ...] = (
     *PORT_KEYS,
     *READER_KEYS,
     *BOOKKEEPER_KEYS,
+    *LEADER_KEYS,
     *JOURNALNODE_KEYS,
 )
 

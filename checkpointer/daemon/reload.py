@@ -66,6 +66,7 @@ _NAMES: Mapping[str, str] = {
     "kerberos": AUTHENTICATION.name,
     "rpc_bind_address": keys.BACKUP_ADDRESS.name,
     "engine": f"{keys.ENGINE.name}.*",
+    "leader": "checkpointer.leader.*, ha.zookeeper.*",
     "access": "checkpointer.access.*",
     "port_limits": "checkpointer.port.*",
     "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,
