@@ -84,6 +84,13 @@ class CheckpointerCollector(Collector):
         yield from _transfer(state.record, now.counter)
         yield from _targets(state.targets, now.now)
         yield from _lake(state.lake)
+        if state.leader is not None:
+            yield _gauge(
+                "leading",
+                "1 while this daemon, of several for its cluster, makes the checkpoints.",
+                float(state.leader.claim == "leading"),
+            )
+            yield _counter("leader_terms", "How often it became the one that does.", [((), state.leader.terms)])
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, now.now)
         yield from login_families(_PREFIX)

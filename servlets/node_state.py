@@ -79,6 +79,35 @@ class LakeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderState:
+    """Which of several daemons for one cluster makes the checkpoints.
+
+    Attributes:
+        lock: what keeps the lock that one of them has.
+        claim: how this daemon stands to it: leading, following, uncertain (there is no answer that still holds) or
+            away (there was none for so long that nothing follows from the lock).
+        leader: who had it when it was last seen, "" where that is not known.
+        problem: why its keeper does not answer, "" where it does.
+        terms: how often the lock came to this daemon.
+    """
+
+    lock: str
+    claim: str
+    leader: str
+    problem: str = ""
+    terms: int = 0
+
+    def __str__(self) -> str:
+        match self.claim:
+            case "leading":
+                return "leads"
+            case "following":
+                return f"stands by, {self.leader or 'another'} leads"
+            case _:
+                return f"who leads is not known{f': {self.problem}' if self.problem else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
     """Why no checkpoint may begin now, and for how long."""
 
@@ -162,6 +191,7 @@ class NodeState:
             there is none yet. `seconds_since_checkpoint` is its age.
         failures_in_row: attempts that failed since the last that did not; `retry_at`: when the next may be made.
         lake: None where none is configured.
+        leader: how this daemon stands to others for the same cluster, None where it does not know of any.
     """
 
     role: str
@@ -181,6 +211,7 @@ class NodeState:
     retry_at: float | None = None
     targets: tuple[TargetState, ...] = ()
     lake: LakeState | None = None
+    leader: LeaderState | None = None
     record: Record = field(default_factory=Record, metadata=_FLAT)
     details: RoleDetails = field(default_factory=RoleDetails, metadata=_FLAT)
 

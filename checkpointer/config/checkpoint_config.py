@@ -23,11 +23,13 @@ from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
+from checkpointer.leadership.settings import LeaderSettings, leader_settings
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.endpoint import host_port
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAddresses, tls_config
@@ -93,6 +95,7 @@ class CheckpointConfig:
         standby_checkpoints: false where a standby is to make none.
         rebootstrap: whether a standby fetches an image by itself where edits are missing.
         lag_alarm: how long edits may wait in a standby without one being applied; 0 for ever.
+        leader: how daemons agree on the one that makes the checkpoints.
         lake_directory: directory or URI of the lake that images and edits are appended to, "" for none.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: how Spark is run for that.
@@ -130,6 +133,7 @@ class CheckpointConfig:
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     web: WebAddresses
     rpc_bind_address: tuple[str, int]
+    leader: LeaderSettings
     access: AccessRules
     engine: EngineSettings
     merge_settings: MergeSettings
@@ -249,6 +253,7 @@ class _Reader:
             kerberos=self._take(self._kerberos, None),
             web=self._web(policy),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),
+            leader=self._take(self._leader, LeaderSettings()),
             access=self._take(lambda: access_rules(self._settings), AccessRules()),
             engine=self._take(lambda: engine_settings(self._settings), EngineSettings()),
             merge_settings=MergeSettings(
@@ -310,6 +315,14 @@ class _Reader:
             http_read=self._get(quorum_keys.HTTP_READ),
             max_tail_transactions=self._get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
+
+    def _leader(self) -> LeaderSettings:
+        if self._role is Role.BACKUP:
+            # Each has a stream of edits of its own.
+            return LeaderSettings()
+        rpc = () if self._who.nameservice or not self._namenodes else namenode_rpc(self._settings, self._who)
+        name = self._who.nameservice or next((host_port(*each) for each in rpc), "")
+        return leader_settings(self._settings, self._scoped, name)
 
     def _kerberos(self) -> KerberosSettings | None:
         return kerberos_settings(self._settings, self._who, Part[self._role.name])

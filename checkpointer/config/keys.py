@@ -11,6 +11,7 @@ from typing import Any
 
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
 from checkpointer.config.security_keys import SECURITY_KEYS
+from checkpointer.leadership.settings import LEADER_KEYS
 from hadoop_common.config_key import (
     ABSENT,
     BYTES,
@@ -458,6 +459,7 @@ KEYS: tuple[ConfigKey[Any], ...] = (
     *PORT_KEYS,
     *READER_KEYS,
     *BOOKKEEPER_KEYS,
+    *LEADER_KEYS,
     *JOURNALNODE_KEYS,
     *SECURITY_KEYS,
     *TLS_KEYS,

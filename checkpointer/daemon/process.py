@@ -23,8 +23,10 @@ from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from engine.errors import CheckpointCancelledError
+from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
@@ -97,7 +99,10 @@ def serve(
         HdfsError: the address cannot be used, or the role gave up.
     """
     clocks = clocks or Clocks()
-    service = CheckpointService(role, config, clock=clocks.monotonic, gave_up=control.stop, wall=clocks.wall)
+    leadership = Leadership.of(config.leader, role.name, host_port(*config.web.first))
+    service = CheckpointService(
+        role, config, clock=clocks.monotonic, gave_up=control.stop, leadership=leadership, wall=clocks.wall
+    )
     limits = ServingLimits(transfer_options(config), role.counter)
     notifier = notifier or Notifier("")
     daemon = _Daemon(
@@ -122,7 +127,11 @@ def serve(
             config.transactions,
             config.poll_interval,
         )
-        daemon.run(control)
+        leadership.start()
+        try:
+            daemon.run(control)
+        finally:
+            leadership.stop()
     if service.fault is not None:
         raise service.fault
 

@@ -33,6 +33,7 @@ from checkpointer.daemon.record import RecordKeeper
 from checkpointer.daemon.status import Standing, daemon_state, lateness
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
+from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
@@ -67,6 +68,7 @@ class CheckpointService:
         gave_up: called when the role gave up for good; `fault` says why.
         lake: told of each new image; it is stopped with the service.
         outlook: when NameNodes take images.
+        leadership: whether this daemon, of several for its cluster, makes the checkpoints.
         wall: seconds since the epoch.
 
     Attributes:
@@ -82,9 +84,13 @@ class CheckpointService:
         gave_up: Callable[[], None] = lambda: None,
         lake: LakeAppender | None = None,
         outlook: Outlook | None = None,
+        leadership: Leadership | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._role = role
+        self._leadership = leadership or Leadership.alone()
+        # what the attempt that runs belongs to
+        self._term: int | None = None
         self._config = config
         self._clock = clock
         self._gave_up = gave_up
@@ -154,7 +160,7 @@ class CheckpointService:
         self._renamed_at = self._clock()
 
     def cancelled(self) -> bool:
-        return bool(self._cancellation) or self._stopped.is_set()
+        return bool(self._cancellation) or self._stopped.is_set() or self._leadership.broken_off(self._term)
 
     # ---- cancellation --------------------------------------------------------------------------------------
 
@@ -248,6 +254,11 @@ class CheckpointService:
             progress = self._known = self._role.progress()
             self._seen(progress)
             reason = self._reason(progress, force=force)
+            if held_back := self._leadership.held_back(self._image_age(progress), self._config.period):
+                self._failing.forget()
+                self._role.keep_up(self.cancelled)
+                return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
+            self._term = self._leadership.term()
             wait = self._retry_at - self._clock()
             if reason is not None and (force or wait <= 0):
                 trouble = self._failing
@@ -282,6 +293,9 @@ class CheckpointService:
             self._counted = progress.image_txid
             age = math.inf if progress.image_at is None else max(0.0, self.wall() - progress.image_at)
             self._period_from = self._clock() - age
+        if self._leadership.shared and (age_of_all := self._image_age(progress)) is not None:
+            # What another daemon made counts, too.
+            self._period_from = max(self._period_from, self._clock() - age_of_all)
 
     def _without(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
         """No checkpoint, but uploads that are owed."""
@@ -351,9 +365,17 @@ class CheckpointService:
         )
         return reason if progress.behind or progress.urgent else None
 
+    def _image_age(self, progress: Progress) -> float | None:
+        """Of the newest image that is known, whoever made it, in seconds; None where there is none."""
+        known = [at for at in (progress.image_at, self._outlook.last_image_at()) if at is not None]
+        return max(0.0, self.wall() - max(known)) if known else None
+
     def _upload(self, *, force: bool) -> list[Upload]:
         """Offer the image; returns what became of each offer."""
         self._record.phase("upload")
+        self._leadership.settle(self._term, self._stopped.is_set)
+        if self._leadership.broken_off(self._term):
+            raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
         made = []
         for upload in self._role.upload(self.cancelled, force=force):
             made.append(upload)
@@ -474,6 +496,7 @@ class CheckpointService:
             failure=trouble.text,
             retry_at=round(wall + retry, 3) if retry > 0 else None,
             notices=[self.configuration_fault] if self.configuration_fault else [],
+            leader=self._leadership.state(),
         )
 
     def _observe(self) -> str | None:

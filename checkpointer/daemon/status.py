@@ -9,7 +9,7 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.roles.role import CheckpointRole, Progress, Target
 from hadoop_common.quantities import duration
-from servlets.node_state import Cancelled, NodeState, Record, TargetState
+from servlets.node_state import Cancelled, LeaderState, NodeState, Record, TargetState
 from servlets.parameters import ImageKind
 
 _MISSED_PERIODS = 3
@@ -44,6 +44,7 @@ class Standing:
     failure: str
     retry_at: float | None
     notices: Sequence[str]
+    leader: LeaderState | None = None
 
     @property
     def age(self) -> float | None:
@@ -94,6 +95,7 @@ def daemon_state(
         lake=lake.state,
         record=record,
         details=role.details(),
+        leader=standing.leader,
     )
 
 
@@ -103,7 +105,8 @@ def _sentence(standing: Standing) -> str:
     behind = "" if standing.progress is None else f"{standing.progress.behind} transactions behind, "
     if (held := standing.cancelled) is not None:
         made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
-    return f"{behind}{made}"
+    leader = "" if standing.leader is None else f"; {standing.leader}"
+    return f"{behind}{made}{leader}"
 
 
 def _failing(standing: Standing) -> list[str]:

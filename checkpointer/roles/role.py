@@ -262,6 +262,14 @@ class CheckpointRole(Protocol):
     def prepare(self) -> None:
         """Called before each attempt: leave failed storage directories out, try dropped ones again."""
 
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        """Called at each poll while another daemon makes the checkpoints: have here what the next one begins with.
+
+        Raises:
+            HdfsError: that cannot be had now.
+            CheckpointCancelledError: `cancelled()` became true.
+        """
+
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Make an image of all edits there are; one that is not forced may do with those up to a recent roll.
 

@@ -192,6 +192,7 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 RESTART = {
     *("role", "rpc_user", "kerberos", "nameservice", "namenode_http_addresses", "namenode_rpc_addresses", "quorum"),
     "bookkeeper",
+    "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("access", "control_hosts", "port_limits", "stop_timeout"),
     *("image_directories", "edits_directories", "storage_permission"),

@@ -118,6 +118,9 @@ class FakeRole:
             raise self.read_fault
         return Progress(self.image, self.journal, self.written_at, self.urgent)
 
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        """It has all there is."""
+
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         self.running += 1
         self.most_running = max(self.most_running, self.running)

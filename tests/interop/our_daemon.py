@@ -81,6 +81,11 @@ class OurDaemon:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def checkpoint(self) -> dict[str, Any]:
         """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says.
 

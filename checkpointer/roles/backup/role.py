@@ -324,6 +324,9 @@ class BackupRole:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
 
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        """Nothing: a backup node is for itself."""
+
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Let the NameNode begin a segment, and make an image of all before it.
 

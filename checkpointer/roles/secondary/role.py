@@ -254,6 +254,19 @@ class SecondaryRole:
             self._check_namespace(self._stopping)
             self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
 
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        """Fetch the NameNode's newest image, once there is a first of ours; edits are small beside it."""
+        with _cancellation():
+            info = self._check_namespace(cancelled)
+            if self._storage.versions() != {info}:
+                # It is new, or follows an upgrade: that is for a checkpoint to see to.
+                return
+            newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
+            if newest != self._newest_txid():
+                self._fetcher.image(newest, info, self._witness(cancelled), refetch=False, cancelled=cancelled)
+                self._uploader.holds(self._address, newest)
+                self._retain()
+
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Make the image of everything up to a roll that the NameNode is asked for.
 

@@ -219,6 +219,9 @@ class StandbyRole:
                 self._storage.drop(root, fault)
         self._source.look(self._storage.latest_image().txid + 1)
 
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        """Edits are tailed by a job of their own."""
+
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
 

@@ -1,0 +1,126 @@
+"""Who keeps the lock: ZooKeeper, or a file in a directory that all daemons see."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.settings import LeaderSettings
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+from journal.bookkeeper.errors import NodeExistsError, NoNodeError
+from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+
+_ROUNDS = 3
+_MOST_BYTES = 1 << 16
+_HINT = "Check checkpointer.leader.lock: its directory has to be there, on storage that all daemons see."
+
+
+class Held(Enum):
+    """Whose the lock is."""
+
+    TAKEN = "taken just now"
+    KEPT = "ours already"
+    THEIRS = "another daemon's"
+
+
+class Keeper(Protocol):
+    """Gives the lock to one daemon at a time."""
+
+    def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+        """Take the lock if it is free; of another daemon's also who that is, as far as it can be read.
+
+        Raises:
+            HdfsError: that cannot be told.
+        """
+
+    def close(self) -> None:
+        """Give the lock up."""
+
+
+class ZooKeeperKeeper:
+    """An ephemeral znode; ZooKeeper frees it when the session of its owner has ended."""
+
+    def __init__(self, settings: LeaderSettings) -> None:
+        self._path = settings.znode
+        self._znodes = KazooZNodes(
+            ZooKeeperAddress(settings.quorum, settings.session_timeout, settings.acl, settings.auth)
+        )
+
+    def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+        ours = Held.KEPT
+        for _ in range(_ROUNDS):
+            if self._znodes.owned(self._path):
+                return ours, None
+            try:
+                return Held.THEIRS, Leader.from_bytes(self._znodes.get(self._path)[0])
+            except NoNodeError:
+                ours = Held.TAKEN
+                # Another's that exists may be our own whose answer was lost: the owner tells.
+                with suppress(NodeExistsError):
+                    self._znodes.create(self._path, me.to_bytes(), parents=True, ephemeral=True)
+        return Held.THEIRS, None
+
+    def close(self) -> None:
+        self._znodes.close()
+
+
+class FileKeeper:
+    """A lock of the system on a file (fcntl), which goes with the process that has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held: int | None = None
+
+    def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+        if self._held is not None and self._in_place(self._held):
+            return Held.KEPT, None
+        self.close()
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                return self._take(descriptor, me)
+            finally:
+                if self._held != descriptor:
+                    os.close(descriptor)
+        except OSError as fault:
+            raise StorageError(f"the lock of the leader cannot be had: {told(fault)}", hint=_HINT) from fault
+
+    def _take(self, descriptor: int, me: Leader) -> tuple[Held, Leader | None]:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return Held.THEIRS, Leader.from_bytes(os.pread(descriptor, _MOST_BYTES, 0))
+        if not self._in_place(descriptor):
+            return Held.THEIRS, None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, me.to_bytes(), 0)
+        self._held = descriptor
+        return Held.TAKEN, None
+
+    def _in_place(self, descriptor: int) -> bool:
+        """Whether the file that is locked is still the one of that name."""
+        try:
+            ours, there = os.fstat(descriptor), self._path.stat()
+        except OSError:
+            return False
+        return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+
+    def close(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def open_keeper(settings: LeaderSettings) -> Keeper | None:
+    """What `settings` names, None where every daemon is for itself."""
+    if settings.file is not None:
+        return FileKeeper(settings.file)
+    if settings.quorum:
+        return ZooKeeperKeeper(settings)
+    return None

@@ -1,0 +1,179 @@
+"""Holds or watches the lock beside a daemon's work: a thread that asks, and answers for whoever wants to begin."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from checkpointer.leadership.keeper import Held, Keeper, open_keeper
+from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.settings import LeaderSettings
+from checkpointer.leadership.standing import Answers, Claim, broken_off, held_back
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import explained
+from servlets.node_state import LeaderState
+
+_LOG = logging.getLogger(__name__)
+
+# so many times in a session timeout the lock is asked for
+_QUESTIONS = 5
+_MOST_SECONDS = 2.0
+# A leader that is alive and makes no checkpoint is waited for so much of a period beyond it.
+_PATIENCE = 0.5
+
+
+class Leadership:
+    """Whether this daemon leads; for any thread. Without a lock it always does.
+
+    Args:
+        me: written into the lock.
+        keeper: None where every daemon is for itself.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        settings: LeaderSettings,
+        me: Leader,
+        *,
+        keeper: Keeper | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._me = me
+        self._keeper = keeper
+        self._clock = clock
+        self._answers = Answers(timeout=settings.session_timeout)
+        self._told: tuple[Claim, Leader | None] | None = None
+        self._asked = threading.Condition()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
+
+    @classmethod
+    def of(cls, settings: LeaderSettings, role: str, address: str) -> Leadership:
+        """By the settings of a daemon that serves HTTP at `address`."""
+        me = Leader(host=socket.gethostname(), pid=os.getpid(), role=role, address=address, since=time.time())
+        return cls(settings, me, keeper=open_keeper(settings))
+
+    @classmethod
+    def alone(cls) -> Leadership:
+        """That of a daemon that is for itself."""
+        return cls(LeaderSettings(), Leader(host="", pid=0, role="", address="", since=0.0))
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is a lock."""
+        return self._keeper is not None
+
+    def start(self) -> None:
+        """Begin to ask for the lock; the first answer is waited for no longer than a session's timeout."""
+        if self._keeper is None:
+            return
+        self._thread.start()
+        with self._asked:
+            self._asked.wait_for(lambda: self._told is not None, self._settings.session_timeout)
+
+    def stop(self) -> None:
+        """Give the lock up, for another daemon to take it at once."""
+        if self._keeper is None:
+            return
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(self._settings.session_timeout)
+        self._keeper.close()
+
+    # ---- what follows from it ------------------------------------------------------------------------------
+
+    def held_back(self, image_age: float | None, period: float) -> str:
+        """Why no checkpoint is to begin, "" where one may; `image_age` is that of the newest image, in seconds."""
+        if self._keeper is None:
+            return ""
+        late = image_age is not None and image_age > (1 + _PATIENCE) * period + self._settings.session_timeout
+        return held_back(self._answers, self._clock(), required=self._settings.required, late=late)
+
+    def term(self) -> int | None:
+        """What a checkpoint that begins now belongs to; None where it begins without the lock."""
+        answers = self._answers
+        return answers.terms if answers.claim(self._clock()) is Claim.LEADING else None
+
+    def broken_off(self, term: int | None) -> bool:
+        """Whether a checkpoint of that term has to end because another daemon leads now."""
+        return broken_off(self._answers, self._clock(), term, required=self._settings.required)
+
+    def settle(self, term: int | None, cancelled: Callable[[], bool]) -> None:
+        """Before an image is sent: wait until it is known whether the lock is still ours, or that this cannot be known.
+
+        `broken_off` tells then; so does `cancelled`, which ends the wait.
+        """
+        with self._asked:
+            while term is not None and not cancelled() and self._answers.claim(self._clock()) is Claim.UNCERTAIN:
+                self._asked.wait(self._pause())
+
+    def state(self) -> LeaderState | None:
+        """For status and metrics; None where there is no lock."""
+        if self._keeper is None:
+            return None
+        answers = self._answers
+        claim = answers.claim(self._clock())
+        return LeaderState(
+            lock=self._settings.lock,
+            claim=claim.value,
+            leader=str(self._me if claim is Claim.LEADING else answers.leader or ""),
+            problem=answers.problem,
+            terms=answers.terms,
+        )
+
+    # ---- the thread ----------------------------------------------------------------------------------------
+
+    def _pause(self) -> float:
+        return min(_MOST_SECONDS, self._settings.session_timeout / _QUESTIONS)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.ask()
+            self._stopping.wait(self._pause())
+
+    def ask(self) -> None:
+        """Ask for the lock once, and tell in the log what has changed."""
+        assert self._keeper is not None
+        asked_at = self._clock()
+        try:
+            held, leader = self._keeper.ask(self._me)
+        except Exception as fault:
+            known = explained(fault)
+            if known is None:
+                _LOG.exception("the lock of the leader cannot be asked for")
+                known = HdfsError(f"{type(fault).__name__}: {fault}")
+            answers = self._answers.silent(asked_at, known.message)
+        else:
+            ours = held is not Held.THEIRS
+            answers = (
+                self._answers.ours(asked_at, taken=held is Held.TAKEN)
+                if ours
+                else self._answers.theirs(asked_at, leader)
+            )
+        with self._asked:
+            self._answers = answers
+            self._tell(answers)
+            self._asked.notify_all()
+
+    def _tell(self, answers: Answers) -> None:
+        now = answers.claim(self._clock()), answers.leader
+        if now == self._told:
+            return
+        self._told = now
+        match now[0]:
+            case Claim.LEADING:
+                _LOG.info("this checkpointer leads (%s)", self._settings.lock)
+            case Claim.FOLLOWING:
+                leader = answers.leader or "another one"
+                _LOG.info("this checkpointer stands by, %s leads (%s)", leader, self._settings.lock)
+            case Claim.UNCERTAIN:
+                _LOG.warning("who leads is not known now: %s", answers.problem or "nobody has answered yet")
+            case Claim.AWAY:
+                goes_on = "no checkpoint is made" if self._settings.required else "checkpoints are made all the same"
+                _LOG.warning("the lock cannot be had, %s: %s", goes_on, answers.problem)

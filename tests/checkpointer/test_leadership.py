@@ -1,0 +1,268 @@
+"""The lock itself, on a file and in a real ZooKeeper, and what a daemon's service does with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.leadership.keeper import FileKeeper, Held, Keeper, ZooKeeperKeeper
+from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.leadership import Leadership
+from checkpointer.leadership.settings import LeaderSettings
+from engine.observer import Observer
+from hadoop_common.configuration import ConfigurationError
+from hadoop_common.errors import HdfsError, StorageError
+from servlets.status import TriggerState
+from tests.checkpointer.test_daemon_service import PERIOD, TRANSACTIONS, Clock, FakeRole, standby_config
+from tests.zookeeper_server import MISSING, ZooKeeperServer, wait_until
+
+ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)
+OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0)
+_HOLDER = """
+import sys
+from pathlib import Path
+from checkpointer.leadership.keeper import FileKeeper
+from checkpointer.leadership.leader import Leader
+keeper = FileKeeper(Path(sys.argv[1]))
+print(keeper.ask(Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0))[0].name, flush=True)
+sys.stdin.read()
+"""
+
+
+# ---- a file ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the lock on `tmp_path/lock`."""
+    command = [sys.executable, "-c", _HOLDER, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "TAKEN\n"
+        yield process
+        process.kill()
+
+
+def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    with closing(FileKeeper(tmp_path / "lock")) as keeper:
+        assert keeper.ask(ME) == (Held.THEIRS, OTHER)
+        holder.kill()
+        holder.wait()
+        assert keeper.ask(ME) == (Held.TAKEN, None)
+        assert keeper.ask(ME) == (Held.KEPT, None)
+        assert Leader.from_bytes((tmp_path / "lock").read_bytes()) == ME
+
+
+def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with closing(FileKeeper(path)) as keeper:
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        path.unlink()
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        assert Leader.from_bytes(path.read_bytes()) == ME
+
+
+def test_without_its_directory_the_lock_cannot_be_had(tmp_path: Path) -> None:
+    with closing(FileKeeper(tmp_path / "gone" / "lock")) as keeper, pytest.raises(StorageError, match="lock"):
+        keeper.ask(ME)
+
+
+# ---- ZooKeeper ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    if MISSING:
+        pytest.skip(MISSING)
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+def settings(zookeeper: ZooKeeperServer, name: str) -> LeaderSettings:
+    return LeaderSettings(quorum=zookeeper.hosts, session_timeout=1.0, znode=f"/hadoop-checkpointer/{name}/leader")
+
+
+def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
+    with ExitStack() as closed:
+        first, second = (
+            closed.enter_context(closing(ZooKeeperKeeper(settings(zookeeper, "session")))) for _ in range(2)
+        )
+        assert first.ask(ME) == (Held.TAKEN, None)
+        assert first.ask(ME) == (Held.KEPT, None)
+        assert second.ask(OTHER) == (Held.THEIRS, ME)
+        first.close()
+        assert second.ask(OTHER) == (Held.TAKEN, None)
+
+
+def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
+    with closing(ZooKeeperKeeper(settings(zookeeper, "away"))) as keeper:
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        zookeeper.stop()
+        try:
+            with pytest.raises(HdfsError):
+                keeper.ask(ME)
+        finally:
+            zookeeper.start()
+
+        def answered() -> bool:
+            try:
+                return keeper.ask(ME)[0] in (Held.TAKEN, Held.KEPT)
+            except HdfsError:
+                return False
+
+        wait_until(answered)
+
+
+# ---- configuration -----------------------------------------------------------------------------------------
+
+
+def test_where_nothing_is_configured_a_daemon_is_for_itself() -> None:
+    assert standby_config().leader.lock == ""
+
+
+def test_the_zookeeper_of_the_cluster_is_used_by_itself() -> None:
+    named = {"ha.zookeeper.quorum": "zk1:2181,zk2:2181/chroot", "ha.zookeeper.session-timeout.ms": "4000"}
+    found = standby_config(**named).leader
+    assert (found.quorum, found.session_timeout) == ("zk1:2181,zk2:2181/chroot", 4.0)
+    assert found.znode.startswith("/hadoop-checkpointer/")
+    assert standby_config(**named, **{"checkpointer.leader.lock": "none"}).leader.lock == ""
+    found = standby_config(**named, **{"checkpointer.leader.lock": "file:///shared/lock%201"}).leader
+    assert (found.file, found.quorum) == (Path("/shared/lock 1"), "")
+
+
+@pytest.mark.parametrize("lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///"])
+def test_a_lock_that_is_none_is_a_fault(lock: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"checkpointer\.leader\.lock"):
+        standby_config(**{"checkpointer.leader.lock": lock})
+
+
+# ---- a service ---------------------------------------------------------------------------------------------
+
+
+class FakeKeeper:
+    """Says what it is told to say."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[Held, Leader | None] | None = (Held.TAKEN, None)
+
+    def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+        if self.answer is None:
+            raise HdfsError("nobody answers")
+        return self.answer
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class WarmRole(FakeRole):
+    """Counts how often it kept up."""
+
+    kept_up = 0
+
+    def keep_up(self, cancelled: object) -> None:
+        self.kept_up += 1
+
+
+class Scene:
+    def __init__(self, *, required: bool = False) -> None:
+        self.clock, self.role, self.keeper = Clock(), WarmRole(), FakeKeeper()
+        self.role.wall = self.clock.wall
+        chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
+        keeper: Keeper = self.keeper
+        self.leadership = Leadership(chosen, ME, keeper=keeper, clock=self.clock)
+        self.service = CheckpointService(
+            self.role, standby_config(), clock=self.clock, wall=self.clock.wall, leadership=self.leadership
+        )
+        self.role.journal = TRANSACTIONS
+
+    def says(self, answer: tuple[Held, Leader | None] | None) -> None:
+        self.keeper.answer = answer
+        self.leadership.ask()
+
+
+def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
+    scene = Scene()
+    scene.says((Held.THEIRS, OTHER))
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
+    assert result.message == f"another checkpointer leads: {OTHER}"
+    assert scene.service.request(force=True, wait=True).state is TriggerState.UNAVAILABLE
+    assert f"stands by, {OTHER} leads" in scene.service.ready().message
+    assert scene.service.ready().ok
+    scene.says((Held.TAKEN, None))
+    assert scene.service.poll().state is TriggerState.DONE
+    told = scene.service.status()["leader"]
+    assert (told["claim"], told["terms"], told["leader"]) == ("leading", 1, str(ME))
+
+
+def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
+    scene = Scene()
+    scene.clock.now = 1.5 * PERIOD + 9
+    scene.says((Held.THEIRS, OTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now += 2
+    assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_a_lock_that_goes_ends_the_merge() -> None:
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+    seen: list[bool] = []
+
+    def during(observer: Observer) -> None:
+        seen.append(observer.cancelled())
+        scene.says((Held.THEIRS, OTHER))
+        seen.append(observer.cancelled())
+
+    scene.role.during = during
+    scene.service.poll()
+    assert seen == [False, True]
+
+
+def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+    scene.role.during = lambda observer: scene.says((Held.THEIRS, OTHER))
+    result = scene.service.poll()
+    assert result.state is TriggerState.UNAVAILABLE
+    assert scene.service.status()["uploads"] == 0
+
+
+def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
+    """ZooKeeper is away: whoever led goes on, once a session's time has passed."""
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+
+    def during(observer: Observer) -> None:
+        scene.says(None)
+        scene.clock.now += 11
+
+    scene.role.during = during
+    assert scene.service.poll().state is TriggerState.DONE
+    assert scene.service.status()["uploads"] == 1
+
+
+def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
+    scene = Scene(required=True)
+    scene.says(None)
+    scene.clock.now += 100 * PERIOD
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 0)
+    assert "checkpointer.leader.required" in result.message
+
+
+def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
+    chosen = LeaderSettings(file=tmp_path / "lock", session_timeout=0.5)
+    first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
+    first.start()
+    assert first.state().claim == "leading"  # type: ignore[union-attr]
+    first.stop()
+    second.start()
+    assert second.state().claim == "leading"  # type: ignore[union-attr]
+    second.stop()

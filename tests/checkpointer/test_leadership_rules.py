@@ -1,0 +1,164 @@
+"""What follows from the answers of the lock's keeper, and daemons that freeze against a model of it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.standing import Answers, Claim, broken_off, held_back
+from tests.depth import examples, scaled
+
+TIMEOUT = 10.0
+OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=1.5)
+NEW = Answers(timeout=TIMEOUT)
+
+
+def may_begin(answers: Answers, now: float, *, required: bool = False, late: bool = False) -> bool:
+    return held_back(answers, now, required=required, late=late) == ""
+
+
+@given(
+    st.builds(Leader, host=st.text(), pid=st.integers(0), role=st.text(), address=st.text(), since=st.floats(0, 1e12))
+)
+@examples(60)
+def test_a_leader_is_read_as_it_was_written(leader: Leader) -> None:
+    assert Leader.from_bytes(leader.to_bytes()) == leader
+
+
+@pytest.mark.parametrize("data", [None, b"", b"null", b"[]", b"{}", b"\xff", b'{"host": 1}', b'{"pid": "x"}'])
+def test_what_no_daemon_wrote_is_nobody_known(data: bytes | None) -> None:
+    assert Leader.from_bytes(data) is None
+
+
+def test_an_answer_holds_for_a_session() -> None:
+    mine = NEW.ours(100.0, taken=True)
+    assert (mine.claim(109.9), mine.claim(110.0)) == (Claim.LEADING, Claim.UNCERTAIN)
+    theirs = NEW.theirs(100.0, OTHER)
+    assert (theirs.claim(109.9), theirs.claim(110.0)) == (Claim.FOLLOWING, Claim.UNCERTAIN)
+    assert "standby on b (process 2, HTTP b:9870)" in held_back(theirs, 101.0, required=False, late=False)
+
+
+def test_who_slept_knows_nothing_until_it_has_asked() -> None:
+    """After a freeze the last answer is old, and nobody was silent: that is no absence of the keeper."""
+    frozen = NEW.ours(100.0, taken=True)
+    assert frozen.claim(5000.0) is Claim.UNCERTAIN
+    assert not may_begin(frozen, 5000.0, late=True)
+    assert not broken_off(frozen, 5000.0, 1, required=False)
+    resumed = frozen.theirs(5000.0, OTHER)
+    assert broken_off(resumed, 5000.1, 1, required=False)
+
+
+def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
+    led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
+    assert led.claim(109.0) is Claim.LEADING
+    assert led.claim(112.0) is Claim.UNCERTAIN
+    assert not may_begin(led, 112.0)
+    assert led.claim(115.0) is Claim.AWAY
+    assert may_begin(led, 115.0)
+    assert not may_begin(led, 115.0, required=True, late=True)
+    assert not broken_off(led, 115.0, 1, required=False)
+    assert broken_off(led, 115.0, 1, required=True)
+    followed = NEW.theirs(100.0, OTHER).silent(105.0, "no route")
+    assert not may_begin(followed, 115.0)
+    assert may_begin(followed, 115.0, late=True)
+    never_heard = NEW.silent(100.0, "no route")
+    assert not may_begin(never_heard, 105.0)
+    assert may_begin(never_heard, 110.0)
+    assert "no route" in held_back(never_heard, 110.0, required=True, late=False)
+
+
+def test_a_lock_that_went_and_came_again_is_another_term() -> None:
+    first = NEW.ours(100.0, taken=True)
+    assert first.ours(200.0, taken=False).terms == first.terms
+    again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
+    assert broken_off(again, 202.0, first.terms, required=False)
+    assert not broken_off(again, 202.0, again.terms, required=False)
+    # it was lost and won between two questions
+    assert broken_off(first.ours(300.0, taken=True), 300.0, first.terms, required=False)
+    assert not broken_off(first.theirs(300.0, OTHER), 300.0, None, required=True)
+
+
+def test_who_leads_and_makes_none_is_not_waited_for() -> None:
+    theirs = NEW.theirs(100.0, OTHER)
+    assert not may_begin(theirs, 101.0)
+    assert may_begin(theirs, 101.0, late=True)
+    assert not may_begin(theirs, 101.0, required=True, late=True)
+
+
+# ---- several daemons and a keeper, in simulated time -------------------------------------------------------
+
+
+@dataclass
+class Keeper:
+    """Ends a session that was silent for the timeout, not a moment earlier; it may be away itself."""
+
+    away: bool = False
+    owner: int | None = None
+    heard: dict[int, float] = field(default_factory=dict)
+
+    def expire(self, now: float) -> None:
+        if not self.away and self.owner is not None and now - self.heard[self.owner] >= TIMEOUT:
+            self.owner = None
+
+    def ask(self, who: int, now: float) -> tuple[bool, bool]:
+        """Whether the lock is its own, and was taken just now."""
+        self.expire(now)
+        self.heard[who] = now
+        taken = self.owner is None
+        if taken:
+            self.owner = who
+        return self.owner == who, taken
+
+
+@dataclass
+class Daemon:
+    answers: Answers = NEW
+    frozen_until: float = 0.0
+    cut_until: float = 0.0
+
+
+@pytest.mark.parametrize("seed", range(scaled(40, 4)))
+def test_no_two_lead_and_one_does_after_quiet(seed: int) -> None:
+    choose = random.Random(seed)
+    keeper, daemons, now = Keeper(), [Daemon() for _ in range(3)], 0.0
+    for _ in range(5000):
+        now += choose.uniform(0.01, 2.0)
+        event = choose.random()
+        victim = choose.choice(daemons)
+        if event < 0.02:
+            victim.frozen_until = now + choose.uniform(0, 4 * TIMEOUT)
+        elif event < 0.04:
+            victim.cut_until = now + choose.uniform(0, 4 * TIMEOUT)
+        elif event < 0.05:
+            victim.answers = NEW
+        elif event < 0.06:
+            keeper.away = not keeper.away
+        who = choose.randrange(len(daemons))
+        ask(daemons[who], who, keeper, now, choose.uniform(0, 0.5))
+        leading = [each for each in daemons if each.answers.claim(now) is Claim.LEADING]
+        assert len(leading) <= 1
+    keeper.away = False
+    for _ in range(200):
+        now += 1.0
+        for who, daemon in enumerate(daemons):
+            daemon.frozen_until = daemon.cut_until = 0.0
+            ask(daemon, who, keeper, now, 0.0)
+    claims = sorted(each.answers.claim(now).value for each in daemons)
+    assert claims == ["following", "following", "leading"]
+
+
+def ask(daemon: Daemon, who: int, keeper: Keeper, now: float, travels: float) -> None:
+    """A question that was put before now, and what it is answered with."""
+    if daemon.frozen_until > now:
+        return
+    asked_at = now - travels
+    if keeper.away or daemon.cut_until > now:
+        daemon.answers = daemon.answers.silent(asked_at, "nobody answers")
+        return
+    mine, taken = keeper.ask(who, now)
+    daemon.answers = daemon.answers.ours(asked_at, taken=taken) if mine else daemon.answers.theirs(asked_at, OTHER)

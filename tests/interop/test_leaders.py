@@ -1,0 +1,133 @@
+"""Two checkpointers for one NameNode, as processes: whoever leads is killed or frozen, and the other one goes on."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from namenode_stub.node import NameNodeStub
+from tests.depth import SEED, deep, scaled
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_process import wait_until
+from tests.interop.our_daemon import OurDaemon
+from tests.namenode_stub.stub_support import formatted
+from tests.zookeeper_server import MISSING, ZooKeeperServer
+
+_HERE = "127.0.0.1"
+
+
+class Pair:
+    """A NameNode and two daemons that agree by `lock` on the one that makes its checkpoints."""
+
+    def __init__(self, root: Path, stub: NameNodeStub, folder: Path, rpc: str, http: str, lock: dict[str, str]) -> None:
+        self.stub = stub
+        self.stub_folder = folder
+        self.daemons = [
+            OurDaemon.secondary(
+                HadoopConf(
+                    root / name,
+                    {
+                        "fs.defaultFS": f"hdfs://{rpc}",
+                        "dfs.namenode.rpc-address": rpc,
+                        "dfs.namenode.http-address": http,
+                        "dfs.namenode.checkpoint.period": "2s",
+                        "dfs.namenode.checkpoint.check.period": "1s",
+                        "ha.zookeeper.session-timeout.ms": "2000",
+                        **lock,
+                    },
+                )
+            )
+            for name in ("a", "b")
+        ]
+        self._made = 0
+
+    def __enter__(self) -> Pair:
+        for daemon in self.daemons:
+            daemon.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for daemon in self.daemons:
+            daemon.signal(signal.SIGCONT)
+            daemon.stop()
+
+    def leader(self, among: list[OurDaemon]) -> OurDaemon | None:
+        leading = [each for each in among if each.status()["leader"]["claim"] == "leading"]
+        assert len(leading) <= 1
+        return leading[0] if leading else None
+
+    def checkpointed(self, among: list[OurDaemon]) -> OurDaemon:
+        """Edits are written, and an image of them reaches the NameNode; who made it."""
+        self._made += 1
+        self.stub.namespace.mkdirs(f"/{self._made}")
+        newest = self.images()[-1]
+        wait_until(lambda: self.images()[-1] > newest, "an image of the new edits")
+        # on a busy machine an answer of the lock's keeper may just have grown too old
+        leaders: list[OurDaemon] = []
+
+        def led() -> bool:
+            leaders.extend(filter(None, [self.leader(among)]))
+            return bool(leaders)
+
+        wait_until(led, "a leader")
+        return leaders[0]
+
+    def images(self) -> list[int]:
+        """Transactions of the NameNode's images."""
+        folder = self.stub_folder / "current"
+        return sorted(int(path.name.removeprefix("fsimage_")) for path in folder.glob(f"fsimage_{'[0-9]' * 19}"))
+
+
+def _follows(daemon: OurDaemon) -> bool:
+    return bool(daemon.status()["leader"]["claim"] == "following")
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
+    rpc, http = (_HERE, free_port()), (_HERE, free_port())
+    config = formatted(tmp_path / "stub", rpc_address=rpc, http_address=http, checkpoint_period=1.0)
+    with NameNodeStub(config) as running:
+        yield running, config.image_directories[0], f"{_HERE}:{rpc[1]}", f"{_HERE}:{http[1]}"
+
+
+def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
+    """With a lock on a file, by a kill; and by an orderly stop, after which there is no wait at all."""
+    with Pair(tmp_path, *stub, {"checkpointer.leader.lock": (tmp_path / "lock").as_uri()}) as pair:
+        leader = pair.checkpointed(pair.daemons)
+        (other,) = (each for each in pair.daemons if each is not leader)
+        leader.kill()
+        assert pair.checkpointed([other]) is other
+        leader.start()
+        assert pair.checkpointed(pair.daemons) is other
+        assert leader.status()["leader"]["claim"] == "following"
+        assert other.stop() == 0
+        assert pair.checkpointed([leader]) is leader
+        other.start()
+
+
+@pytest.mark.skipif(not deep(), reason="a minute for each ten rounds")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_kills_and_freezes_of_the_leader(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
+    choose = random.Random(SEED)
+    with ExitStack() as closing:
+        zookeeper = closing.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
+        pair = closing.enter_context(Pair(tmp_path, *stub, {"ha.zookeeper.quorum": zookeeper.hosts}))
+        for _ in range(scaled(200, 0)):
+            leader = pair.checkpointed(pair.daemons)
+            (other,) = (each for each in pair.daemons if each is not leader)
+            if choose.random() < 0.5:
+                leader.kill()
+                assert pair.checkpointed([other]) is other
+                leader.start()
+            else:
+                leader.signal(signal.SIGSTOP)
+                assert pair.checkpointed([other]) is other
+                leader.signal(signal.SIGCONT)
+                wait_until(partial(_follows, leader), "the frozen one to see it")
+            assert pair.leader([other]) is other
