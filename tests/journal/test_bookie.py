@@ -1,0 +1,289 @@
+"""The bookie: its rules, its journal under crashes and full disks, and its port in both protocols."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.errors import StorageError
+from journal.bookie.bookie import JOURNAL, Bookie
+from journal.bookie.journal_file import JournalFile, encode_record
+from journal.bookie.registration import check_cookie, format_ledgers
+from journal.bookie.server import BookieServer
+from journal.bookie.state import EntryRecord
+from journal.bookkeeper import protocol_v2, protocol_v3
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.ledger_paths import LedgerManager
+from journal.bookkeeper.messages import (
+    AddRequest,
+    AddResponse,
+    Code,
+    Flag,
+    OtherRequest,
+    OtherResponse,
+    ReadLacRequest,
+    ReadLacResponse,
+    ReadRequest,
+    ReadResponse,
+    Request,
+    Response,
+)
+from journal.bookkeeper.protocol_v2 import FrameBuffer, framed
+from journal.errors import JournalError
+from tests.journal.bookkeeper_cluster import MemoryZNodes
+
+KEY, OTHER = master_key(b""), master_key(b"other")
+CODEC = EntryCodec(DigestType.MAC, b"")
+
+
+def body(entry: int, ledger: int = 7, payload: bytes = b"payload") -> bytes:
+    return CODEC.encode(Entry(ledger, entry, entry - 1, 8 * (entry + 1), payload))
+
+
+def add(entry: int, *, ledger: int = 7, key: bytes = KEY, flags: Flag = Flag.NONE) -> AddRequest:
+    return AddRequest(ledger, entry, key, body(entry, ledger), flags)
+
+
+def fence(ledger: int = 7, key: bytes | None = KEY, entry: int = LAST_ENTRY) -> ReadRequest:
+    return ReadRequest(ledger, entry, Flag.FENCE, key)
+
+
+def ask(bookie: Bookie, request: Request) -> Response:
+    done, found = threading.Event(), list[Response]()
+
+    def answer(response: Response) -> None:
+        found.append(response)
+        done.set()
+
+    bookie.handle(request, answer)
+    assert done.wait(20)
+    return found[0]
+
+
+def code(bookie: Bookie, request: Request) -> Code:
+    return ask(bookie, request).code
+
+
+@pytest.fixture
+def bookie(tmp_path: Path) -> Iterator[Bookie]:
+    made = Bookie(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_it_answers(bookie: Bookie) -> None:
+    assert code(bookie, ReadRequest(7, 0)) is Code.NO_LEDGER
+    assert code(bookie, ReadLacRequest(7)) is Code.NO_LEDGER
+    assert ask(bookie, add(0)) == AddResponse(Code.OK, 7, 0)
+    assert code(bookie, add(3)) is Code.OK
+    assert code(bookie, add(1, key=OTHER)) is Code.UNAUTHORIZED
+    assert code(bookie, AddRequest(7, 1, KEY, body(2))) is Code.BAD_REQUEST
+    assert code(bookie, AddRequest(7, 1, KEY, b"short")) is Code.BAD_REQUEST
+    assert ask(bookie, ReadRequest(7, 3)) == ReadResponse(Code.OK, 7, 3, body(3))
+    assert ask(bookie, ReadRequest(7, LAST_ENTRY)) == ReadResponse(Code.OK, 7, LAST_ENTRY, body(3))
+    assert code(bookie, ReadRequest(7, 2)) is Code.NO_ENTRY
+    assert ask(bookie, ReadLacRequest(7)) == ReadLacResponse(Code.OK, 7, None, body(3))
+    assert ask(bookie, OtherRequest(6)) == OtherResponse(6, Code.BAD_REQUEST)
+    # a fence needs the key, holds for the writer, and not for recovery
+    assert code(bookie, fence(key=None)) is Code.UNAUTHORIZED
+    assert code(bookie, fence(key=OTHER)) is Code.UNAUTHORIZED
+    assert code(bookie, add(4)) is Code.OK
+    assert ask(bookie, fence()) == ReadResponse(Code.OK, 7, LAST_ENTRY, body(4))
+    assert code(bookie, add(5)) is Code.FENCED
+    assert code(bookie, add(5, flags=Flag.RECOVERY_ADD)) is Code.OK
+    # an unknown ledger is made by it, fenced
+    assert code(bookie, fence(8)) is Code.NO_ENTRY
+    assert code(bookie, add(0, ledger=8)) is Code.FENCED
+
+
+def test_all_of_it_is_there_after_a_start(tmp_path: Path) -> None:
+    first = Bookie(tmp_path)
+    with pytest.raises(StorageError):
+        Bookie(tmp_path)
+    for entry in range(20):
+        assert code(first, add(entry)) is Code.OK
+    assert code(first, fence(8)) is Code.NO_ENTRY
+    first.close()
+    second = Bookie(tmp_path)
+    assert [ask(second, ReadRequest(7, entry)) for entry in range(20)] == [
+        ReadResponse(Code.OK, 7, entry, body(entry)) for entry in range(20)
+    ]
+    assert (code(second, add(20, key=OTHER)), code(second, add(0, ledger=8))) == (Code.UNAUTHORIZED, Code.FENCED)
+    second.close()
+
+
+def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: Path) -> None:
+    first = Bookie(tmp_path)
+    for entry in range(3):
+        ask(first, add(entry))
+    first.close()
+    path = tmp_path / JOURNAL
+    whole = path.read_bytes()
+    record = encode_record(EntryRecord(7, 3, body(3)))
+    for torn in (record[:-1], record[:5], record[:-3] + b"\0\0\0", bytes(100)):
+        path.write_bytes(whole + torn)
+        again = Bookie(tmp_path)
+        assert (code(again, ReadRequest(7, 2)), code(again, ReadRequest(7, 3))) == (Code.OK, Code.NO_ENTRY)
+        assert code(again, add(3)) is Code.OK
+        again.close()
+    path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    with pytest.raises(JournalError, match="a damaged record lies before whole ones"):
+        Bookie(tmp_path)
+    path.write_bytes(b"something else")
+    with pytest.raises(JournalError, match="no journal of a bookie"):
+        Bookie(tmp_path)
+    path.write_bytes(b"")
+    Bookie(tmp_path).close()
+
+
+def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned: list[bool] = []
+    writable = threading.Event()
+
+    def changed(now: bool) -> None:
+        turned.append(now)
+        if now:
+            writable.set()
+
+    bookie = Bookie(tmp_path, changed=changed)
+    assert code(bookie, add(0)) is Code.OK
+    room, pwrite = [0], os.pwrite
+
+    def short(descriptor: int, data: bytes, offset: int) -> int:
+        if len(data) > 8:
+            pwrite(descriptor, bytes(data)[: len(data) // 2], offset)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", short)
+    monkeypatch.setattr(JournalFile, "free_bytes", lambda self: room[0])
+    assert code(bookie, add(1)) is Code.IO_ERROR
+    assert turned == [False]
+    assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (Code.READ_ONLY, Code.NO_ENTRY)
+    assert code(bookie, ReadRequest(7, 0)) is Code.OK
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    # fences are taken all the same; then there is room again
+    assert code(bookie, fence(9)) is Code.NO_ENTRY
+    room[0] = 1 << 30
+    assert code(bookie, fence(10)) is Code.NO_ENTRY
+    assert writable.wait(20)
+    assert turned == [False, True]
+    assert code(bookie, add(1)) is Code.OK
+    bookie.close()
+    again = Bookie(tmp_path)
+    assert (code(again, ReadRequest(7, 1)), code(again, add(0, ledger=9))) == (Code.OK, Code.FENCED)
+    again.close()
+
+
+def test_after_a_sync_that_failed_nothing_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bookie = Bookie(tmp_path)
+
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    answers: list[Response] = []
+    bookie.handle(add(0), answers.append)
+    bookie._thread.join(20)
+    assert bookie.failure is not None
+    bookie.handle(ReadRequest(7, 0), answers.append)
+    assert answers == []
+    bookie.close()
+
+
+# ---- the port ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port(bookie: Bookie) -> Iterator[int]:
+    server = BookieServer(bookie)
+    number = server.listen("127.0.0.1", 0)[1]
+    server.start()
+    yield number
+    server.stop()
+
+
+def packets(connection: socket.socket, count: int) -> list[bytes]:
+    buffer, found = FrameBuffer(), list[bytes]()
+    while len(found) < count:
+        data = connection.recv(1 << 16)
+        assert data
+        found += buffer.feed(data)
+    return found
+
+
+def test_both_protocols_on_one_port(port: int) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", port), 20) as v2,
+        socket.create_connection(("127.0.0.1", port), 20) as v3,
+    ):
+        requests = [add(entry) for entry in range(50)]
+        v2.sendall(b"".join(framed(protocol_v2.encode_request(request)) for request in requests))
+        answers = [protocol_v2.decode_response(packet) for packet in packets(v2, 50)]
+        assert answers == [AddResponse(Code.OK, 7, entry) for entry in range(50)]
+        asked = [
+            protocol_v3.V3Request(1, ReadRequest(7, 49)),
+            protocol_v3.V3Request(2, ReadLacRequest(7)),
+            protocol_v3.V3Request(3, fence()),
+            protocol_v3.V3Request(4, add(50)),
+            protocol_v3.V3Request(5, add(50, flags=Flag.RECOVERY_ADD)),
+        ]
+        v3.sendall(b"".join(framed(protocol_v3.encode_request(each)) for each in asked))
+        told = {each.txn_id: each.response for each in map(protocol_v3.decode_response, packets(v3, 5))}
+        assert told == {
+            1: ReadResponse(Code.OK, 7, 49, body(49)),
+            2: ReadLacResponse(Code.OK, 7, None, body(49)),
+            3: ReadResponse(Code.OK, 7, LAST_ENTRY, body(49)),
+            4: AddResponse(Code.FENCED, 7, 50),
+            5: AddResponse(Code.OK, 7, 50),
+        }
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\4\xff\xff\xff\xff", b"\x7f\xff\xff\xff", bytes(4)]
+)
+def test_what_is_no_request_ends_the_connection_and_no_other(port: int, garbage: bytes) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", port), 20) as good,
+        socket.create_connection(("127.0.0.1", port), 20) as bad,
+    ):
+        bad.sendall(garbage)
+        assert bad.recv(100) == b""
+        good.sendall(framed(protocol_v2.encode_request(add(0))))
+        assert protocol_v2.decode_response(packets(good, 1)[0]) == AddResponse(Code.OK, 7, 0)
+
+
+# ---- ZooKeeper ---------------------------------------------------------------------------------------------
+
+
+def test_a_cookie_keeps_a_bookie_and_its_directory_together(tmp_path: Path) -> None:
+    znodes = MemoryZNodes()
+    format_ledgers(znodes, "/ledgers", LedgerManager.FLAT)
+    instance = znodes.get("/ledgers/INSTANCEID")
+    format_ledgers(znodes, "/ledgers", LedgerManager.HIERARCHICAL)
+    assert znodes.get("/ledgers/INSTANCEID") == instance
+    assert znodes.get("/ledgers/LAYOUT")[0] == b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"
+    check_cookie(znodes, "/ledgers", "a:1", tmp_path)
+    check_cookie(znodes, "/ledgers", "a:1", tmp_path)
+    kept = (tmp_path / "VERSION").read_bytes()
+    assert (
+        kept
+        == (
+            f'4\nbookieHost: "a:1"\njournalDir: "{tmp_path}"\nledgerDirs: "1\\t{tmp_path}"\n'
+            f'instanceId: "{(instance[0] or b"").decode()}"\n'
+        ).encode()
+    )
+    znodes.delete("/ledgers/cookies/a:1")
+    check_cookie(znodes, "/ledgers", "a:1", tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(JournalError, match="not that of its directory"):
+        check_cookie(znodes, "/ledgers", "a:1", other)
+    with pytest.raises(JournalError, match="not that of its directory"):
+        check_cookie(znodes, "/ledgers", "b:2", tmp_path)
