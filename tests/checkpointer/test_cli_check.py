@@ -34,6 +34,7 @@ from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.checkpointer.schemas import valid
+from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 
 DAEMON = {
@@ -290,6 +291,7 @@ def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
             "dfs.namenode.shared.edits.dir": quorum.uri,
             "dfs.namenode.name.dir": site.storage.as_uri(),
         }
+        wait_until("the slowest node to promise", lambda: len(set(quorum.epochs)) == 1)
         epochs = quorum.epochs
         assert set(site.states().values()) == {"OK"}
         assert site.told("journalnodes")["metrics"][0]["value"] == 3

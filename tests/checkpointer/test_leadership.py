@@ -18,9 +18,10 @@ from checkpointer.leadership.settings import LeaderSettings
 from engine.observer import Observer
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
 from tests.checkpointer.test_daemon_service import PERIOD, TRANSACTIONS, Clock, FakeRole, standby_config
-from tests.zookeeper_server import MISSING, ZooKeeperServer, wait_until
+from tests.namenode_stub.stub_support import wait_until
 
 ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)
 OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0)
@@ -116,7 +117,7 @@ def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKe
             except HdfsError:
                 return False
 
-        wait_until(answered)
+        wait_until("ZooKeeper", answered)
 
 
 # ---- configuration -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.tls.settings import WebAddresses
 from image_format.errors import UnsupportedLayoutError
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments
@@ -213,7 +214,7 @@ def stub_config(tmp_path: Path) -> StubConfig:
         -63,
         checkpoint_transactions=TRANSACTIONS,
         checkpoint_period=PERIOD,
-        http_address=free_address(),
+        web=WebAddresses(free_address()),
         rpc_address=("127.0.0.1", 0),
     )
 

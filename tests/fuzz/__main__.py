@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import random
 import sys
 from collections.abc import Callable
@@ -52,6 +53,8 @@ def main() -> None:
         what = [f"-max_total_time={args.seconds}", "-use_value_profile=1", str(found), str(corpus)]
     command = f"{sys.executable} -m tests.fuzz {args.target}"
     options = [command, *_LIBFUZZER, f"-artifact_prefix={findings}/", *more, *what]
+    # What is refused is told there, thousands of times a second.
+    logging.disable(logging.CRITICAL)
     with target.opened() as check:
         atheris.Setup(options, lambda data: check(data) and None, custom_mutator=_mutator(target))
         atheris.Fuzz()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,7 +179,6 @@ def check_rpc(data: bytes) -> bool:
     """
     if not data:
         return False
-    logging.getLogger("hadoop_rpc").setLevel(logging.CRITICAL)
     number, body = data[0], data[1:]
     return _check_client(number, body) if number & 1 else _check_server(body)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 
 from flask import Flask
@@ -40,8 +39,6 @@ def check_security(data: bytes) -> bool:
     """
     if not data:
         return False
-    for name in ("hadoop_rpc", "hadoop_common", "servlets"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     return _PARTS[data[0] % len(_PARTS)](data[1:])
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.tls.settings import WebAddresses
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.node import NameNodeStub
 from tests.depth import SEED, deep, scaled
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.namenode_stub.stub_support import formatted
-from tests.zookeeper_server import MISSING, ZooKeeperServer
 
 _HERE = "127.0.0.1"
 
@@ -91,7 +92,7 @@ def _follows(daemon: OurDaemon) -> bool:
 @pytest.fixture
 def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
     rpc, http = (_HERE, free_port()), (_HERE, free_port())
-    config = formatted(tmp_path / "stub", rpc_address=rpc, http_address=http, checkpoint_period=1.0)
+    config = formatted(tmp_path / "stub", rpc_address=rpc, web=WebAddresses(http), checkpoint_period=1.0)
     with NameNodeStub(config) as running:
         yield running, config.image_directories[0], f"{_HERE}:{rpc[1]}", f"{_HERE}:{http[1]}"
 

@@ -23,7 +23,10 @@ from tests.interop.our_daemon import OurDaemon
 pytestmark = [pytest.mark.interop]
 
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-CHECKS = ("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "journalnodes", "daemon")
+CHECKS = (
+    *("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "journalnodes", "daemon"),
+    *("tls", "kerberos"),
+)
 
 
 def cli(*words: str | Path, code: int = 0) -> dict[str, Any]:
