@@ -20,7 +20,7 @@ from tests.kerberos.callers import login as login_as
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import HOST, private
 from tests.kerberos.test_secure_quorum import mkdirs
-from tests.kerberos.wire import NAMES
+from tests.kerberos.wire import NAMES, Wire, ports_of
 
 pytestmark = [pytest.mark.interop]
 
@@ -82,3 +82,23 @@ def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path)
         assert checked["state"] == "OK", checked
         assert daemon.stop() == 0
     taps.assert_private()
+
+
+@pytest.mark.deep
+def test_our_backup(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
+    """A NameNode without an HTTP address registers no backup node, Hadoop's own neither."""
+    conf = private(kdc, HadoopConf(tmp_path / "nn"))
+    name_dir = {"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()}
+    ours = private(kdc, HadoopConf(tmp_path / "ours", {**conf.properties, **name_dir}))
+    with Wire(ports_of((conf, ours))) as wire, NameNode(conf) as namenode, OurDaemon.backup(ours) as daemon:
+        log_in(login_as(kdc, "nn"))
+        for number in range(2):
+            mkdirs(namenode, f"/marked{number}")
+            made = daemon.checkpoint()
+            assert made["uploads"] == {namenode.url: "SUCCESS"}, made
+            assert made["txid"] in namenode.images
+        (alarm,) = daemon.status()["alarms"]
+        assert f"the NameNode at {HOST}:{namenode.rpc_address[1]} cannot register backup nodes" in alarm
+        assert daemon.stop() == 0
+    web = int(daemon.url.rpartition(":")[2])
+    assert {namenode.rpc_address[1], int(namenode.url.rpartition(":")[2]), web} <= wire.assert_private()
