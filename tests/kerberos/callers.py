@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from contextlib import suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 from hadoop_rpc.kerberos import KerberosLogin, _credentials, log_in
@@ -44,7 +45,13 @@ def get(
     if who:
         log_in(login(kdc, who))
         headers = Spnego(HOST).headers
-    connection = HTTPConnection(*url.removeprefix("http://").rsplit(":", 1), timeout=30)
+    scheme, _, place = url.partition("://")
+    # the certificate is not what is looked at here
+    connection = (
+        HTTPSConnection(place, timeout=30, context=ssl._create_unverified_context())
+        if scheme == "https"
+        else HTTPConnection(place, timeout=30)
+    )
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.interop.hadoop_conf import HadoopConf
 from tests.kerberos.kdc import REALM, Kdc
+from tests.tls.hadoop_tls import https_only
 
 HOST = "localhost"
 PRINCIPALS = ("nn", "sn", "jn", "HTTP")
@@ -35,6 +36,13 @@ def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = No
 def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
     """A NameNode with a SecondaryNameNode beside it, both of whose principals are the superuser."""
     return secure(kdc, HadoopConf(root), properties)
+
+
+def private(
+    kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None, like: HadoopConf | None = None
+) -> HadoopConf:
+    """`conf` with Kerberos, privacy and HTTPS only; addresses for https are those of `like`."""
+    return secure(kdc, https_only(conf, like), {"hadoop.rpc.protection": "privacy", **(properties or {})})
 
 
 def _kerberos(kdc: Kdc) -> dict[str, str]:

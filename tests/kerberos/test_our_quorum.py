@@ -1,4 +1,7 @@
-"""Real NameNodes of Hadoop 2.7.3 write to our JournalNodes and read from them, with privacy; so do our commands."""
+"""Real NameNodes of Hadoop 2.7.3 write to our JournalNodes and read from them, with privacy and HTTPS only.
+
+So do our commands.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.callers import add_users
 from tests.kerberos.callers import login as login_as
 from tests.kerberos.kdc import Kdc
-from tests.kerberos.secure_conf import secure
-from tests.kerberos.test_secure_quorum import SETTINGS, _transition, call, mkdirs
+from tests.kerberos.secure_conf import private
+from tests.kerberos.test_secure_quorum import SETTINGS, call, mkdirs, transition
+from tests.kerberos.wire import Wire, ports_of
+from tests.tls.hadoop_tls import https_only
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
@@ -37,6 +42,7 @@ class Site:
     second: NameNode
     nodes: list[OurJournalNode]
     uri: str
+    wire: Wire
 
 
 @pytest.fixture
@@ -47,10 +53,12 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
     places = [conf["dfs.journalnode.rpc-address"].replace("127.0.0.1", "localhost") for conf in confs]
     uri = f"qjournal://{';'.join(places)}/{NAMESERVICE}"
     shared = {"dfs.namenode.shared.edits.dir": uri, **SETTINGS}
-    for conf in (first, second):
-        secure(kdc, conf, shared)
+    private(kdc, first, shared)
+    private(kdc, second, shared, like=first)
     with ExitStack() as stack:
         nodes = []
+        wire = Wire(ports_of((first, second, *map(https_only, confs))))
+        stack.enter_context(wire)
         for conf in confs:
             own = {key: value for key, value in conf.properties.items() if key.startswith("dfs.journalnode.")}
             names = {key: value for key, value in first.properties.items() if key != "dfs.ha.namenode.id"}
@@ -60,25 +68,29 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
             stack.callback(nodes[-1].stop)
         one = stack.enter_context(NameNode(first, name="nn1"))
         log_in(login_as(kdc, "nn"))
-        call(one, HA_PROTOCOL, "transitionToActive", _transition())
+        call(one, HA_PROTOCOL, "transitionToActive", transition())
         wait_until(lambda: one.state == "active", "nn1 active")
         run_once(
             "org.apache.hadoop.hdfs.server.namenode.NameNode", "-bootstrapStandby", "-force", conf=second
         ).checked()
         two = stack.enter_context(NameNode(second, name="nn2"))
-        yield Site(one, two, nodes, uri)
+        yield Site(one, two, nodes, uri, wire)
+    spoken_to = wire.assert_private()
+    for node in nodes:
+        for key in ("rpc", "https"):
+            assert int(node.conf[f"dfs.journalnode.{key}-address"].rpartition(":")[2]) in spoken_to
 
 
 def test_a_pair_and_our_standby_work_on_our_journal_nodes(site: Site, kdc: Kdc, tmp_path: Path) -> None:
-    mkdirs(site.first, *(f"/d{number}" for number in range(50)))
+    mkdirs(site.first, *(f"/marked{number}" for number in range(50)))
     last = site.first.last_txid
     wait_until(lambda: site.second.last_txid >= last, "the tail of nn2")
     # a failover: nn2 fences by epochs, recovers and writes
     site.first.kill()
-    call(site.second, HA_PROTOCOL, "transitionToActive", _transition())
+    call(site.second, HA_PROTOCOL, "transitionToActive", transition())
     wait_until(lambda: site.second.state == "active", "nn2 active")
-    mkdirs(site.second, *(f"/e{number}" for number in range(50)))
-    own = HadoopConf(tmp_path / "ours", site.first.conf.properties)
+    mkdirs(site.second, *(f"/marked-later{number}" for number in range(50)))
+    own = https_only(HadoopConf(tmp_path / "ours", site.first.conf.properties))
     own.update({f"dfs.namenode.name.dir.{NAMESERVICE}.nn1": (tmp_path / "ours" / "name").as_uri()})
     with OurDaemon.standby(own, f"dfs.namenode.http-address.{NAMESERVICE}.nn1") as daemon:
         made = daemon.checkpoint()

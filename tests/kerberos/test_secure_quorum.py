@@ -27,7 +27,8 @@ from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.kdc import Kdc
-from tests.kerberos.secure_conf import secure
+from tests.kerberos.secure_conf import private, secure
+from tests.kerberos.wire import Wire, ports_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
@@ -58,12 +59,12 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
         stack.callback(node.stop)
         active = stack.enter_context(NameNode(first, name="nn1"))
         log_in(login(second))
-        call(active, HA_PROTOCOL, "transitionToActive", _transition())
+        call(active, HA_PROTOCOL, "transitionToActive", transition())
         wait_until(lambda: active.state == "active", "nn1 active")
         yield Site(active, second)
 
 
-def _transition() -> ha_pb.TransitionToActiveRequestProto:
+def transition() -> ha_pb.TransitionToActiveRequestProto:
     source = ha_pb.HAStateChangeRequestInfoProto(reqSource=ha_pb.REQUEST_BY_USER)
     return ha_pb.TransitionToActiveRequestProto(reqInfo=source)
 
@@ -74,13 +75,13 @@ def login(conf: HadoopConf) -> KerberosLogin:
     return config.kerberos.login
 
 
-def call(namenode: NameNode, protocol: RpcProtocol, method: str, request: Message) -> None:
+def call(namenode: NameNode | HadoopConf, protocol: RpcProtocol, method: str, request: Message) -> None:
     security = security_for(ServerKind.NAMENODE, namenode.rpc_address[0])
     with RpcClient(*namenode.rpc_address, protocol.name, user="", security=security) as client:
         client.call(method, request, protocol.response(method))
 
 
-def mkdirs(namenode: NameNode, *paths: str) -> None:
+def mkdirs(namenode: NameNode | HadoopConf, *paths: str) -> None:
     for path in paths:
         request = client_pb.MkdirsRequestProto(
             src=path, masked=client_pb.FsPermissionProto(perm=0o755), createParent=True
@@ -105,16 +106,17 @@ def test_the_standby_tails_and_checkpoints(site: Site) -> None:
         assert daemon.stop() == 0
 
 
-def test_a_standby_on_a_shared_directory(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
+def test_a_standby_on_a_shared_directory_with_https_only(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
     first, second, _ = ha_pair_confs(tmp_path)
-    for conf in (first, second):
-        secure(kdc, conf, SETTINGS)
-    with NameNode(first, name="nn1") as active:
+    private(kdc, first, SETTINGS)
+    private(kdc, second, SETTINGS, like=first)
+    with Wire(ports_of((first, second))) as wire, NameNode(first, name="nn1") as active:
         log_in(login(second))
-        call(active, HA_PROTOCOL, "transitionToActive", _transition())
+        call(active, HA_PROTOCOL, "transitionToActive", transition())
         wait_until(lambda: active.state == "active", "nn1 active")
         with OurDaemon.standby(second, "dfs.namenode.http-address.ns1.nn2") as daemon:
-            mkdirs(active, *(f"/d{number}" for number in range(50)))
+            mkdirs(active, *(f"/marked{number}" for number in range(50)))
             made = daemon.checkpoint()
             assert made["txid"] in active.images
             assert daemon.stop() == 0
+    assert active.rpc_address[1] in wire.assert_private()

@@ -12,11 +12,16 @@ STORES = Path(__file__).parent / "stores"
 STORE = "store-secret"
 
 
-def https_only(conf: HadoopConf) -> HadoopConf:
-    """`conf` with keytool's stores for servers and clients; the servers' passwords are in a credential provider."""
+def https_only(conf: HadoopConf, like: HadoopConf | None = None) -> HadoopConf:
+    """`conf` with keytool's stores for servers and clients; the servers' passwords are in a credential provider.
+
+    Addresses for https that it has stay, and it gets those of `like`, whose cluster is the same.
+    """
     addresses = [key for key in conf.properties if ".http-address" in key and "backup" not in key]
     secure = {key.replace("http-address", "https-address"): f"127.0.0.1:{free_port()}" for key in addresses}
-    conf.update({"dfs.http.policy": "HTTPS_ONLY", **secure})
+    if like is not None:
+        secure.update({key: value for key, value in like.properties.items() if ".https-address" in key})
+    conf.update({**secure, **conf.properties, "dfs.http.policy": "HTTPS_ONLY"})
     for name in ("credentials.jceks", "rsa.jks", "trust.jks"):
         shutil.copyfile(STORES / name, conf.folder / name)
         (conf.folder / name).chmod(0o600)

@@ -37,12 +37,13 @@ def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.deep
 def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
-    """And a hundred clients that say nothing to its port cost nobody anything."""
+    """And a hundred clients that say nothing to its port cost nobody anything; quick in `tests/kerberos`."""
     with NameNode(https_only(HadoopConf(tmp_path / "nn"))) as namenode:
         ours = HadoopConf(tmp_path / "ours", namenode.conf.properties)
         ours.update({"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()})
-        https_only(ours).update({"dfs.namenode.https-address": namenode.conf["dfs.namenode.https-address"]})
+        https_only(ours)
         with OurDaemon.secondary(ours) as daemon, ExitStack() as strangers:
             assert daemon.url.startswith("https://")
             parts = urlsplit(daemon.url)

@@ -13,7 +13,7 @@ from checkpointer.past.record import image_md5
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.folders import FailedFolders
 from checkpointer.roles.backup.follower import Follower
-from checkpointer.roles.backup.namenode_link import NamenodeLink
+from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.storage.directories import StorageDirectories
@@ -105,7 +105,10 @@ class BackupCheckpoints:
             HdfsError: nothing was written.
         """
         if not self._link.registered:
-            self._link.register(self._storage.storage_info())
+            try:
+                self._link.register(self._storage.storage_info())
+            except NoBackupNodesError as error:
+                self._keeper.note(error)
             self._keeper.take_version()
         signature = self._start()
         try:
@@ -122,6 +125,9 @@ class BackupCheckpoints:
     def _start(self) -> CheckpointSignature:
         self._receiver.freeze_at_next_segment()
         try:
+            if not self._link.registered:
+                # A NameNode that cannot register us cannot begin a checkpoint of ours either: it fails in the same way.
+                return self._link.roll()
             command = self._link.start_checkpoint(self._storage.storage_info())
         except BaseException as error:
             if isinstance(error, RemoteError):

@@ -15,7 +15,7 @@ from engine.errors import CheckpointError
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import RpcError
+from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
     CheckpointSignature,
@@ -34,8 +34,13 @@ _LOG = logging.getLogger(__name__)
 _WILDCARDS = ("", "0.0.0.0", "::")
 _FAREWELL_SECONDS = 5.0
 _LOOK_SECONDS = 20.0
+_NULL = "java.lang.NullPointerException"
 
 T = TypeVar("T")
+
+
+class NoBackupNodesError(CheckpointError):
+    """A NameNode of Hadoop without an HTTP address cannot register a backup node, its own neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +158,22 @@ class NamenodeLink:
         Raises:
             RpcError: it cannot be asked, or refuses.
             StorageError: it holds another namespace than our storage.
+            NoBackupNodesError: it cannot register any.
             CheckpointError: it is no active NameNode.
         """
         theirs = self.namespace().storage_info
         check_same_namespace(theirs, ours, self.address)
-        # The NameNode checks for the layout of its software, which the answer to versionRequest has.
-        answer = self._ask(lambda client: client.register(self._registration(theirs)))
+        try:
+            # The NameNode checks for the layout of its software, which the answer to versionRequest has.
+            answer = self._ask(lambda client: client.register(self._registration(theirs)))
+        except RemoteError as error:
+            if error.class_name != _NULL:
+                raise
+            raise NoBackupNodesError(
+                f"the NameNode at {self.address} cannot register backup nodes ({error.message})",
+                hint="NameNodes with dfs.http.policy=HTTPS_ONLY cannot. Checkpoints are made without it; "
+                "use the secondary role.",
+            ) from error
         if answer.role is not NamenodeRole.NAMENODE:
             raise CheckpointError(
                 f"{self.address} is a node of role {answer.role.name}, not a NameNode",

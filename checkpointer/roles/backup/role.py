@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -123,6 +123,8 @@ class BackupRole:
         # whoever works on namespace and storage; the stream itself never waits for it
         self._work = threading.Lock()
         self._folders = FailedFolders()
+        # newest transaction that was asked for where no stream tells, -1 where one does
+        self._asked_txid = -1
 
     @property
     def name(self) -> str:
@@ -299,7 +301,7 @@ class BackupRole:
 
     def progress(self) -> Progress:
         image = self._storage.latest_image()
-        newest = max(image.txid, self._receiver.position().last_txid, self._keeper.namenode_txid)
+        newest = max(image.txid, self._receiver.position().last_txid, self._keeper.namenode_txid, self._asked_txid)
         return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -319,10 +321,18 @@ class BackupRole:
         self._keeper.look()
 
     def prepare(self) -> None:
-        """Leave failed storage directories out, as long as another works; try dropped ones again if configured."""
+        """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
+
+        Looks come the rarer the longer no stream comes, so the NameNode is asked for what it has written since.
+        """
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
+            self._asked_txid = -1
+            if self._keeper.trouble:
+                # why it does not tell is what the next look, or the checkpoint, finds out
+                with suppress(HdfsError):
+                    self._asked_txid = self._link.transaction_id()
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Nothing: a backup node is for itself."""

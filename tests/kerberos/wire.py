@@ -1,0 +1,95 @@
+"""An onlooker at the loopback interface, which needs the right to open raw sockets."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from tests.interop.hadoop_conf import HadoopConf
+
+NAMES = (b"marked", b"mkdirs", b"NamenodeProtocol", b"ClientProtocol", b"imagetransfer", b"fsimage", b"checkpoint")
+"""What privacy and HTTPS hide in the tests: of a user's paths (`marked`), of calls and of requests."""
+_PACKET_STATISTICS, _OUTGOING, _TCP = 6, 4, 6
+_BUFFER = 256 << 20
+# of Linux: whoever may not set it otherwise
+_SO_RCVBUFFORCE = 33
+
+
+def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
+    """Of all servers that the configurations name, but for no port in particular."""
+    found = (re.findall(r":(\d+)", value) for conf in confs for value in conf.properties.values())
+    return {int(port) for ports in found for port in ports}
+
+
+class Wire:
+    """A context manager that keeps what goes from and to TCP ports of this host; skips the test where it may not.
+
+    Attributes:
+        flows: by connection and direction: from which port, to which, and what.
+    """
+
+    def __init__(self, ports: set[int]) -> None:
+        self.flows: list[tuple[int, int, bytearray]] = []
+        self._open: dict[tuple[int, int], bytearray] = {}
+        self._ports = ports
+        try:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+        except PermissionError:
+            pytest.skip("no right to look at the loopback interface: run as root")
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
+        self._socket.settimeout(0.2)
+        self._socket.bind(("lo", 0x0003))
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._lost = struct.unpack("=II", self._socket.getsockopt(263, _PACKET_STATISTICS, 8))[1]
+        self._socket.close()
+
+    def assert_private(self) -> set[int]:
+        """After the end: nothing was missed, and nothing but logins is to be read; the ports that were spoken to."""
+        assert self._lost == 0
+        asked = [(port, seen) for _, port, seen in self.flows if port in self._ports and seen]
+        assert [(port, bytes(seen[:60])) for port, seen in asked if not seen.startswith((b"\x16\x03", b"hrpc"))] == []
+        assert [(*ports, name) for *ports, seen in self.flows for name in NAMES if name in seen] == []
+        return {port for port, _ in asked}
+
+    def _look(self) -> None:
+        while True:
+            try:
+                packet, address = self._socket.recvfrom(1 << 17)
+            except TimeoutError:
+                # only now: what was sent before the end is seen
+                if self._ended.is_set():
+                    return
+                continue
+            if address[2] != _OUTGOING:
+                self._keep(packet)
+
+    def _keep(self, packet: bytes) -> None:
+        version = packet[0] >> 4
+        protocol, start = (packet[9], (packet[0] & 15) * 4) if version == 4 else (packet[6], 40)
+        if protocol != _TCP:
+            return
+        source, target = struct.unpack_from(">HH", packet, start)
+        if source in self._ports or target in self._ports:
+            opened = packet[start + 13] & 2
+            if opened or (source, target) not in self._open:
+                self._open[source, target] = bytearray()
+                self.flows.append((source, target, self._open[source, target]))
+            self._open[source, target] += packet[start + (packet[start + 12] >> 4) * 4 :]
