@@ -12,8 +12,10 @@ from journal.binary_codec import check_layout, encode_op
 from journal.bookkeeper.ledger_segments import LedgerSegment
 from journal.edits_text import fitting
 from journal.errors import JournalExistsError, JournalStorageError, SegmentError, TransactionGapError
+from journal.file_journal import FileJournal
 from journal.file_segments import FileSegment
 from journal.journal import Journal, ReadableSegment, RecordBatch, SegmentWriter
+from journal.json_journal import JsonJournal
 from journal.json_reading import JsonSegment
 from journal.operation import EditOp
 from journal.segment import decode_header
@@ -114,8 +116,9 @@ def copy_journal(
     """Write `parts` into `target`, and read them there again; the parts as they lie there, and how many transactions.
 
     A journal that is there already is lost with `force`, but not before all of `parts` has been read once. With
-    `resume` it is recovered and gone on with behind its end, once what it holds was compared; a segment that an
-    earlier copy left unfinished ends where that copy did, and the rest of it follows as another one.
+    `resume` it is gone on with behind its end, once what it holds was compared. The recovery of a shared one fences
+    whoever writes it: it follows the comparison, and only where something is left to copy. A segment that an earlier
+    copy left unfinished ends where that copy did, and the rest of it follows as another one.
 
     Raises:
         JournalExistsError: there is one, and `force` is not set; it is as it was.
@@ -130,18 +133,10 @@ def copy_journal(
         for part in parts:
             for op in part.ops():
                 encode_op(op, part.layout_version)
+    done, left = _arrived(parts, target, namespace) if exists and resume else ([], parts)
     if not exists or not resume:
         target.format(namespace, force=force)
-    target.recover(namespace)
-    done, left = _split(parts, target) if resume else ([], parts)
-    transactions = 0
-    if done:
-        there = _Tally()
-        for part in done:
-            for op in part.ops():
-                there.add(encode_op(op, part.layout_version))
-        _compare(done, target, there)
-        transactions += there.transactions
+        target.recover(namespace)
     written = _Tally()
     for part in left:
         writer = target.start_segment(part.first, part.layout_version)
@@ -152,16 +147,54 @@ def copy_journal(
             raise
     if left:
         _compare(left, target, written)
-    return [*done, *left], transactions + written.transactions
+    return [*done, *left], sum(part.last - part.first + 1 for part in done) + written.transactions
 
 
-def _split(parts: list[CopiedSegment], target: Journal) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
+def _arrived(
+    parts: list[CopiedSegment], target: Journal, namespace: StorageInfo
+) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
+    """What of `parts` is in `target`, compared, and what is left; the target is recovered if something is.
+
+    Raises:
+        SegmentError: something else is there.
+        JournalError: either of them cannot be read, or the target is of another namespace or has a writer.
+    """
+    if isinstance(target, FileJournal | JsonJournal):
+        # It fences nobody, and is refused where somebody else has the lock.
+        target.recover(namespace)
+        done, left = _split(parts, target)
+        _compare_again(done, target)
+        return done, left
+    done, left = _split(parts, target, in_progress=True)
+    _compare_again(done, target, in_progress=True)
+    if not left and not any(segment.in_progress for segment in target.segments(parts[-1].last, in_progress=True)):
+        return done, left
+    target.recover(namespace)
+    newest = done[-1].first if done else parts[0].first
+    done, left = _split(parts, target)
+    # The recovery may have found more than a reader was shown.
+    _compare_again([part for part in done if part.first >= newest], target)
+    return done, left
+
+
+def _compare_again(parts: list[CopiedSegment], target: Journal, *, in_progress: bool = False) -> None:
+    if parts:
+        there = _Tally()
+        for part in parts:
+            for op in part.ops():
+                there.add(encode_op(op, part.layout_version))
+        _compare(parts, target, there, in_progress=in_progress)
+
+
+def _split(
+    parts: list[CopiedSegment], target: Journal, *, in_progress: bool = False
+) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
     """What of `parts` is in `target`, by the segments there, and what is left.
 
     Raises:
         SegmentError: something else is there.
     """
-    ends = [segment.last for segment in target.segments(parts[0].first)]
+    ends = [segment.last for segment in target.segments(parts[0].first, in_progress=in_progress)]
     done: list[CopiedSegment] = []
     left = list(parts)
     for end in ends:
@@ -187,16 +220,16 @@ def _write(part: CopiedSegment, writer: SegmentWriter, tally: _Tally) -> None:
     writer.finalize(part.last)
 
 
-def _compare(parts: list[CopiedSegment], target: Journal, written: _Tally) -> None:
+def _compare(parts: list[CopiedSegment], target: Journal, written: _Tally, *, in_progress: bool = False) -> None:
     first, last = parts[0].first, parts[-1].last
     found = _Tally()
-    segments = target.segments(first)
+    segments = target.segments(first, in_progress=in_progress)
     for part, segment in zip(parts, segments, strict=False):
         if (segment.first, segment.last) != (part.first, part.last):
             break
         for op in _exactly(segment.read(part.first), part.first, part.last, segment.name):
             found.add(encode_op(op, part.layout_version))
-    if found.transactions != written.transactions or target.count(first) != last - first + 1:
+    if found.transactions != written.transactions or target.count(first, in_progress=in_progress) != last - first + 1:
         problem = (
             f"{written.transactions} transactions, {first} to {last}, were written, {found.transactions} are there"
         )

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
     """Recover the journals, apply what they hold to the namespace that `load` gives, begin a segment.
 
-    A shared directory is locked, which shuts another NameNode out; other journals fence it by an epoch.
+    A shared directory is locked, which shuts another NameNode out; other journals fence it by their recovery.
 
     Raises:
         StorageError: a shared directory is in use, or edits that once existed are gone.

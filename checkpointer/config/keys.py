@@ -103,7 +103,7 @@ SHARED_EDITS_DIR = ConfigKey(
     text("URI"),
     "The edits that the active writes and the standby reads: a directory (file: URI or path), or a journal "
     "such as qjournal://host:port;host:port;host:port/id.",
-    reason="in the standby role a URI of no known kind of journal, such as bookkeeper:",
+    reason="in the standby role a URI of no known kind of journal, such as nfs:",
 )
 STORAGE_DIR_PERM = ConfigKey(
     "dfs.namenode.storage.dir.perm", "700", text("mode"), "Mode of directories the checkpointer makes.", release2=ABSENT

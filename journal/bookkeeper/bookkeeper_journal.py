@@ -150,12 +150,12 @@ class BookKeeperJournal:
                 hint = "Call recover first; it keeps what was synced."
                 raise JournalError("it was not recovered", file=self.location, txid=first_txid, hint=hint)
             check_layout(layout_version)
+            self._recovered = False
+            version = self._refuse_another(first_txid)
             newest = self._max_txid()[0]
             if first_txid <= newest:
                 problem = f"segment {first_txid} cannot begin: transaction {newest} exists"
                 raise SegmentError(problem, file=self.location, txid=first_txid, hint="Recover the journal first.")
-            self._recovered = False
-            version = self._refuse_another(first_txid)
             handle = self._client.create(self._settings.shape, self._note)
             segment = SegmentLedger(layout_version, handle.ledger_id, first_txid)
             path = segment.path(self._paths)
@@ -375,7 +375,7 @@ class BookKeeperJournal:
         return parse_version_znode(data, file=self._paths.version)
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
-        check_same_namespace(namespace, self._version(), f"{self.location}{self._paths.version}")
+        check_same_namespace(namespace, self._version(), f"{self.location}/version")
 
     # ---- below: maxtxid and current ------------------------------------------------------------------------
 

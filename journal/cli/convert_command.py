@@ -67,25 +67,23 @@ def command(
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
               checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
     Exit codes: 0 done; 2 wrong usage; 4 edits damaged, missing or not fitting; 5 unknown layout;
-                6 DST exists, is in use or cannot be written; 7 too few JournalNodes answer
+                6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:
         raise click.UsageError("--force begins anew, --resume goes on: give one of them.")
     given = None if version_file is None else read_version(version_file)
-    with (
-        closing(opened(_uri(source_uri), conf_dir, given)) as source,
-        closing(opened(_uri(target_uri), conf_dir, given)) as target,
-    ):
-        _check_target(source, target)
+    with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         namespace = given or _namespace_of(source)
-        parts = select_range(
-            source,
-            CopyRange(first, last, in_progress),
-            layout_version=layout,
-            default_layout=max(namespace.layout_version, NEWEST_LAYOUT),
-        )
-        parts, transactions = copy_journal(parts, target, namespace, force=force, resume=resume)
-        _report(source.location, target.location, parts, transactions, as_json=as_json)
+        with closing(opened(_uri(target_uri), conf_dir, namespace)) as target:
+            _check_target(source, target)
+            parts = select_range(
+                source,
+                CopyRange(first, last, in_progress),
+                layout_version=layout,
+                default_layout=max(namespace.layout_version, NEWEST_LAYOUT),
+            )
+            parts, transactions = copy_journal(parts, target, namespace, force=force, resume=resume)
+            _report(source.location, target.location, parts, transactions, as_json=as_json)
 
 
 def _uri(text: str) -> str:

@@ -13,13 +13,15 @@ from engine.namespace import Namespace
 from engine.replay import apply
 from journal import ops
 from journal.binary_codec import encode_op
+from journal.bookkeeper.errors import LedgerFencedError
 from journal.edit_log_writer import EditLogWriter
-from journal.errors import JournalError, OpEncodingError
+from journal.errors import JournalError, JournalInUseError, OpEncodingError
 from journal.quorum.errors import WriterFencedError
 from namenode_stub.fail_stop import FailStop, NotActiveError, NotServingError, ShuttingDownError
 from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
+_FENCED = WriterFencedError, LedgerFencedError, JournalInUseError
 _FENCED_HINT = "Start this one again as a standby: `namenode-stub run --standby`."
 
 
@@ -195,7 +197,7 @@ class Transactions:
 
     def _stopped(self, what: str, error: JournalError) -> NotServingError:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, WriterFencedError):
+        while cause is not None and not isinstance(cause, _FENCED):
             cause = cause.__cause__
         if cause is None:
             return self.fail_stop.trip(f"{what}: {error.message}")

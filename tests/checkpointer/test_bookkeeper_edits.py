@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkpointer.storage.lookup import read_storage_info
+from journal import journal_copy
 from journal.binary_codec import encode_op
+from journal.bookkeeper.bookkeeper_journal import LedgerSegmentWriter
+from journal.cli.edits_argument import opened
 from journal.file_journal import FileJournal
 from journal.journal import Journal, RecordBatch
-from journal.journal_copy import CopyRange, copy_journal, select_range
+from journal.journal_copy import CopiedSegment, CopyRange, copy_journal, select_range
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.quorum.quorum_journal import QuorumSegmentWriter
 from namenode_stub.config import StubConfig
 from namenode_stub.formatting import format_storage
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.quorum_support import Quorum
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
+from tests.depth import sample
 from tests.journal import bookkeeper_recordings as recorded
 from tests.journal.bookkeeper_cluster import PATH, Cluster
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
@@ -154,6 +162,110 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     code, out, err = run_cli("edits", "convert", uri, cluster.uri.replace(PATH, "/back"))
     assert code == 0, err
     assert read_all(cluster.journal(path="/back")) == read_all(journal)
+
+
+def contents_of(journal: Journal) -> list[bytes]:
+    """Every transaction, encoded."""
+    return [encode_op(op, LAYOUT) for each in journal.segments(1) for op in each.read(each.first)]
+
+
+class StoppedError(BaseException):
+    """The process ends here; nobody handles it."""
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number: int) -> None:
+    """A writer's process dies before or, where `number` is odd, behind its call of that number."""
+    left, perform = number // 2, getattr(kind, call)
+
+    def counted(writer: Any, argument: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == -1 and number % 2 == 0:
+            raise StoppedError
+        perform(writer, argument)
+        if left == -1:
+            raise StoppedError
+
+    monkeypatch.setattr(kind, call, counted)
+
+
+@pytest.mark.parametrize("direction", ["off to a quorum", "from a directory"])
+def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
+    cluster: Cluster, tmp_path: Path, direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = direction == "off to a quorum"
+    monkeypatch.setattr(journal_copy, "_BATCH", 300)
+    with Quorum(tmp_path / "quorum") as quorum:
+        source: Journal = cluster.journal() if off else FileJournal(tmp_path / "from" / "current")
+        source.format(INFO)
+        write_segments(source, (1, 30), (31, 60), (61, 90))
+        source_uri = cluster.uri if off else f"file://{tmp_path}/from"
+        kind: type[Any] = QuorumSegmentWriter if off else LedgerSegmentWriter
+        expected = contents_of(source)
+        stops = [("append", number) for number in range(14)] + [("finalize", number) for number in range(6)]
+        for number, (call, step) in enumerate(sample(stops, 4, "stops")):
+            uri = f"{quorum.uri}-{number}" if off else cluster.uri.replace(PATH, f"/copy{number}")
+            with monkeypatch.context() as patched:
+                stop_at(patched, kind, call, step)
+                with closing(opened(uri, None)) as target, pytest.raises(StoppedError):
+                    copy_journal(parts_of(source), target, INFO)
+            assert run_cli("edits", "convert", source_uri, uri)[0] == 6
+            code, out, err = run_cli("edits", "convert", source_uri, uri, "--resume", "--json")
+            assert code == 0, f"{call} {step}: {err}"
+            assert json.loads(out)["transactions"] == 90
+            with closing(opened(uri, None)) as target:
+                assert contents_of(target) == expected, f"{call} {step}"
+                assert target.segments(1, in_progress=True)[-1].last == 90
+
+
+def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_there(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Another namespace, another content, or all of it there and a NameNode that goes on."""
+    source = FileJournal(tmp_path / "from" / "current")
+    source.format(INFO)
+    write_segments(source, (1, 30), (31, 60))
+    stranger = replace(INFO, namespace_id=INFO.namespace_id + 1, cluster_id="CID-stranger")
+    with Quorum(tmp_path / "quorum") as quorum:
+        for uri in (cluster.uri, quorum.uri):
+            with closing(opened(uri, None)) as target:
+                target.format(stranger)
+                target.recover(stranger)
+                writer = target.start_segment(1, LAYOUT)
+                writer.append(batch(1, [StartLogSegmentOp(), delete(2)]))
+                writer.append(batch(3, [delete(3)]))
+                code, _, err = run_cli("edits", "convert", source.folder.parent, uri, "--resume")
+                assert code != 0
+                assert "namespace" in err.lower(), err
+                writer.append(batch(4, [delete(4)]))
+        for number, (first, other) in enumerate([(31, [delete(99)]), (61, [delete(62)])]):
+            for uri in (cluster.uri.replace(PATH, f"/other{number}"), f"{quorum.uri}-{number}"):
+                with closing(opened(uri, None)) as target:
+                    copy_journal([part for part in parts_of(source) if part.last < first], target, INFO)
+                    writer = target.start_segment(first, LAYOUT)
+                    writer.append(batch(first, [StartLogSegmentOp(), *other]))
+                    writer.append(batch(first + 2, [delete(first + 2)]))
+                    code, _, err = run_cli("edits", "convert", source.folder.parent, uri, "--resume")
+                    assert (code, "no copy" in err or "not what was written" in err) == (4, True), err
+                    writer.append(batch(first + 3, [delete(first + 3)]))
+        # all of it is there, and a reader is not shown yet what the NameNode began: there is nothing to recover
+        uri = cluster.uri.replace(PATH, "/whole")
+        with closing(opened(uri, None)) as target:
+            copy_journal(parts_of(source), target, INFO)
+            writer = target.start_segment(61, LAYOUT)
+            writer.append(batch(61, [StartLogSegmentOp()]))
+            assert run_cli("edits", "convert", source.folder.parent, uri, "--resume")[0] == 0
+            writer.append(batch(62, [delete(62)]))
+    # a directory has a lock
+    target = FileJournal(tmp_path / "to" / "current")
+    copy_journal(parts_of(source), target, INFO)
+    code, _, err = run_cli("edits", "convert", source.folder.parent, target.folder.parent, "--resume")
+    assert (code, "in use" in err or "lock" in err) == (6, True), err
+    target.close()
+
+
+def parts_of(source: Journal) -> list[CopiedSegment]:
+    return select_range(source, CopyRange(), layout_version=None, default_layout=LAYOUT)
 
 
 # ---- beside the stub ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Two stubs, of which one may be a standby of the other, on JournalNodes in this process."""
+"""Two stubs, of which one may be a standby of the other, on JournalNodes or bookies in this process."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from namenode_stub.standby_settings import StandbySettings
 from tests.checkpointer.quorum_support import Quorum
+from tests.journal.bookkeeper_cluster import Cluster
 from tests.namenode_stub.stub_support import stub_config_for, uris, wait_until
 
 ME = getpass.getuser()
@@ -60,9 +61,9 @@ def pair_on(uri: str, tmp_path: Path, layout: int = -67, **changes: Any) -> tupl
 
 
 @contextmanager
-def running(quorum: Quorum, tmp_path: Path, **changes: Any) -> Iterator[tuple[NameNodeStub, NameNodeStub]]:
+def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterator[tuple[NameNodeStub, NameNodeStub]]:
     """An active NameNode and its standby. The active one may have failed when this ends."""
-    first, second = pair_on(quorum.uri, tmp_path, **changes)
+    first, second = pair_on(shared.uri, tmp_path, **changes)
     active, standby = NameNodeStub(first), NameNodeStub(second, standby=True)
     with standby:
         active.__enter__()

@@ -27,6 +27,7 @@ from namenode_stub.names.caller import Caller
 from namenode_stub.node import NameNodeStub
 from namenode_stub.standby_settings import StandbySettings
 from tests.checkpointer.quorum_support import Quorum
+from tests.journal.bookkeeper_cluster import Cluster
 from tests.namenode_stub.ha_support import (
     ME,
     QUICK,
@@ -268,7 +269,20 @@ def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
 
 
 def test_what_is_written_during_the_takeover_is_there_or_not_acknowledged(quorum: Quorum, tmp_path: Path) -> None:
-    with running(quorum, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
+    take_over_amid_writes(quorum, tmp_path)
+
+
+def test_a_takeover_on_bookkeeper_amid_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(tmp_path / "bookies") as cluster:
+        cluster.serve(monkeypatch)
+        take_over_amid_writes(cluster, tmp_path)
+        assert [name for name in cluster.names() if name.startswith("inprogress")] == []
+        assert cluster.notes() == []
+
+
+def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
+    """What the old active acknowledged is there; it is fenced, and the new one goes on."""
+    with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
 
         def work(number: int) -> set[str]:
@@ -289,6 +303,10 @@ def test_what_is_written_during_the_takeover_is_there_or_not_acknowledged(quorum
         assert made <= paths(standby)
         # beyond what was acknowledged, at most one of each client may be there
         assert len(paths(standby) - made) <= 5
+        refused = mkdirs(active, "/refused")
+        assert (refused.status_code, "another NameNode has taken over" in refused.json()["error"]) == (503, True)
+        assert mkdirs(standby, "/new").ok
+        assert "/refused" not in paths(standby)
 
 
 def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
