@@ -178,8 +178,9 @@ class RpcChannel(Channel):
 
     def overdue(self, now: float) -> str:
         with self._lock:
-            if self._state.state is not ServerState.OPEN:
-                return "no caller named" if now > self.since + self._limits.opening else ""
+            opening = self._state.state is not ServerState.OPEN
+            if opening and now > self.since + self._limits.opening:
+                return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
                 # Where it is not read, others are at work, and it owes nothing: unless that would be for ever.
@@ -187,7 +188,7 @@ class RpcChannel(Channel):
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
                 return "too slow" if owed > self._limits.stall else ""
-            return "idle" if not self._calls and now > self.since + self._limits.idle else ""
+            return "idle" if not (opening or self._calls) and now > self.since + self._limits.idle else ""
 
     def standing(self) -> int:
         if self._state.state is not ServerState.OPEN:

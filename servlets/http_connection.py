@@ -1,7 +1,8 @@
 """One HTTP connection between its requests: h11 reads the headers, threads do the work, answers wait for the peer.
 
 The loop's thread reads headers, sends what a thread left unsent, and takes what a client still sends after its answer.
-While a thread works on a request the connection is that thread's alone.
+While a thread works on a request the connection is that thread's alone. So it is with each step of a TLS handshake:
+a signature takes milliseconds, which others would wait for in the loop.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Port:
 
     Attributes:
         work: takes a request over.
+        greet: takes a step of a TLS handshake over.
         linger: seconds.
         header_bytes: the most that the headers of a request may have.
     """
@@ -61,6 +63,7 @@ class Port:
     loop: SocketLoop
     refuse: Callable[[str], None]
     work: Callable[[HttpChannel, h11.Connection, h11.Request], None]
+    greet: Callable[[HttpChannel], None]
     linger: float
     header_bytes: int = DEFAULT_HEADER_BYTES
 
@@ -87,7 +90,9 @@ class HttpChannel(Channel):
         super().__init__(connection, peer)
         self._port = port
         self._stage = _Stage.GREETING if isinstance(connection, TlsSocket) else _Stage.READING
-        self._greeting, self._refused = selectors.EVENT_READ, False
+        # What the handshake waits for; None without one, and after it.
+        self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
+        self._refused = False
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
@@ -107,13 +112,14 @@ class HttpChannel(Channel):
     def interest(self) -> int:
         if self._stage is _Stage.WORKING:
             return 0
-        if self._stage is _Stage.GREETING:
+        if self._stage is _Stage.GREETING and self._greeting is not None:
             return self._greeting
         return selectors.EVENT_WRITE if self._stage is _Stage.SENDING else selectors.EVENT_READ
 
     def readable(self) -> None:
         if self._stage is _Stage.GREETING:
-            self._greet()
+            self._enter(_Stage.WORKING)
+            self._port.greet(self)
             return
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
@@ -125,7 +131,8 @@ class HttpChannel(Channel):
 
     def writable(self) -> None:
         if self._stage is _Stage.GREETING:
-            self._greet()
+            self._enter(_Stage.WORKING)
+            self._port.greet(self)
             return
         sent = self.socket.send(self._unsent)
         self._unsent = self._unsent[sent:]
@@ -163,7 +170,7 @@ class HttpChannel(Channel):
     def ended(self) -> None:
         if not isinstance(self.socket, TlsSocket):
             return
-        if self._stage is _Stage.GREETING:
+        if self._greeting is not None:
             HANDSHAKES.count("server", "unfinished")
         elif not self._refused:
             self.socket.farewell()
@@ -179,7 +186,39 @@ class HttpChannel(Channel):
             self._next()
         self._port.loop.update(self)
 
+    def greeted(self) -> None:
+        """A thread has gone on with the handshake."""
+        self._taken = False
+        if self._greeting is not None:
+            self._enter(_Stage.GREETING)
+        else:
+            self._enter(_Stage.DRAINING if self._refused else _Stage.READING)
+        self._port.loop.update(self)
+
     # ---- for any thread ------------------------------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Go on with the handshake of TLS as far as that does not wait; `greeted` is to follow.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        assert isinstance(self.socket, TlsSocket)
+        try:
+            self.socket.do_handshake()
+        except ssl.SSLWantReadError:
+            self._greeting = selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            self._greeting = selectors.EVENT_WRITE
+        except ssl.SSLError as fault:
+            HANDSHAKES.count("server", tls_label(fault))
+            _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
+            # closed at once, the alert that tells the peer why would not arrive
+            self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
+            self._greeting, self._refused = None, True
+        else:
+            HANDSHAKES.count("server", "ok")
+            self._greeting = None
 
     def take(self) -> bool:
         """A thread begins to work on the request; False where the connection was ended meanwhile."""
@@ -198,26 +237,6 @@ class HttpChannel(Channel):
         return self._stage is _Stage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
-
-    def _greet(self) -> None:
-        """Go on with the handshake of TLS as far as that does not wait."""
-        assert isinstance(self.socket, TlsSocket)
-        try:
-            self.socket.do_handshake()
-        except ssl.SSLWantReadError:
-            self._greeting = selectors.EVENT_READ
-        except ssl.SSLWantWriteError:
-            self._greeting = selectors.EVENT_WRITE
-        except ssl.SSLError as fault:
-            HANDSHAKES.count("server", tls_label(fault))
-            _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
-            # closed at once, the alert that tells the peer why would not arrive
-            self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
-            self._refused = True
-            self._enter(_Stage.DRAINING)
-        else:
-            HANDSHAKES.count("server", "ok")
-            self._enter(_Stage.READING)
 
     def _parse(self, data: bytes) -> None:
         if self._begun is None:

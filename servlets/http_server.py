@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -42,6 +43,8 @@ DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
 # What operators and their monitors ask has threads of its own, which wait for nobody; no address has both.
 _PROMPT_THREADS = 2
+# as do the handshakes of TLS
+_GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
 # An answer of this size or less is left to the loop, so that no thread waits until it is taken.
 _MAX_LEFT = 1 << 20
@@ -84,7 +87,7 @@ class HttpServer:
         self.refusals = refusals or Refusals()
         self._shutdown_timeout = shutdown_timeout
         self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
-        self._port = Port(self._limits, self._loop, self.refusals.count, self._work, linger, header_bytes)
+        self._port = Port(self._limits, self._loop, self.refusals.count, self._work, self._greet, linger, header_bytes)
         self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
         queues = [self._prompt] * _PROMPT_THREADS + [self._others] * threads
@@ -92,11 +95,16 @@ class HttpServer:
             threading.Thread(target=self._serve, args=(queue,), name=f"http-{number}", daemon=True)
             for number, queue in enumerate(queues)
         ]
+        self._greetings: FairQueue[HttpChannel] = FairQueue(_GREETING_THREADS - 1)
         self._address: tuple[str, int] | None = None
         self._stopped = False
         self._tls = tls
         self._ends = threading.Event()
         if tls is not None:
+            self._threads += [
+                threading.Thread(target=self._shake_hands, name=f"tls-{number}", daemon=True)
+                for number in range(_GREETING_THREADS)
+            ]
             self._threads.append(threading.Thread(target=self._follow, args=(tls,), name="tls-files", daemon=True))
 
     def start(self) -> None:
@@ -152,6 +160,7 @@ class HttpServer:
         self._loop.stop_listening()
         self._prompt.close()
         self._others.close()
+        self._greetings.close()
         if not self._join():
             for channel in self._channels():
                 channel.cut()
@@ -192,6 +201,9 @@ class HttpServer:
         queue = self._prompt if path in _PROMPT_PATHS and request.method in (b"GET", b"HEAD") else self._others
         queue.put(channel.peer, channel, (channel, http, request))
 
+    def _greet(self, channel: HttpChannel) -> None:
+        self._greetings.put(channel.peer, channel, channel)
+
     def _channels(self) -> list[HttpChannel]:
         return [each for each in self._loop.channels() if isinstance(each, HttpChannel)]
 
@@ -209,6 +221,22 @@ class HttpServer:
             finally:
                 queue.done(peer)
             self._loop.call(_Done(channel, answered))
+
+    def _shake_hands(self) -> None:
+        while (found := self._greetings.get()) is not None:
+            peer, channel = found
+            try:
+                if channel.take():
+                    channel.greet()
+                    self._loop.call(channel.greeted)
+            except OSError as fault:
+                _LOG.debug("the connection of %s broke: %s", peer, fault)
+                self._loop.call(partial(self._loop.discard, channel))
+            except Exception:
+                _LOG.exception("a handshake with %s failed in an unexpected way", peer)
+                self._loop.call(partial(self._loop.discard, channel))
+            finally:
+                self._greetings.done(peer)
 
     def _follow(self, tls: ServerTls) -> None:
         serves(tls, now=True)

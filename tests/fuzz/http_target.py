@@ -110,7 +110,7 @@ def _exchange(data: bytes) -> tuple[bytes, list[str]]:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
         there.sendall(data)
         there.shutdown(socket.SHUT_WR)
-        port = Port(limits, loop, refused.append, work, 1.0)  # type: ignore[arg-type]
+        port = Port(limits, loop, refused.append, work, lambda _: None, 1.0)  # type: ignore[arg-type]
         channel = HttpChannel(port, here, "127.0.0.1")
         received = b""
         while not gone:

@@ -19,10 +19,19 @@ from hadoop_rpc.framing import delimited
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Method, Service
-from hadoop_rpc.wire import CONTEXT_CALL_ID, PING_CALL_ID, AuthProtocol, connection_header, request_frame
+from hadoop_rpc.wire import (
+    CONTEXT_CALL_ID,
+    PING_CALL_ID,
+    AuthProtocol,
+    connection_header,
+    request_frame,
+    sasl_request_frame,
+)
 from tests.depth import scaled
+from tests.hadoop_rpc.fake_security import FakeDoor
 
 PROTOCOL = "org.example.Echo"
 WAIT = 30.0
@@ -182,6 +191,30 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
         assert counts["memory"] > 0
         assert counts["memory"] + counts.get("too slow", 0) == len(peers)
         assert server._held == 0
+
+
+def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
+    """Each stays below what a login may take, and all together fill the memory; their time to log in is long."""
+    limits = PortLimits(memory=MIB, stall=1.0, opening=3600)
+    service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
+    part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")
+    token = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=b"x" * 200_000)
+    with (
+        RpcServer([service], "127.0.0.1", 0, limits=limits, max_frame=MIB, security=FakeDoor()) as server,
+        ExitStack() as closing,
+    ):
+        peers = [closing.enter_context(stranger(server, host=f"127.0.0.{2 + number % 3}")) for number in range(12)]
+        for peer in peers:
+            peer.settimeout(0)
+            with suppress(BlockingIOError):
+                peer.sendall(part + b"x" * (MAX_HANDSHAKE_FRAME - 1))
+        while not server.full:
+            threading.Event().wait(0.01)
+        with stranger(server) as good:
+            # it takes several receives
+            good.sendall(connection_header(AuthProtocol.SASL) + sasl_request_frame(token))
+            assert b"Client mechanism is malformed" in end_of(good)
+        assert server.refusals.counts()["memory"] > 0
 
 
 def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:

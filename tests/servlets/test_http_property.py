@@ -61,7 +61,7 @@ def served(pieces: list[bytes]) -> tuple[list[tuple[bytes, int | None]], list[st
     with here, there:
         here.setblocking(False)
         there.setblocking(False)
-        channel = HttpChannel(Port(PortLimits(), loop, refusals.append, work, 1.0), here, "192.0.2.1")
+        channel = HttpChannel(Port(PortLimits(), loop, refusals.append, work, lambda _: None, 1.0), here, "192.0.2.1")
         for piece in pieces:
             if gone or channel.sending:
                 break

@@ -18,6 +18,7 @@ from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.process import HANDSHAKES, ServerTls, states, use_client
 from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.tls.sockets import TlsSocket
 from image_format.md5_file import read_md5_file
 from servlets.bounded_answer import ask
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, Served, make_store, padded_image, serve
@@ -174,6 +175,35 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
             peer.sendall(b"\x16\x03\x01\x02\x00"[: number % 6])
         for _ in range(3):
             assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+
+
+def test_a_handshake_that_takes_long_holds_nobody_up(
+    tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of another address, of which one is at work; a connection that stands goes on, and new ones come."""
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    use_client(config)
+    entered, release, shake_hands = threading.Event(), threading.Event(), TlsSocket.do_handshake
+
+    def slow(self: TlsSocket, block: bool = False) -> None:
+        if self.server_side and self.getpeername()[0] == "127.0.0.2":
+            entered.set()
+            assert release.wait(WAIT)
+        shake_hands(self, block)
+
+    monkeypatch.setattr(TlsSocket, "do_handshake", slow)
+    with https(tmp_path, config) as served, ExitStack() as strangers:
+        standing = strangers.enter_context(greeted(served, context_of(tmp_path / "conf")))
+        for _ in range(5):
+            strange = socket.create_connection(served.address, WAIT, source_address=("127.0.0.2", 0))
+            strangers.enter_context(strange).sendall(b"\x16\x03")
+        assert entered.wait(WAIT)
+        try:
+            assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
+            standing.sendall(b"GET /imagetransfer?getimage=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert standing.recv(65536).startswith(b"HTTP/1.1 410")
+        finally:
+            release.set()
 
 
 def test_a_silent_client_goes_when_its_time_is_over(tmp_path: Path, ca: Identity) -> None:
