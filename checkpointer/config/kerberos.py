@@ -294,7 +294,7 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
     state = Admission()
     if own_keys.REQUIRES_ADMIN.read(settings):
         refusal = f"Only administrators may see this ({own_keys.REQUIRES_ADMIN.name})"
-        state = Admission(own=True, lists=(administrators,), refusal=refusal)
+        state = Admission(lists=(administrators,), refusal=refusal)
     return {
         Door.IMAGES: Admission(
             takes_images,

@@ -183,7 +183,7 @@ def test_the_doors_of_a_journal_node() -> None:
     assert doors[Door.STATE] == Admission()
     assert doors[Door.CONTROL].lists == (Acl.parse("dfs.cluster.administrators", "hdfs ops"),)
     admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).doors[Door.STATE]
-    assert (admin.own, len(admin.lists)) == (True, 1)
+    assert (admin.own, len(admin.lists)) == (False, 1)
 
 
 def test_lists_of_the_policy_count_with_authorization_only() -> None:

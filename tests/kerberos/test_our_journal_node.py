@@ -24,13 +24,11 @@ from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from hadoop_rpc.spnego import Spnego
 from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
-from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import port_is_open
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
 from tests.kerberos.kdc import REALM, Kdc
-from tests.kerberos.secure_conf import private, secure
+from tests.kerberos.secure_conf import secure
 
 pytestmark = [pytest.mark.interop]
 
@@ -230,46 +228,3 @@ def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, 
     with pytest.raises(KerberosSetupError, match=said) as caught:
         JournalNodeServer(config)
     assert caught.value.exit_code == 2
-
-
-class _Asked(JournalNode):
-    """A JournalNode whose /jmx is not for everybody."""
-
-    def is_ready(self) -> bool:
-        host, _, port = self.url.partition("://")[2].rpartition(":")
-        return port_is_open(self.rpc_address) and port_is_open((host, int(port)))
-
-
-def _verdicts(kdc: Kdc, url: str) -> dict[tuple[str, str], int]:
-    segment = "/getJournal?jid=none&segmentTxId=1&storageInfo=-63:1:0:x"
-    paths = ("/jmx", segment, "/imagetransfer")
-    return {(who, path): get(kdc, who, url, path)[0] for who in EVERYBODY for path in paths}
-
-
-@pytest.mark.deep
-def test_the_verdicts_of_a_journalnode_of_hadoop(hadoop_here: None, realm: Kdc, tmp_path: Path) -> None:
-    """With HTTPS only, and with Kerberos for all pages, as ours always asks for it."""
-    secret = tmp_path / "secret"
-    secret.write_text("of no worth")
-    web = {
-        "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
-        "hadoop.http.authentication.type": "kerberos",
-        "hadoop.http.authentication.kerberos.principal": f"HTTP/localhost@{REALM}",
-        "hadoop.http.authentication.kerberos.keytab": str(realm.root / "jn.keytab"),
-        "hadoop.http.authentication.signature.secret.file": str(secret),
-        "hadoop.http.authentication.kerberos.endpoint.whitelist": "",
-        "dfs.nameservices": "ns1",
-        "dfs.ha.namenodes.ns1": "nn1",
-        "dfs.namenode.rpc-address.ns1.nn1": "localhost:1",
-        "dfs.namenode.http-address.ns1.nn1": "localhost:3",
-    }
-    theirs = private(realm, HadoopConf(tmp_path / "theirs"), web)
-    with _Asked(theirs) as hadoops:
-        expected = _verdicts(realm, hadoops.url)
-    ours = private(realm, HadoopConf(tmp_path / "ours", theirs.properties), web)
-    with running(ours) as server:
-        found = _verdicts(realm, server.url)
-    others = {each: (status, found[each]) for each, status in expected.items() if status != found[each]}
-    # ours tells a stranger of no path whether it is there
-    assert others == {("", "/imagetransfer"): (404, 401)}
-    assert {expected["", "/jmx"], expected["alice", "/jmx"]} == {401, 200}

@@ -18,21 +18,19 @@ from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from hadoop_common.configuration import Configuration
-from hadoop_rpc.client import RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import (
     AccessControlError,
     AuthenticationRequiredError,
     KerberosError,
     NotAuthorizedError,
-    RemoteError,
 )
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
-from hadoop_rpc.kerberos import KerberosLogin, log_in, security_for
+from hadoop_rpc.kerberos import KerberosLogin, log_in
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, NamenodeClient
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.retry import NO_RETRY
-from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
+from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
 from tests.interop.cluster import NameNode
@@ -40,10 +38,10 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.test_stub_clients import stub_of
-from tests.kerberos.callers import SERVERS, USERS, add_users, get
-from tests.kerberos.callers import login as login_as
+from tests.kerberos.callers import add_users
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf
+from tests.kerberos.verdicts import of_calls, of_pages
 
 pytestmark = [pytest.mark.interop]
 
@@ -238,39 +236,25 @@ def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: P
         assert daemon.stop() == 0
 
 
-def verdicts(kdc: Kdc, url: str, rpc: tuple[str, int]) -> dict[tuple[str, str], object]:
-    """What each principal is answered, by path and by call."""
-    found: dict[tuple[str, str], object] = {}
-    for who in ("", *SERVERS, *USERS):
-        for path in ("?getimage=1&txid=latest", "?getimage=1&txid=77", "?getedit=1&startTxId=900&endTxId=901"):
-            found[who, path] = get(kdc, who, url, f"/imagetransfer{path}")[0]
-        put = "/imagetransfer?txid=1&imageFile=IMAGE&File-Length=1&storageInfo=-63:1:0:x"
-        found[who, "PUT"] = get(kdc, who, url, put, "PUT", b"x")[0]
-        log_in(None if not who else login_as(kdc, who))
-        for protocol, method in (
-            (NAMENODE_PROTOCOL, "versionRequest"),
-            (NAMENODE_PROTOCOL, "getTransactionId"),
-            (NAMENODE_PROTOCOL, "rollEditLog"),
-            (CLIENT_PROTOCOL, "getServerDefaults"),
-            (HA_PROTOCOL, "getServiceStatus"),
-            (replace(NAMENODE_PROTOCOL, name="org.example.Unknown"), "isRollingUpgrade"),
-        ):
-            found[who, method] = called(rpc, protocol, method)
-    return found
+IMAGES = (
+    *(
+        ("GET", f"/imagetransfer{asked}")
+        for asked in ("?getimage=1&txid=latest", "?getimage=1&txid=77", "?getedit=1&startTxId=900&endTxId=901")
+    ),
+    ("PUT", "/imagetransfer?txid=1&imageFile=IMAGE&File-Length=1&storageInfo=-63:1:0:x"),
+)
+CALLS = (
+    (NAMENODE_PROTOCOL, "versionRequest", None),
+    (NAMENODE_PROTOCOL, "getTransactionId", None),
+    (NAMENODE_PROTOCOL, "rollEditLog", None),
+    (CLIENT_PROTOCOL, "getServerDefaults", None),
+    (HA_PROTOCOL, "getServiceStatus", None),
+    (replace(NAMENODE_PROTOCOL, name="org.example.Unknown"), "isRollingUpgrade", None),
+)
 
 
-def called(rpc: tuple[str, int], protocol: RpcProtocol, method: str) -> str:
-    security = security_for(ServerKind.NAMENODE, rpc[0])
-    request = protocol.request(method)()
-    with RpcClient(*rpc, protocol.name, user="hdfs", security=security, retry=NO_RETRY) as client:
-        try:
-            client.call(method, request, protocol.response(method))
-        except (AccessControlError, NotAuthorizedError, AuthenticationRequiredError) as error:
-            return type(error).__name__
-        except RemoteError:
-            # who is let in is told that there is no HA, by the real one
-            return "let in"
-    return "let in"
+def verdicts(kdc: Kdc, url: str, rpc: tuple[str, int]) -> dict[tuple[str, str, str], object]:
+    return {**of_pages(kdc, url, IMAGES), **of_calls(kdc, ServerKind.NAMENODE, rpc, CALLS)}
 
 
 def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
