@@ -17,9 +17,10 @@ from namenode_stub.node import NameNodeStub
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import SecondaryNameNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import CLIENT, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_stub_clients import stub_of
+from tests.interop.test_stub_clients import HADOOP_3, stub_of
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login, tickets
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import secure_conf
@@ -81,6 +82,51 @@ def work_in_the_shell(
             assert list(image.iterdir())
         tap.close()
     for name in (b"secret", b"d0001", b"ClientProtocol"):
+        assert (name in tap.seen) == (protection is not Protection.PRIVACY), name
+
+
+def test_the_shell_of_hadoop_3_works_and_privacy_shows_no_name(
+    realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_in_the_shell_of_hadoop_3(realm, tmp_path, monkeypatch, Protection.PRIVACY, 60)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("protection", Protection)
+def test_the_shell_of_hadoop_3_at_each_protection(
+    realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
+) -> None:
+    work_in_the_shell_of_hadoop_3(realm, tmp_path, monkeypatch, protection, 1200)
+
+
+def work_in_the_shell_of_hadoop_3(
+    realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection, many: int
+) -> None:
+    """As two principals, who own what they make by their short names."""
+    skip_without(CLIENT)
+    conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": protection.name.lower()})
+    with stub_of(conf, HADOOP_3) as node:
+        assert node.rpc_address is not None
+        tap = Tap(node.rpc_address[1])
+        clients = HadoopConf(tmp_path / "clients", conf.properties)
+        clients.update({"fs.defaultFS": f"hdfs://localhost:{tap.port}"})
+        monkeypatch.setenv("KRB5CCNAME", str(tickets(realm, "hdfs")))
+        with ClientJvm(tmp_path, CLIENT, conf=clients) as jvm:
+            shell = jvm.of(clients).shell
+            shell("-mkdir", "-p", *(f"/secret/d{number:04}" for number in range(many))).checked()
+            shell("-touchz", "/secret/f").checked()
+            shell("-mv", "/secret/f", "/secret/d0000/g").checked()
+            shell("-rm", "-r", "-skipTrash", "/secret/d0001").checked()
+            listed = shell("-ls", "-R", "/secret").checked().out
+            assert (listed.count("/secret/d"), "/secret/d0000/g" in listed, "d0001" in listed) == (many, True, False)
+            assert shell("-stat", "%u", "/secret").checked().out == "hdfs\n"
+        monkeypatch.setenv("KRB5CCNAME", str(tickets(realm, "alice")))
+        with ClientJvm(tmp_path, CLIENT, conf=clients) as jvm:
+            shell = jvm.of(clients).shell
+            shell("-mkdir", "/secret/of-alice").checked()
+            assert shell("-stat", "%u", "/secret/of-alice").checked().out == "alice\n"
+        tap.close()
+    for name in (b"secret", b"d0002", b"ClientProtocol"):
         assert (name in tap.seen) == (protection is not Protection.PRIVACY), name
 
 
