@@ -6,12 +6,15 @@ The first bytes say which kind it is: Java opens PKCS12 under the type jks too, 
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from hadoop_common.tls.derivations import check_pkcs8, check_pkcs12
 from hadoop_common.tls.errors import KeyStoreError, WrongPasswordError
-from hadoop_common.tls.java_protection import MOST_ITERATIONS, Der, open_key
+from hadoop_common.tls.java_protection import open_key
 from hadoop_common.tls.java_store import JCEKS_MAGIC, JKS_MAGIC, parse_java_store
 
 if TYPE_CHECKING:
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PEM = b"-----BEGIN "
+_ENCRYPTED_KEY = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END")
 _DER = b"\x30"
-_INTEGER, _OCTETS, _SEQUENCE = 0x02, 0x04, 0x30
+_INTEGER = 0x02
 _MOST_SAID = 200
 
 
@@ -115,7 +119,7 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
             "it is DER, but no PKCS12 store; one of BouncyCastle (BCFKS) is not read: convert it by keytool "
             "-importkeystore"
         )
-    _check_iterations(data)
+    check_pkcs12(data)
     try:
         found = load_pkcs12(data, None if password is None else _utf8(password))
     except ValueError as fault:
@@ -131,22 +135,6 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
     return KeyStore((pair,), tuple(each for each in others if each not in pair.chain))
 
 
-def _check_iterations(data: bytes) -> None:
-    """As Java, refuse a store that would take minutes to open; what is no DER is the library's to tell."""
-    try:
-        outer = Der(data).sequence()
-        outer.value(_INTEGER)
-        outer.value(_SEQUENCE)
-        mac = outer.sequence()
-        mac.value(_SEQUENCE)
-        mac.value(_OCTETS)
-        count = int.from_bytes(mac.value(_INTEGER))
-    except KeyStoreError:
-        return
-    if count > MOST_ITERATIONS:
-        raise KeyStoreError(f"its digest wants {count} iterations, expected at most {MOST_ITERATIONS}")
-
-
 def _first_inner_tag(data: bytes) -> int | None:
     """Tag of the first value in a sequence of DER."""
     begin = 2 + (data[1] & 0x7F if len(data) > 1 and data[1] > 0x80 else 0)
@@ -160,6 +148,8 @@ def _pem(data: bytes, password: str | None) -> KeyStore:
     if b"PRIVATE KEY-----" not in data:
         return KeyStore((), certificates)
     encrypted = b"ENCRYPTED" in data
+    for block in _ENCRYPTED_KEY.finditer(data):
+        check_pkcs8(base64.b64decode(block[1]))
     try:
         key = load_pem_private_key(data, _utf8(password or "") if encrypted else None)
     except ValueError as fault:

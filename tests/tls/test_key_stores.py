@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import PrivateFormat, pkcs12
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.tls.derivations import check_pkcs8, check_pkcs12
 from hadoop_common.tls.errors import KeyStoreError, WrongPasswordError
 from hadoop_common.tls.java_object import ByteReader, read_object
-from hadoop_common.tls.java_protection import PbeParameters, _derived
+from hadoop_common.tls.java_protection import Der, PbeParameters, _derived
 from hadoop_common.tls.java_store import JCEKS_MAGIC, JKS_MAGIC, find_credential, open_secret, parse_java_store
 from hadoop_common.tls.key_store import KeyStore, decode_anchors, decode_key_store
 from tests.depth import deep, examples
@@ -209,3 +213,84 @@ def test_stores_made_now(tmp_path: Path) -> None:
 def test_keytool_reads_what_we_make_for_tests(tmp_path: Path) -> None:
     (tmp_path / "a.p12").write_bytes(authority().issue().pkcs12())
     assert b"PrivateKeyEntry" in keytool("-list", "-keystore", str(tmp_path / "a.p12"), "-storepass", STORE_PASSWORD)
+
+
+ROUNDS = b"\x02\x03\x01\x01\x01"
+"""65,793 iterations in DER; half a second for one store."""
+HUGE = b"\x02\x03\x7f\xff\xff"
+
+
+def der(tag: int, *content: bytes) -> bytes:
+    inside = b"".join(content)
+    size = len(inside).to_bytes(2, "big").lstrip(b"\0")
+    return bytes((tag,)) + (size if len(inside) < 0x80 else bytes((0x80 + len(size),)) + size) + inside
+
+
+def with_mac_of(store: bytes, iterations: bytes | None) -> bytes:
+    """A PKCS12 store whose digest wants so many, in DER; None for one that has no digest."""
+    outer = Der(store).sequence()
+    parts = [der(0x02, outer.value(0x02)), der(0x30, outer.value(0x30))]
+    if iterations is not None:
+        mac = outer.sequence()
+        parts.append(der(0x30, der(0x30, mac.value(0x30)), der(0x04, mac.value(0x04)), iterations))
+    return der(0x30, *parts)
+
+
+def in_ber(store: bytes) -> bytes:
+    """The same, with an outermost length that is not told, as other programs than Java write it."""
+    return b"\x30\x80" + Der(store).value(0x30) + b"\0\0"
+
+
+def test_a_store_that_would_take_minutes_is_refused() -> None:
+    """For its digest, or for any of its encrypted parts, with a digest or without."""
+    own = authority().issue()
+    hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
+    store = pkcs12.serialize_key_and_certificates(
+        b"own", own.key, own.chain[0], own.chain[1:], hidden.build(STORE_PASSWORD.encode())
+    )
+    plain, in_pieces = with_mac_of(store, None), in_ber(store)
+    assert len(decode_key_store(plain, STORE_PASSWORD).keys) == 1
+    with pytest.warns(UserWarning, match="BER"):
+        assert len(decode_key_store(in_pieces, STORE_PASSWORD).keys) == 1
+    changed = [with_mac_of(store, HUGE)]
+    for form in (store, plain, in_pieces):
+        parts = form.split(ROUNDS)
+        changed += [ROUNDS.join(parts[:at]) + HUGE + ROUNDS.join(parts[at:]) for at in range(1, len(parts))]
+    assert len(changed) == 7
+    for each in changed:
+        with pytest.raises(KeyStoreError, match=r"wants \d+ iterations to be opened, expected at most 5000000"):
+            decode_key_store(each, STORE_PASSWORD)
+
+
+def test_a_key_in_pem_that_would_take_minutes_is_refused() -> None:
+    own = authority().issue()
+    algorithm, content = Der(Der(key_of(own.pem("secret"))).value(0x30)), b""
+    parameters, content = algorithm.value(0x30), algorithm.rest()
+    changed = parameters.replace(b"\x02\x02\x08\x00", HUGE)
+    assert changed != parameters
+    # one byte more, in each of four sequences
+    for size in (0x5F, 0x52, 0x31, 0x24):
+        changed = changed.replace(b"\x30" + bytes((size,)), b"\x30" + bytes((size + 1,)), 1)
+    key = der(0x30, b"\x30" + bytes((len(changed),)), changed, content)
+    text = (
+        b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n" + base64.encodebytes(key) + b"-----END ENCRYPTED PRIVATE KEY-----\n"
+    )
+    with pytest.raises(KeyStoreError, match=r"wants 8388607 iterations"):
+        decode_key_store(own.certificate + text, None, "secret")
+
+
+def key_of(pem: bytes) -> bytes:
+    return base64.b64decode(pem.partition(b"KEY-----")[2].partition(b"-----END")[0])
+
+
+@given(st.binary(max_size=200), st.integers(0, 5000))
+@examples(300)
+def test_what_is_changed_around_the_encrypted_parts_is_an_error_of_ours(data: bytes, at: int) -> None:
+    store = bytearray(read("chain.p12"))
+    store[at % len(store) : at % len(store) + len(data)] = data
+    with suppress(KeyStoreError):
+        check_pkcs12(bytes(store))
+    with suppress(KeyStoreError):
+        check_pkcs12(data)
+    with suppress(KeyStoreError):
+        check_pkcs8(data)

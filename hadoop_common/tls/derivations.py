@@ -1,0 +1,149 @@
+"""How often a password is hashed to open a PKCS12 store or a PKCS#8 key, as they ask for it (RFC 7292, RFC 8018).
+
+The structure around what is encrypted is read here, as BER, for nothing else tells before the work is done. What lies
+within an encrypted part is not looked at: whoever made it knew the password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from hadoop_common.tls.errors import KeyStoreError
+from hadoop_common.tls.java_protection import MOST_ITERATIONS
+
+_INTEGER, _OCTETS, _OBJECT, _SEQUENCE = 0x02, 0x04, 0x06, 0x30
+_CONSTRUCTED, _CONTEXT_0 = 0x20, 0xA0
+_END = b"\0\0"
+_DATA = bytes.fromhex("2a864886f70d010701")
+_ENCRYPTED_DATA = bytes.fromhex("2a864886f70d010706")
+_SHROUDED_KEY = bytes.fromhex("2a864886f70d010c0a0102")
+_SAFE_CONTENTS = bytes.fromhex("2a864886f70d010c0a0106")
+_DEEPEST = 32
+
+
+class _Value(NamedTuple):
+    tag: int
+    content: bytes
+
+    def values(self, tag: int) -> list[_Value]:
+        """What is in it, which has `tag`."""
+        if self.tag != tag:
+            raise KeyStoreError(f"a value of DER begins with {self.tag:02x}, expected {tag:02x}")
+        return list(_values(self.content))
+
+    def octets(self) -> bytes:
+        """Of a string, which BER may cut in pieces."""
+        if self.tag == _OCTETS | _CONSTRUCTED:
+            return b"".join(each.content for each in _values(self.content) if each.tag == _OCTETS)
+        if self.tag != _OCTETS:
+            raise KeyStoreError(f"a value of DER begins with {self.tag:02x}, expected 04")
+        return self.content
+
+
+def check_pkcs12(data: bytes) -> None:
+    """Refuse a store that would take minutes to open, as Java does; its digest and all its parts together.
+
+    Raises:
+        KeyStoreError: it is one, or no PKCS12 store.
+    """
+    _check("PKCS12 store", lambda: list(_of_store(data)))
+
+
+def check_pkcs8(data: bytes) -> None:
+    """The same of an EncryptedPrivateKeyInfo."""
+    _check("encrypted key", lambda: [_of_algorithm(_first(data).values(_SEQUENCE)[0])])
+
+
+def _check(what: str, counts: Callable[[], list[int]]) -> None:
+    try:
+        total = sum(counts())
+    except (IndexError, ValueError) as fault:
+        raise KeyStoreError(f"it is no {what}: a part of it is missing") from fault
+    if total > MOST_ITERATIONS:
+        raise KeyStoreError(f"it wants {total} iterations to be opened, expected at most {MOST_ITERATIONS}")
+
+
+def _of_store(data: bytes) -> Iterator[int]:
+    _, content, *mac = _first(data).values(_SEQUENCE)
+    yield from _of_contents([content])
+    for each in mac:
+        digest, _, *iterations = each.values(_SEQUENCE)
+        yield from map(_integer, iterations)
+        # PBMAC1 has them in its parameters
+        yield _of_algorithm(digest.values(_SEQUENCE)[0])
+
+
+def _of_contents(contents: Iterable[_Value], depth: int = 0) -> Iterator[int]:
+    """Of ContentInfos."""
+    for each in contents:
+        kind, *rest = each.values(_SEQUENCE)
+        if kind == (_OBJECT, _DATA):
+            for inner in _values(rest[0].values(_CONTEXT_0)[0].octets()) if rest else ():
+                # those of the authenticated safe are contents, those of one of them bags
+                yield from (_of_contents if depth == 0 else _of_bags)(inner.values(_SEQUENCE), depth + 1)
+        elif kind == (_OBJECT, _ENCRYPTED_DATA) and rest:
+            encrypted = rest[0].values(_CONTEXT_0)[0].values(_SEQUENCE)[1]
+            yield _of_algorithm(encrypted.values(_SEQUENCE)[1])
+
+
+def _of_bags(bags: Iterable[_Value], depth: int) -> Iterator[int]:
+    if depth > _DEEPEST:
+        raise KeyStoreError(f"its parts are within each other more than {_DEEPEST} times")
+    for bag in bags:
+        kind, *rest = bag.values(_SEQUENCE)
+        if kind == (_OBJECT, _SHROUDED_KEY):
+            yield _of_algorithm(rest[0].values(_CONTEXT_0)[0].values(_SEQUENCE)[0])
+        elif kind == (_OBJECT, _SAFE_CONTENTS):
+            yield from _of_bags(rest[0].values(_CONTEXT_0)[0].values(_SEQUENCE), depth + 1)
+
+
+def _of_algorithm(algorithm: _Value) -> int:
+    """The largest number among its parameters: beside the iterations there are lengths of keys alone."""
+    return max(_integers(algorithm.values(_SEQUENCE)[1:]), default=0)
+
+
+def _integers(values: Iterable[_Value], depth: int = 0) -> Iterator[int]:
+    for each in values:
+        if each.tag == _INTEGER:
+            yield _integer(each)
+        elif each.tag & _CONSTRUCTED and depth < _DEEPEST:
+            yield from _integers(_values(each.content), depth + 1)
+
+
+def _integer(value: _Value) -> int:
+    """Not below 0: what is meant to be gets huge."""
+    return int.from_bytes(value.content) if value.tag == _INTEGER else 0
+
+
+def _first(data: bytes) -> _Value:
+    return next(_values(data), _Value(0, b""))
+
+
+def _values(data: bytes) -> Iterator[_Value]:
+    """The values in `data`, one after the other."""
+    position = 0
+    while position < len(data):
+        tag, begin, end, position = _extent(data, position)
+        yield _Value(tag, data[begin:end])
+
+
+def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int]:
+    """Tag, begin and end of the content, and where the next value begins."""
+    head = data[start : start + 2]
+    if len(head) < 2 or head[0] & 0x1F == 0x1F:
+        raise KeyStoreError(f"a value of DER begins with {head.hex() or 'nothing'}")
+    tag, size, begin = head[0], head[1], start + 2
+    if size == 0x80:
+        if not tag & _CONSTRUCTED or depth > _DEEPEST:
+            raise KeyStoreError("a value of DER has no length")
+        end = begin
+        while data[end : end + 2] != _END:
+            *_, end = _extent(data, end, depth + 1)
+        return tag, begin, end, end + len(_END)
+    if size > 0x80:
+        count = size & 0x7F
+        size, begin = int.from_bytes(data[begin : begin + count]), begin + count
+    if begin + size > len(data):
+        raise KeyStoreError(f"a value of DER of {size} bytes is cut off")
+    return tag, begin, begin + size, begin + size
