@@ -222,6 +222,36 @@ class AccessRules:
     own_user: str = ""
 
 
+def changes(old: AccessRules, new: AccessRules) -> list[str]:
+    """`key (alice) → (bob)`: a line for each list that is another one, by the key that names it."""
+    before, after = _members(old), _members(new)
+    differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    lines = [f"{key} {before.get(key, '(unset)')} → {after.get(key, '(unset)')}" for key in differing]
+    then, now = old.doors or {}, new.doors or {}
+    for door in sorted({*then, *now}):
+        if then.get(door) != now.get(door) and not {*_lists(then.get(door)), *_lists(now.get(door))} & {*differing}:
+            lines.append(f"which lists count for {door}")
+    return lines
+
+
+def _members(rules: AccessRules) -> dict[str, str]:
+    if rules.doors is None:
+        named = {"the hosts that may call": rules.hosts, "the users that may change something": rules.users}
+        return {name: f"({', '.join(sorted(members))})" for name, members in named.items()}
+    return {key: text for door in rules.doors.values() for key, text in _lists(door).items()}
+
+
+def _lists(admission: Admission | None) -> dict[str, str]:
+    """What each key that an admission goes by lists."""
+    if admission is None:
+        return {}
+    found = {each.key: str(each).removeprefix(f"{each.key} ") for each in admission.lists}
+    found |= {each.key: str(each).removeprefix(f"{each.key} ") for each in (*admission.needed, *admission.blocked)}
+    for key in admission.principals.values():
+        found[key] = f"({', '.join(sorted(name for name, by in admission.principals.items() if by == key))})"
+    return found
+
+
 class AccessControl:
     """Decides by names of hosts, which it looks up when a caller is of none of their addresses; any thread may ask.
 
@@ -240,22 +270,30 @@ class AccessControl:
         groups_of: Callable[[str], frozenset[str]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._doors = rules.doors
-        self._own_user = rules.own_user
         self._groups_of = groups_of or _groups_of
-        self._hosts = rules.hosts
-        self._users = rules.users
         self._refusals = refusals or Refusals()
         self._look_up = look_up or _addresses_of
         self._clock = clock
         self._lock = threading.Lock()
-        self._networks: frozenset[Network] = frozenset(filter(None, map(_network, self._hosts)))
-        self._names = tuple(host for host in self._hosts if _network(host) is None)
-        self._looked_up = self._logged = float("-inf")
+        self._logged = float("-inf")
+        self._adopt(rules)
+
+    def take_over(self, rules: AccessRules) -> list[str]:
+        """Decide by other lists from now on; see `changes` for what it returns."""
+        with self._lock:
+            lines = changes(self._rules, rules)
+            self._adopt(rules)
+            return lines
+
+    def _adopt(self, rules: AccessRules) -> None:
+        self._rules = rules
+        self._networks: frozenset[Network] = frozenset(filter(None, map(_network, rules.hosts)))
+        self._names = tuple(host for host in rules.hosts if _network(host) is None)
+        self._looked_up = float("-inf")
 
     def warn_if_open(self) -> None:
         """Say in the log what an operator may not know."""
-        if ANYBODY in self._hosts and self._doors is None:
+        if ANYBODY in self._rules.hosts and not self.by_name:
             _LOG.warning(
                 "any host may call: the configuration names no NameNode, or checkpointer.access.hosts holds %s", ANYBODY
             )
@@ -263,12 +301,13 @@ class AccessControl:
     @property
     def by_name(self) -> bool:
         """Whether callers have to prove who they are."""
-        return self._doors is not None
+        return self._rules.doors is not None
 
     def check(self, caller: Caller, right: Right, action: str, door: str = "") -> Verdict:
         """Whether the call is let through; one that is not is counted, and logged once a second."""
-        if self._doors is not None:
-            verdict = self._by_door(self._doors, caller, door or action)
+        rules = self._rules
+        if rules.doors is not None:
+            verdict = self._by_door(rules, caller, door or action)
             if not verdict.allowed:
                 self._note(right, f"{action}: {verdict.reason}")
             return verdict
@@ -281,11 +320,11 @@ class AccessControl:
             self._note(right, verdict.reason)
         return verdict
 
-    def _by_door(self, doors: Mapping[str, Admission], caller: Caller, door: str) -> Verdict:
-        admission = doors.get(door)
+    def _by_door(self, rules: AccessRules, caller: Caller, door: str) -> Verdict:
+        admission = None if rules.doors is None else rules.doors.get(door)
         if admission is None:
             return Verdict(False, f"Unknown protocol: {door[:200]}")
-        return admit(admission, caller, self._own_user, is_host_of=self._is_host_of, groups_of=self._groups_of)
+        return admit(admission, caller, rules.own_user, is_host_of=self._is_host_of, groups_of=self._groups_of)
 
     def _is_host_of(self, host: str, address: str) -> bool:
         try:
@@ -304,8 +343,8 @@ class AccessControl:
         return bool(addresses) and all(decide(grant, Caller(address), "").allowed for address in addresses)
 
     def _grant(self, right: Right) -> Grant:
-        networks = None if ANYBODY in self._hosts else self._networks
-        users = None if right is Right.READ or ANYBODY in self._users else self._users
+        networks = None if ANYBODY in self._rules.hosts else self._networks
+        users = None if right is Right.READ or ANYBODY in self._rules.users else self._rules.users
         return Grant(networks, users)
 
     def _renew(self) -> bool:
@@ -315,7 +354,7 @@ class AccessControl:
             if not self._names or now - self._looked_up < _LOOK_UP_SECONDS:
                 return False
             self._looked_up = now
-            found: set[Network] = set(filter(None, map(_network, self._hosts)))
+            found: set[Network] = set(filter(None, map(_network, self._rules.hosts)))
             for name in self._names:
                 try:
                     found.update(filter(None, map(_network, self._look_up(name))))

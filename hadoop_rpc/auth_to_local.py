@@ -50,9 +50,18 @@ class NameRules:
     def __init__(self, text: str, realm: str, mechanism: str = "hadoop") -> None:
         if mechanism not in MECHANISMS:
             raise ValueError(f"the mechanism {mechanism!a} is not one of {', '.join(MECHANISMS)}")
-        self._rules = _parse(text.strip() or "DEFAULT")
+        self._source = text.strip() or "DEFAULT"
+        self._rules = _parse(self._source)
         self._realm = realm
         self._mit = mechanism == "mit"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NameRules):
+            return NotImplemented
+        return (self._source, self._realm, self._mit) == (other._source, other._realm, other._mit)
+
+    def __hash__(self) -> int:
+        return hash((self._source, self._realm, self._mit))
 
     def in_realm(self, realm: str) -> NameRules:
         """The same rules with another default realm."""

@@ -60,6 +60,13 @@ class Doors:
         self.entrance = Entrance(login, LOGINS)
         self.header_bytes = MAX_HEADER_BYTES
 
+    def take_over(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
+        """Go by the lists of both from now on, and not by anything else; a line for each list that is another one."""
+        if (kerberos is None) == self.access.by_name:
+            return []
+        doors = None if kerberos is None else kerberos.doors
+        return self.access.take_over(replace(rules, doors=doors, own_user=self.own_user))
+
 
 def _secret(kerberos: ServerKerberos) -> bytes:
     if kerberos.secret_file is None:

@@ -21,7 +21,8 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     Reads dfs.journalnode.*. The other JournalNodes, whose finalized segments it fetches where it missed them, are
     those of dfs.namenode.shared.edits.dir. A directory of Hadoop's JournalNode is taken over as it is.
 
-    Stops at SIGTERM: calls that run are ended, the segment that is written stays in progress.
+    Stops at SIGTERM: calls that run are ended, the segment that is written stays in progress. SIGHUP reads anew who may
+    call.
 
     \b
     Example: checkpointer journalnode run --conf /etc/hadoop/conf
@@ -33,7 +34,10 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     from checkpointer.journal_node.config import JournalNodeConfig
     from checkpointer.journal_node.process import run_journal_node
 
-    config = JournalNodeConfig.from_configuration(load_configuration(conf_dir))
+    def configuration() -> JournalNodeConfig:
+        return JournalNodeConfig.from_configuration(load_configuration(conf_dir))
+
+    config = configuration()
     if config.kerberos is not None:
         from hadoop_rpc.kerberos import log_in
 
@@ -42,6 +46,7 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
         run_journal_node(
             config,
             control,
+            reload=configuration,
             notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
             heartbeat=watchdog_interval(os.environ, os.getpid()),
         )

@@ -98,6 +98,13 @@ class KerberosSettings:
             )
         return self.server
 
+    def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
+        """The same login, with what `other` says of who may log in here: this alone changes while a process runs."""
+        server = self.server
+        if server is not None and other.server is not None:
+            server = replace(server, doors=other.server.doors)
+        return replace(self, takes_images=other.takes_images, administrators=other.administrators, server=server)
+
     @property
     def refused(self) -> str:
         """Why a NameNode refuses our images, "" where it takes them."""

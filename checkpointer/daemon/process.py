@@ -34,6 +34,7 @@ from hadoop_common.tls.process import look_at_files
 from hadoop_common.trouble import with_next
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
+from servlets.doors import Doors
 from servlets.image_transfer import ServingLimits
 from servlets.web_servers import WebServers
 
@@ -105,11 +106,11 @@ def serve(
     )
     limits = ServingLimits(transfer_options(config), role.counter)
     notifier = notifier or Notifier("")
-    daemon = _Daemon(
-        role, service, config, limits, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
-    )
     guard = ChangeGuard(config.control_hosts, role.refusals)
     doors = open_doors(config.access, config.kerberos, role.refusals)
+    daemon = _Daemon(
+        role, service, config, limits, doors, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
+    )
     blueprints = daemon_blueprints(role, service, config, limits, doors.access)
     application = create_application(*blueprints, guard=guard, entrance=doors.entrance)
     with WebServers(
@@ -145,6 +146,7 @@ class _Daemon:
         service: CheckpointService,
         config: CheckpointConfig,
         limits: ServingLimits,
+        doors: Doors,
         *,
         reload: Callable[[], CheckpointConfig] | None,
         notifier: Notifier,
@@ -156,6 +158,7 @@ class _Daemon:
         self._service = service
         self._config = config
         self._limits = limits
+        self._doors = doors
         self._read = reload
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
@@ -220,6 +223,8 @@ class _Daemon:
         self._config, changed, kept = merged(self._config, read)
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
+        kerberos = self._config.kerberos
+        changed += self._doors.take_over(self._config.access, None if kerberos is None else kerberos.server)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
         # An interval that stays is left alone: setting it again would put the next run off.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}

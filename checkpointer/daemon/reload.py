@@ -26,6 +26,7 @@ RELOADABLE = frozenset(
         "extra_edits_retained",
         "max_extra_segments",
         "restore_directories",
+        "access",
         "standby_checkpoints",
         "rebootstrap",
         "lag_alarm",
@@ -79,7 +80,12 @@ _NAMES: Mapping[str, str] = {
 
 
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """The settings to go on with, and a line for each that changes and for each that needs a restart."""
+    """The settings to go on with, and a line for each that changes and for each that needs a restart.
+
+    Lists of who may log in are taken over too, without a line: who goes by them tells what is another one in them.
+    """
+    if running.kerberos is not None and read.kerberos is not None:
+        running = replace(running, kerberos=running.kerberos.with_lists_of(read.kerberos))
     new, old = _values(read), _values(running)
     differing = [name for name in new if new[name] != old[name]]
     taken = {name: new[name] for name in differing if name in RELOADABLE}

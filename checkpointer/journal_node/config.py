@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -92,6 +92,13 @@ class JournalNodeConfig:
             faults.add(fault)
         faults.raise_if_any()
         return result
+
+    def with_lists_of(self, other: JournalNodeConfig) -> JournalNodeConfig:
+        """The same settings, with what `other` says of who may call: this alone changes while a JournalNode runs."""
+        kerberos = self.kerberos
+        if kerberos is not None and other.kerberos is not None:
+            kerberos = kerberos.with_lists_of(other.kerberos)
+        return replace(self, access=other.access, kerberos=kerberos)
 
     def directory_of(self, nameservice: str | None) -> Path:
         """Where the journals of a nameservice are kept (JournalNode.getLogDir)."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from checkpointer.daemon.control import Command, Control
 from checkpointer.journal_node.config import JournalNodeConfig
 from checkpointer.journal_node.server import JournalNodeServer
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import look_at_files
+from hadoop_common.trouble import with_next
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
@@ -18,12 +22,14 @@ def run_journal_node(
     config: JournalNodeConfig,
     control: Control,
     *,
+    reload: Callable[[], JournalNodeConfig],
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
 ) -> None:
     """Run a JournalNode until `control` says stop.
 
     Args:
+        reload: reads the configuration at SIGHUP.
         notifier: the service manager, told when calls are taken.
         heartbeat: seconds between two signs of life to it; None where it wants none.
 
@@ -36,12 +42,24 @@ def run_journal_node(
         notifier.ready(server.ready().message)
         while not control.stopping():
             if control.wait(seconds) is Command.RELOAD:
-                look_at_files()
-                _LOG.warning(
-                    "but for its stores of TLS, a JournalNode reads its configuration at the start only; restart it"
-                )
+                notifier.reloading()
+                _reload(server, reload)
+                notifier.ready()
             notifier.watchdog()
             if notifier.enabled:
                 notifier.status(server.ready().message)
         _LOG.info("stopping")
         notifier.stopping()
+
+
+def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) -> None:
+    look_at_files()
+    try:
+        read = reload()
+    except (HdfsError, OSError) as error:
+        fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
+        _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
+        return
+    _LOG.info("who may call was read anew: %s", ", ".join(server.use_lists_of(read)) or "nothing changed")
+    if server.needs_restart(read):
+        _LOG.warning("other settings changed too and need a restart")

@@ -6,7 +6,6 @@ import importlib.metadata
 import logging
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -49,11 +48,11 @@ def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcP
     return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
 
 
-def _peers(config: JournalNodeConfig) -> Callable[[str], bool]:
-    """Whether segments may be fetched from a host: from any where no JournalNodes are configured."""
+def _peers(config: JournalNodeConfig) -> AccessRules:
+    """From where segments may be fetched: from any host where no JournalNodes are configured."""
     nodes = {node.host for journal in config.journals for node in journal.nodes}
     hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
-    return AccessControl(AccessRules(tuple(sorted(hosts)))).may_be_asked
+    return AccessRules(tuple(sorted(hosts)))
 
 
 class JournalNodeServer:
@@ -63,9 +62,10 @@ class JournalNodeServer:
         self._config = config
         throttle = Throttle(config.transfer_bandwidth)
         self._refusals = Refusals()
-        doors = open_doors(config.access, config.kerberos, self._refusals)
+        doors = self._doors = open_doors(config.access, config.kerberos, self._refusals)
         self._access = doors.access
-        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, _peers(config))
+        self._peers = AccessControl(_peers(config))
+        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, self._peers.may_be_asked)
         self._places = JournalPlaces(config)
         self.node = JournalNode(
             self._places,
@@ -159,6 +159,16 @@ class JournalNodeServer:
     def url(self) -> str:
         """`http://host:port` of the HTTP server."""
         return self._http.url
+
+    def use_lists_of(self, read: JournalNodeConfig) -> list[str]:
+        """Let in whom `read` says from now on; a line for each list that is another one."""
+        self._config = config = self._config.with_lists_of(read)
+        self._peers.take_over(_peers(config))
+        return self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
+
+    def needs_restart(self, read: JournalNodeConfig) -> bool:
+        """Whether more than its lists is another one."""
+        return self._config.with_lists_of(read) != read
 
     # ---- what it tells -------------------------------------------------------------------------------------
 

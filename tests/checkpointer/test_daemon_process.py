@@ -24,6 +24,7 @@ from checkpointer.daemon.reload import RELOADABLE, merged
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job
 from engine.settings import MergeSettings
+from hadoop_common.access import AccessRules
 from hadoop_common.errors import StorageError
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.settings import WebAddresses
@@ -174,6 +175,24 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
     ) in caplog.text
 
 
+def test_who_may_call_is_read_anew(
+    role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the daemon's own decision too, and not only by its settings."""
+    caplog.set_level("INFO")
+    closed = replace(config(), access=AccessRules(("192.0.2.1",)))
+    monkeypatch.setattr(f"{__name__}.config", lambda: closed)
+    read = [replace(closed, access=AccessRules(("127.0.0.1", "192.0.2.1")))]
+    with served(role, reload=lambda: read[0]) as (control, _):
+        wait_until("the address", lambda: "checkpointer on http" in caplog.text)
+        url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+        image = f"{url}/imagetransfer?getimage=1&txid=7"
+        assert requests.get(image, timeout=60).status_code == 403
+        control.reload()
+        wait_until("the lists", lambda: "there is no image" in requests.get(image, timeout=60).text)
+    assert "the hosts that may call (192.0.2.1) → (127.0.0.1, 192.0.2.1)" in caplog.text
+
+
 def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with served(role):
@@ -194,7 +213,7 @@ RESTART = {
     "bookkeeper",
     "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),
-    *("access", "control_hosts", "port_limits", "stop_timeout"),
+    *("control_hosts", "port_limits", "stop_timeout"),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory", "rules")),
 }

@@ -176,3 +176,45 @@ def test_a_door_that_nobody_knows_is_closed() -> None:
     assert access.by_name
     verdict = access.check(Caller("10.0.0.9", ("hdfs",), "hdfs@R"), Right.READ, "org.example.Unknown")
     assert (verdict.allowed, verdict.reason) == (False, "Unknown protocol: org.example.Unknown")
+
+
+def test_other_lists_are_taken_over_and_told() -> None:
+    admins, nobody = Acl.parse("admins", "alice"), Acl.parse("admins", "")
+    policy = HostList.parse("policy.hosts", "10.0.0.1")
+    before = {"images": Admission({"nn/a@R": "nn.key"}, lists=(admins,)), "state": Admission(), "calls": Admission()}
+    access = AccessControl(AccessRules(doors=before, own_user="nn"))
+    alice = Caller("10.0.0.9", ("alice",), "alice@R")
+    assert access.check(alice, Right.READ, "x", "images").allowed
+    after = {
+        "images": Admission({"nn/b@R": "nn.key"}, lists=(nobody,)),
+        "state": Admission(),
+        "calls": Admission(needed=(policy,)),
+    }
+    assert access.take_over(AccessRules(doors=after, own_user="nn")) == [
+        "admins (alice) → (nobody)",
+        "nn.key (nn/a@R) → (nn/b@R)",
+        "policy.hosts (unset) → (10.0.0.1)",
+    ]
+    assert not access.check(alice, Right.READ, "x", "images").allowed
+    assert not access.check(alice, Right.READ, "x", "calls").allowed
+    # a list that counted elsewhere already
+    limited = {**after, "state": Admission(lists=(nobody,))}
+    assert access.take_over(AccessRules(doors=limited, own_user="nn")) == ["which lists count for state"]
+    assert access.take_over(AccessRules(doors=limited, own_user="nn")) == []
+    assert not access.check(alice, Right.READ, "x", "state").allowed
+
+
+def test_other_hosts_are_looked_up_at_once() -> None:
+    asked = []
+
+    def look_up(name: str) -> list[str]:
+        asked.append(name)
+        return ["10.0.0.9"]
+
+    access = AccessControl(AccessRules(("first",)), look_up=look_up, clock=lambda: 0.0)
+    assert access.check(Caller("10.0.0.9"), Right.READ, "x").allowed
+    access.take_over(AccessRules(("second",)))
+    assert access.check(Caller("10.0.0.9"), Right.READ, "x").allowed
+    assert asked == ["first", "second"]
+    assert access.take_over(AccessRules(("10.0.0.1",))) == ["the hosts that may call (second) → (10.0.0.1)"]
+    assert not access.check(Caller("10.0.0.9"), Right.READ, "x").allowed

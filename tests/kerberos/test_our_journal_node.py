@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from checkpointer.daemon.control import Control
 from checkpointer.journal_node.config import JournalNodeConfig
+from checkpointer.journal_node.process import run_journal_node
 from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosSetupError, NotAuthorizedError, RpcError
@@ -24,7 +27,8 @@ from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from hadoop_rpc.spnego import Spnego
 from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
-from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_process import port_is_open, wait_until
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
 from tests.kerberos.kdc import REALM, Kdc
@@ -141,6 +145,53 @@ def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
         pytest.raises(NotAuthorizedError, match=r"denied by security.qjournal.service.protocol.acl \(somebody, group"),
     ):
         client.get_journal_state(JOURNAL)
+
+
+def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As `hdfs dfsadmin -refreshServiceAcl` does for Hadoop's; broken ones leave those of before in force."""
+    caplog.set_level("INFO")
+    places = {f"dfs.journalnode.{each}-address": f"localhost:{free_port()}" for each in ("rpc", "http")}
+    settings = conf(realm, tmp_path)
+    settings.update(places)
+    policy = settings.folder / "hadoop-policy.xml"
+    control, key = Control(), "security.qjournal.service.protocol.acl"
+    answers: list[str] = []
+
+    def read() -> JournalNodeConfig:
+        return JournalNodeConfig.from_configuration(Configuration.load(settings.folder, {}))
+
+    def reload(text: str, told: str) -> str:
+        """What the NameNode is answered after it."""
+        policy.write_text(text)
+        seen = caplog.text.count(told)
+        control.reload()
+        wait_until(lambda: caplog.text.count(told) > seen, told)
+        with QJournalClient(*settings_rpc, user="") as client:
+            try:
+                client.get_journal_state("none")
+            except RpcError as error:
+                return type(error).__name__
+        return ""
+
+    settings_rpc = ("localhost", int(places["dfs.journalnode.rpc-address"].rpartition(":")[2]))
+    log_in(login(realm, "nn"))
+    running = threading.Thread(target=run_journal_node, args=(read(), control), kwargs={"reload": read})
+    running.start()
+    try:
+        wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
+        listed = f"<configuration><property><name>{key}</name><value>{{}}</value></property></configuration>"
+        answers.append(reload("<configuration/>", "who may call was read anew: nothing changed"))
+        answers.append(reload(listed.format("somebody"), f"read anew: {key} (*) → (somebody)"))
+        answers.append(reload("<configuration><", "is faulty, that of before stays in force"))
+        answers.append(reload(listed.format("somebody,hdfs"), f"{key} (somebody) → (hdfs, somebody)"))
+        assert "need a restart" not in caplog.text
+        settings.update({"dfs.journalnode.handler.count": "3"})
+        answers.append(reload(listed.format("*"), "other settings changed too and need a restart"))
+    finally:
+        control.stop()
+        running.join(60)
+    refused, served = "NotAuthorizedError", "JournalNotFormattedError"
+    assert answers == [served, refused, refused, served, served]
 
 
 STATE = (401, 200, 200, 200, 200, 200)

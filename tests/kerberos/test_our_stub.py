@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,6 +155,22 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
             wait_until(lambda: daemon.status()["streamTxid"] >= last, "the transaction in the stream", 30)
             assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
             assert daemon.stop() == 0
+
+
+@pytest.mark.deep
+def test_administrators_of_a_daemon_are_read_anew(realm: Kdc, tmp_path: Path) -> None:
+    """By SIGHUP; the login is not touched."""
+    conf = secure_conf(realm, tmp_path)
+    with stub(conf), OurDaemon.secondary(conf) as daemon:
+        daemon.checkpoint()
+        assert get(realm, "alice", daemon.url, IMAGE)[0] == 403
+        conf.update({"dfs.cluster.administrators": "alice"})
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
+        assert "configuration read anew: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
+        assert "need a restart" not in daemon.log.read_text()
+        assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
+        assert daemon.stop() == 0
 
 
 IMAGE = "/imagetransfer?getimage=1&txid=latest"

@@ -50,6 +50,7 @@ from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from journal.segment_file import EditLogSegment
+from servlets.doors import Doors
 from servlets.node_state import RoleDetails
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
@@ -123,6 +124,7 @@ class BackupRole:
         # whoever works on namespace and storage; the stream itself never waits for it
         self._work = threading.Lock()
         self._folders = FailedFolders()
+        self._doors: Doors | None = None
         # newest transaction that was asked for where no stream tells, -1 where one does
         self._asked_txid = -1
 
@@ -182,8 +184,7 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                # without Kerberos by host alone: as whom its NameNode runs is not in the configuration
-                doors = open_doors(AccessRules(self._config.access.hosts), self._config.kerberos, self.refusals)
+                doors = self._doors = open_doors(_hosts_alone(self._config), self._config.kerberos, self.refusals)
                 server = RpcServer(
                     [guarded(journal_service(self._receiver), doors.access, lambda method: Right.CHANGE)],
                     *server_address,
@@ -256,6 +257,8 @@ class BackupRole:
         self._follower.timeout = config.transfer_timeout
         self._follower.throttle = self._throttle()
         self._namespace.settings = config.merge_settings
+        if self._doors is not None:
+            self._doors.take_over(_hosts_alone(config), None if config.kerberos is None else config.kerberos.server)
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
@@ -377,3 +380,8 @@ class BackupRole:
     @property
     def _settled_txid(self) -> int:
         return self._uploader.targets[0].txid
+
+
+def _hosts_alone(config: CheckpointConfig) -> AccessRules:
+    """Who may stream without Kerberos: as whom its NameNode runs is not in the configuration."""
+    return AccessRules(config.access.hosts)
